@@ -1,0 +1,149 @@
+package analyzer
+
+import "github.com/memtrace/memtrace/tracer/event"
+
+// Schema names the layout of Report in JSON.
+const Schema = "memtrace.report/1"
+
+// Report is all that memtrace knows at one instant. Sizes are bytes, times
+// nanoseconds. Its JSON form is the contract with other programs: no array
+// in it is ever null.
+type Report struct {
+	Schema    string     `json:"schema"`
+	Final     bool       `json:"final"`
+	WindowNS  uint64     `json:"window_ns"` // from the attach to this Report
+	Tracer    TracerInfo `json:"tracer"`
+	Events    Events     `json:"events"`
+	Processes []Process  `json:"processes"`
+	Sites     []Site     `json:"sites"`
+	SitesMore int        `json:"sites_omitted"` // sites left out by --top
+	Leaks     []Leak     `json:"leaks"`
+	Warnings  []string   `json:"warnings"`
+}
+
+// TracerInfo says by which mechanisms the figures were had.
+type TracerInfo struct {
+	Attach string `json:"attach"` // uprobe_session, uprobe_multi, perf_cookie, perf
+	Faults string `json:"faults"` // kprobe, fentry, raw_tracepoint, tracepoint, off
+	Unwind string `json:"unwind"` // fp, none
+}
+
+// Events counts the events of all traced processes since the attach.
+type Events struct {
+	Alloc         uint64     `json:"alloc"`
+	Free          uint64     `json:"free"`
+	Realloc       uint64     `json:"realloc"`
+	Mmap          uint64     `json:"mmap"`
+	Munmap        uint64     `json:"munmap"`
+	FaultMinor    uint64     `json:"fault_minor"`
+	FaultMajor    uint64     `json:"fault_major"`
+	Lost          uint64     `json:"lost"`
+	LostBy        event.Loss `json:"lost_by"`
+	UnmatchedFree uint64     `json:"unmatched_free"` // frees of blocks from before the attach
+	Failed        uint64     `json:"failed"`
+	Overwritten   uint64     `json:"overwritten"` // blocks handed out again whose free was not seen
+}
+
+// Process is one traced process (one program image's worth: exec starts afresh).
+type Process struct {
+	PID        int      `json:"pid"`
+	Comm       string   `json:"comm"`
+	Exe        string   `json:"exe"`
+	ExitCode   *int     `json:"exit_code,omitempty"`
+	Exited     bool     `json:"exited"`
+	Attached   bool     `json:"attached"`   // attached while running: blocks from before are unknown
+	Allocators []string `json:"allocators"` // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
+	Usage      Usage    `json:"usage"`
+	Heap       Heap     `json:"heap"`
+	RSSBy      RSSBy    `json:"rss_by"`
+}
+
+// Usage is the kernel's view of a process at SampledNS.
+type Usage struct {
+	RSS   uint64 `json:"rss"`
+	PSS   uint64 `json:"pss"`
+	USS   uint64 `json:"uss"`
+	Swap  uint64 `json:"swap"`
+	Anon  uint64 `json:"anon"`
+	File  uint64 `json:"file"`
+	Shmem uint64 `json:"shmem"`
+	// SampledNS is when the figures were read, since the attach; 0 means never.
+	SampledNS uint64 `json:"sampled_ns"`
+}
+
+// Heap sums a process's live heap as traced.
+type Heap struct {
+	LiveBytes      uint64 `json:"live_bytes"`
+	LiveCount      uint64 `json:"live_count"`
+	PeakBytes      uint64 `json:"peak_bytes"`
+	PeakAtNS       uint64 `json:"peak_at_ns"`
+	AllocBytes     uint64 `json:"alloc_bytes"`
+	AllocCount     uint64 `json:"alloc_count"`
+	FreeCount      uint64 `json:"free_count"`
+	TemporaryCount uint64 `json:"temporary_count"`
+	ResidentBytes  uint64 `json:"resident_bytes"`
+	UntouchedBytes uint64 `json:"untouched_bytes"`
+	SwappedBytes   uint64 `json:"swapped_bytes"`
+	CorrelatedNS   uint64 `json:"correlated_ns"` // when resident, untouched and swapped were read; 0 means never
+}
+
+// RSSBy splits Usage.RSS; its fields add up to it.
+type RSSBy struct {
+	HeapLive         uint64 `json:"heap_live"`          // resident bytes of traced live blocks
+	HeapOverhead     uint64 `json:"heap_overhead"`      // resident heap pages that came after the attach and no live block covers
+	HeapBeforeAttach uint64 `json:"heap_before_attach"` // resident heap that was mapped before the attach and no traced block covers: earlier blocks, free memory and overhead, which cannot be told apart
+	AnonMmap         uint64 `json:"anon_mmap"`
+	File             uint64 `json:"file"`
+	Stack            uint64 `json:"stack"`
+	Shmem            uint64 `json:"shmem"`
+	Other            uint64 `json:"other"`
+}
+
+// Sum is the RSS that the parts explain.
+func (r RSSBy) Sum() uint64 {
+	return r.HeapLive + r.HeapOverhead + r.HeapBeforeAttach + r.AnonMmap + r.File + r.Stack + r.Shmem + r.Other
+}
+
+// Site is an allocation call site: all blocks of one process with one stack.
+type Site struct {
+	ID             int         `json:"id"`
+	PID            int         `json:"pid"`
+	Function       string      `json:"function"` // the first frame outside the allocator and its wrappers
+	Stack          []Frame     `json:"stack"`    // innermost first, inlined frames included
+	Truncated      bool        `json:"truncated"`
+	LiveBytes      uint64      `json:"live_bytes"`
+	LiveCount      uint64      `json:"live_count"`
+	AllocBytes     uint64      `json:"alloc_bytes"`
+	AllocCount     uint64      `json:"alloc_count"`
+	FreeCount      uint64      `json:"free_count"`
+	TemporaryCount uint64      `json:"temporary_count"`
+	PeakLiveBytes  uint64      `json:"peak_live_bytes"`
+	ResidentBytes  uint64      `json:"resident_bytes"`
+	UntouchedBytes uint64      `json:"untouched_bytes"`
+	SwappedBytes   uint64      `json:"swapped_bytes"`
+	Faults         uint64      `json:"faults"`
+	OldestNS       uint64      `json:"oldest_ns"`      // age of the oldest live block
+	GrowthBytes    int64       `json:"growth_bytes"`   // live bytes now less those of the preceding Report
+	SizeHistogram  [][2]uint64 `json:"size_histogram"` // [largest size of the bucket, allocations], ascending
+}
+
+// Frame is one function of a stack.
+type Frame struct {
+	Function string `json:"function"` // demangled; "0x…" where there is no name
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Module   string `json:"module"` // path of the mapped file
+	BuildID  string `json:"build_id"`
+	Offset   uint64 `json:"offset"` // address within the module's file image (ELF virtual address)
+	Inlined  bool   `json:"inlined"`
+}
+
+// Leak is a verdict (definite, indirect, possible) or a candidate (growing, old).
+type Leak struct {
+	Site       int     `json:"site"` // Site.ID
+	Kind       string  `json:"kind"`
+	Bytes      uint64  `json:"bytes"`
+	Count      uint64  `json:"count"`
+	Confidence float64 `json:"confidence"` // 0 to 1
+	Why        string  `json:"why"`
+}

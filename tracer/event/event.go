@@ -1,0 +1,80 @@
+package event
+
+// Kind says what happened.
+type Kind uint8
+
+const (
+	// Alloc is a successful allocation: Addr and Size, made at Time (taken
+	// when the allocator returned).
+	Alloc Kind = 1 + iota
+	// Free releases the block at Addr. Time is taken before the allocator
+	// runs, so it precedes every event that reuses the address.
+	Free
+	// Realloc moved (or resized in place) the block at Old to Addr with Size.
+	// Began is the time of entry: the address Old may have been handed out
+	// again by another thread at any time from Began on. Old is 0 where the
+	// call acted as malloc; Addr is 0 where it acted as free.
+	Realloc
+	// AllocFailed is an allocation of Size that returned no memory.
+	AllocFailed
+	// ReallocFailed is a reallocation of Old to Size that failed: the block
+	// at Old is still live.
+	ReallocFailed
+	// Mmap is a mapping of Size bytes at Addr made outside the allocator.
+	Mmap
+	// Munmap removes the mapping of Size bytes at Addr, outside the allocator.
+	Munmap
+	// Fault is a user page fault at Addr; see FaultMajor and PrevFaultMajor.
+	Fault
+	// Fork: PID made the process Child (with FlagSharedVM where both use one
+	// address space: vfork, clone with CLONE_VM).
+	Fork
+	// Exec: PID replaced its program; all of its blocks are gone.
+	Exec
+	// Exit: the last thread of PID has exited.
+	Exit
+)
+
+// Flags qualify an event.
+type Flags uint8
+
+const (
+	// FaultMajor marks a Fault that is known to have needed I/O.
+	FaultMajor Flags = 1 << iota
+	// PrevFaultMajor marks a Fault whose thread's preceding Fault turned out
+	// to have been major. Fault sources that fire before a fault is handled
+	// can only say so afterwards; a thread's last fault then stays counted
+	// as minor.
+	PrevFaultMajor
+	// FlagSharedVM marks a Fork whose child shares the parent's memory.
+	FlagSharedVM
+)
+
+// StackID identifies a call stack within a process image: a 64-bit hash of its frames.
+// Zero means that no stack was taken.
+type StackID uint64
+
+// Event is one event of a traced process. The zero value of a field means
+// that it does not apply to the Kind.
+type Event struct {
+	Time  uint64 // ns, CLOCK_MONOTONIC
+	Addr  uint64
+	Size  uint64 // bytes, as requested by the caller
+	Old   uint64 // Realloc, ReallocFailed: the block given to realloc
+	Began uint64 // Realloc: ns, time of entry
+	Stack StackID
+	PID   uint32 // thread group ID; of a Fork, the parent's
+	TID   uint32
+	Child uint32 // Fork
+	CPU   uint16
+	Kind  Kind
+	Flags Flags
+}
+
+// Stack is a call stack, sent once before the first event that names it.
+type Stack struct {
+	ID        StackID
+	PID       uint32
+	Truncated bool     // deeper than the limit, or the walk broke off
+	Frames    []uint64 // return addresses, innermost (the allocator's caller) first
+}

@@ -1,0 +1,38 @@
+package event
+
+// kindNames are the words that --events prints and --kind accepts.
+var kindNames = [...]string{
+	Alloc: "alloc", Free: "free", Realloc: "realloc",
+	AllocFailed: "alloc-failed", ReallocFailed: "realloc-failed",
+	Mmap: "mmap", Munmap: "munmap", Fault: "fault",
+	Fork: "fork", Exec: "exec", Exit: "exit",
+}
+
+// String returns the kind's word, such as "alloc".
+func (k Kind) String() string {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// ParseKind returns the Kind of a word that String returns.
+func ParseKind(word string) (Kind, bool) {
+	for k, name := range kindNames {
+		if name == word && name != "" {
+			return Kind(k), true
+		}
+	}
+	return 0, false
+}
+
+// Kinds lists the words that ParseKind accepts.
+func Kinds() []string {
+	var out []string
+	for _, name := range kindNames {
+		if name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
