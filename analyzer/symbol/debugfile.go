@@ -1,0 +1,103 @@
+package symbol
+
+import (
+	"hash/crc32"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// debugFinder looks for the separate debug file of a stripped module.
+type debugFinder struct {
+	dirs []string // such as /usr/lib/debug
+}
+
+// find tries the sources in order and returns the first debug file that
+// proves to belong to img; nil where there is none. modulePath is the module's
+// path as its process sees it, root the process's root directory or -1.
+func (d debugFinder) find(img *image, modulePath string, root int) *image {
+	if found := d.byBuildID(img, root); found != nil {
+		return found
+	}
+	return d.byDebugLink(img, modulePath, root)
+}
+
+// byBuildID looks for DIR/.build-id/xx/yyyy.debug.
+func (d debugFinder) byBuildID(img *image, root int) *image {
+	if len(img.buildID) < 4 {
+		return nil
+	}
+	for _, dir := range d.dirs {
+		name := path.Join(dir, ".build-id", img.buildID[:2], img.buildID[2:]+".debug")
+		found := openDebug(name, root, func(debug *image) bool { return debug.buildID == img.buildID })
+		if found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// byDebugLink looks where gdb looks for the file that .gnu_debuglink names
+// (GDB manual, "Separate Debug Files").
+func (d debugFinder) byDebugLink(img *image, modulePath string, root int) *image {
+	link, crc, ok := img.debugLink()
+	if !ok || strings.Contains(link, "/") {
+		return nil
+	}
+	belongs := func(debug *image) bool {
+		if debug.file == img.file {
+			return false
+		}
+		if img.buildID != "" && debug.buildID != "" {
+			return img.buildID == debug.buildID
+		}
+		return crc32.ChecksumIEEE(debug.file.data) == crc
+	}
+	dir := path.Dir(modulePath)
+	names := []string{path.Join(dir, link), path.Join(dir, ".debug", link)}
+	for _, debugDir := range d.dirs {
+		names = append(names, path.Join(debugDir, dir, link))
+	}
+	for _, name := range names {
+		if found := openDebug(name, root, belongs); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// openDebug opens a debug file below the process's own root, else below ours,
+// if it belongs to the module.
+func openDebug(name string, root int, belongs func(*image) bool) *image {
+	if root >= 0 {
+		if fd, _, err := openRegularIn(root, name); err == nil {
+			if img := debugImage(fd, name, belongs); img != nil {
+				return img
+			}
+		}
+	}
+	fd, _, err := openRegular(name)
+	if err != nil {
+		return nil
+	}
+	return debugImage(fd, name, belongs)
+}
+
+// debugImage opens the file behind fd, which it closes.
+func debugImage(fd int, name string, belongs func(*image) bool) *image {
+	defer unix.Close(fd)
+	f, err := files.open(fd, name)
+	if err != nil {
+		return nil
+	}
+	img, err := openImage(f)
+	if err != nil {
+		return nil
+	}
+	if !belongs(img) {
+		img.close()
+		return nil
+	}
+	return img
+}

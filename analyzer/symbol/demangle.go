@@ -1,0 +1,51 @@
+package symbol
+
+import (
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+const (
+	// maxMangled is the longest name that is demangled at all, maxDemangled
+	// (a power of two) the longest result: nested templates grow without bound.
+	maxMangled      = 1 << 14
+	maxDemangledPow = 14
+)
+
+// Names says how C++ and Rust names are written.
+type Names int
+
+const (
+	// FullNames have parameters and template arguments, as c++filt.
+	FullNames Names = iota
+	// ShortNames leave both out.
+	ShortNames
+)
+
+// demangled returns the readable form of name, or name itself.
+func (n Names) demangled(name string) (text string) {
+	if len(name) > maxMangled || !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") {
+		return name
+	}
+	// A name is input like any other; the parser of names has had its bugs.
+	defer func() {
+		if recover() != nil {
+			text = name
+		}
+	}()
+	options := []demangle.Option{demangle.MaxLength(maxDemangledPow)}
+	if n == ShortNames {
+		options = append(options, demangle.NoParams, demangle.NoTemplateParams, demangle.NoEnclosingParams)
+	}
+	return demangle.Filter(name, options...)
+}
+
+// trimVersion cuts the symbol version that .symtab keeps in the name:
+// "memcpy@@GLIBC_2.14".
+func trimVersion(name string) string {
+	if i := strings.IndexByte(name, '@'); i > 0 {
+		return name[:i]
+	}
+	return name
+}

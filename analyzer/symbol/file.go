@@ -1,0 +1,163 @@
+package symbol
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxFileSize is the largest file that is mapped; Chromium with all of
+	// its DWARF is some 5 GB.
+	maxFileSize = 1 << 36
+	// maxFiles bounds the files mapped at once, for all Spaces and Resolvers
+	// together. Each costs address space and one of the 65,530 mappings that
+	// the kernel allows by default.
+	maxFiles = 16384
+)
+
+var errTooManyFiles = errors.New("too many files are mapped already")
+
+// fileKey identifies the content of a file: the inode can't be reused while
+// the file is mapped, and a rewrite in place changes the rest.
+type fileKey struct {
+	dev, ino uint64
+	size     int64
+	mtime    unix.Timespec
+}
+
+// mappedFile is a file mapped read-only as a whole. No descriptor is kept: the
+// mapping alone holds the inode, deleted or not. It is shared and counted.
+type mappedFile struct {
+	key  fileKey
+	path string // where it was found first, for messages
+	data []byte
+	refs int // guarded by the table's lock
+}
+
+// fileTable holds the mapped files of the whole program by identity. There is
+// one, since what it bounds belongs to the whole program.
+type fileTable struct {
+	mu    sync.Mutex
+	files map[fileKey]*mappedFile
+}
+
+var files = fileTable{files: map[fileKey]*mappedFile{}}
+
+// open maps the regular file behind descriptor fd, which it does not close.
+// The caller releases the result.
+func (t *fileTable) open(fd int, path string) (*mappedFile, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("stat %s: %w", path, err)
+	}
+	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.files[key]; f != nil {
+		f.refs++
+		return f, nil
+	}
+	if len(t.files) >= maxFiles {
+		return nil, fmt.Errorf("map %s: %w (%d)", path, errTooManyFiles, maxFiles)
+	}
+	data, err := mapWhole(fd, st.Size)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	f := &mappedFile{key: key, path: path, data: data, refs: 1}
+	t.files[key] = f
+	return f, nil
+}
+
+// mapWhole maps a file of the given size. The descriptor may be one of O_PATH.
+func mapWhole(fd int, size int64) ([]byte, error) {
+	if size == 0 {
+		return nil, nil
+	}
+	if size < 0 || size > maxFileSize {
+		return nil, fmt.Errorf("its size of %d bytes is out of bounds", size)
+	}
+	readable, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(readable)
+	return unix.Mmap(readable, 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE)
+}
+
+// retain counts one more user of f.
+func (t *fileTable) retain(f *mappedFile) *mappedFile {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.refs++
+	return f
+}
+
+// release gives up one use of f; the last one unmaps it.
+func (t *fileTable) release(f *mappedFile) {
+	if f == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f.refs--; f.refs > 0 {
+		return
+	}
+	delete(t.files, f.key)
+	if f.data != nil {
+		// Only an address that mmap did not give could fail here.
+		_ = unix.Munmap(f.data)
+		f.data = nil
+	}
+}
+
+// openRegular opens path without following what it must not touch: O_PATH
+// neither wakes devices nor waits for the other end of a FIFO. The result is a
+// descriptor of O_PATH of a regular file, with its stat.
+func openRegular(path string) (int, unix.Stat_t, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	return checkRegular(fd, err, path)
+}
+
+// openRegularIn is openRegular for a path below the directory root, with
+// symbolic links taken as a process with that root would (openat2, Linux 5.6).
+func openRegularIn(root int, path string) (int, unix.Stat_t, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(root, path, &how)
+	return checkRegular(fd, err, path)
+}
+
+func checkRegular(fd int, err error, path string) (int, unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err != nil {
+		return -1, st, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return -1, st, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return -1, st, &fs.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
+	}
+	return fd, st, nil
+}
+
+// openRoot opens the root directory of a process where it is another one
+// than memtrace's own, as in a container; -1 where it is the same or gone.
+func openRoot(procPID string) int {
+	fd, err := unix.Open(procPID+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	var own, theirs unix.Stat_t
+	if unix.Stat("/", &own) != nil || unix.Fstat(fd, &theirs) != nil || own.Dev == theirs.Dev && own.Ino == theirs.Ino {
+		unix.Close(fd)
+		return -1
+	}
+	return fd
+}

@@ -1,0 +1,200 @@
+package symbol
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// A compressed section may claim any size: it is believed up to this
+	// many times its compressed size (DWARF reaches some 10), and in all.
+	maxRatio        = 64
+	maxDecompressed = 1 << 33
+	// maxBuildID is the longest build ID taken, in bytes; SHA-1 has 20.
+	maxBuildID = 64
+)
+
+// image is an ELF file whose sections are slices of its mapping.
+type image struct {
+	file     *mappedFile
+	elf      *elf.File
+	buildID  string
+	unpacked map[string][]byte // decompressed sections, in memory of their own
+}
+
+// openImage reads the headers of a 64-bit little-endian ELF file. It takes
+// over the caller's use of f, also where it fails.
+func openImage(f *mappedFile) (*image, error) {
+	e, err := elf.NewFile(bytes.NewReader(f.data))
+	if err == nil && (e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB) {
+		err = errors.New("not a 64-bit little-endian ELF file")
+	}
+	if err != nil {
+		files.release(f)
+		return nil, fmt.Errorf("read ELF headers of %s: %w", f.path, err)
+	}
+	img := &image{file: f, elf: e, unpacked: map[string][]byte{}}
+	img.buildID = img.readBuildID()
+	return img, nil
+}
+
+// close lets go of the file and of what was decompressed from it.
+func (img *image) close() {
+	if img == nil {
+		return
+	}
+	for _, data := range img.unpacked {
+		_ = unix.Munmap(data)
+	}
+	img.unpacked = nil
+	files.release(img.file)
+}
+
+// raw returns the bytes of the file from off, at most size; nil out of bounds.
+func (img *image) raw(off, size uint64) []byte {
+	data := img.file.data
+	if off > uint64(len(data)) || size > uint64(len(data))-off {
+		return nil
+	}
+	return data[off : off+size : off+size]
+}
+
+// section returns the content of the named section, decompressed if need be;
+// nil where there is none. It is valid until close.
+func (img *image) section(name string) ([]byte, error) {
+	s := img.elf.Section(name)
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return nil, nil
+	}
+	if s.Flags&elf.SHF_COMPRESSED == 0 {
+		data := img.raw(s.Offset, s.FileSize)
+		if data == nil && s.FileSize > 0 {
+			return nil, fmt.Errorf("section %s of %s lies beyond the end of the file", name, img.file.path)
+		}
+		return data, nil
+	}
+	if data, ok := img.unpacked[name]; ok {
+		return data, nil
+	}
+	data, err := unpack(s)
+	if err != nil {
+		return nil, fmt.Errorf("decompress section %s of %s: %w", name, img.file.path, err)
+	}
+	if data != nil {
+		img.unpacked[name] = data
+	}
+	return data, nil
+}
+
+// unpack decompresses s into memory outside the Go heap, where hundreds of
+// megabytes of DWARF don't double at the next garbage collection.
+func unpack(s *elf.Section) ([]byte, error) {
+	if s.Size == 0 {
+		return nil, nil
+	}
+	if s.Size > maxDecompressed || s.Size/maxRatio > s.FileSize {
+		return nil, fmt.Errorf("%d bytes claim to be %d decompressed", s.FileSize, s.Size)
+	}
+	data, err := unix.Mmap(-1, 0, int(s.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(s.Open(), data); err != nil {
+		_ = unix.Munmap(data)
+		return nil, err
+	}
+	return data, nil
+}
+
+// virtualAddress turns an offset in the file into the ELF virtual address
+// that is loaded from there.
+func (img *image) virtualAddress(off uint64) (uint64, bool) {
+	var found *elf.Prog
+	for _, p := range img.elf.Progs {
+		// Two segments may share a page of the file; the executable one is meant.
+		if p.Type == elf.PT_LOAD && off >= p.Off && off-p.Off < p.Filesz && (found == nil || p.Flags&elf.PF_X != 0) {
+			found = p
+		}
+	}
+	if found == nil {
+		return 0, false
+	}
+	return off - found.Off + found.Vaddr, true
+}
+
+// executable tells whether a segment of code covers the virtual address.
+func (img *image) executable(vaddr uint64) bool {
+	for _, p := range img.elf.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && vaddr >= p.Vaddr && vaddr-p.Vaddr < p.Memsz {
+			return true
+		}
+	}
+	return false
+}
+
+// readBuildID finds the GNU build ID in the note sections, or, where there are
+// no section headers, in the note segments.
+func (img *image) readBuildID() string {
+	for _, s := range img.elf.Sections {
+		if s.Type == elf.SHT_NOTE {
+			if id := buildIDIn(img.raw(s.Offset, s.FileSize)); id != "" {
+				return id
+			}
+		}
+	}
+	for _, p := range img.elf.Progs {
+		if p.Type == elf.PT_NOTE {
+			if id := buildIDIn(img.raw(p.Off, p.Filesz)); id != "" {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
+// buildIDIn looks for NT_GNU_BUILD_ID (3) among ELF notes.
+func buildIDIn(notes []byte) string {
+	const header, ntBuildID = 12, 3
+	for len(notes) >= header {
+		nameSize := uint64(binary.LittleEndian.Uint32(notes))
+		descSize := uint64(binary.LittleEndian.Uint32(notes[4:]))
+		kind := binary.LittleEndian.Uint32(notes[8:])
+		desc := header + (nameSize+3)&^3
+		next := desc + (descSize+3)&^3
+		if desc+descSize > uint64(len(notes)) {
+			return ""
+		}
+		if kind == ntBuildID && string(notes[header:header+nameSize]) == "GNU\x00" && descSize <= maxBuildID {
+			return hex.EncodeToString(notes[desc : desc+descSize])
+		}
+		notes = notes[min(next, uint64(len(notes))):]
+	}
+	return ""
+}
+
+// debugLink reads .gnu_debuglink: the name of the debug file and its CRC-32.
+func (img *image) debugLink() (name string, crc uint32, ok bool) {
+	data, err := img.section(".gnu_debuglink")
+	if err != nil {
+		return "", 0, false
+	}
+	end := bytes.IndexByte(data, 0)
+	at := (end + 4) &^ 3
+	if end <= 0 || at+4 > len(data) {
+		return "", 0, false
+	}
+	return string(data[:end]), binary.LittleEndian.Uint32(data[at:]), true
+}
+
+// hasDWARF tells whether the file itself holds debug information.
+func (img *image) hasDWARF() bool {
+	s := img.elf.Section(".debug_info")
+	return s != nil && s.Type != elf.SHT_NOBITS && s.FileSize > 0
+}

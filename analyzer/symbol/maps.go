@@ -1,0 +1,77 @@
+package symbol
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// region is one executable line of /proc/PID/maps.
+type region struct {
+	start, end uint64
+	offset     uint64 // of start in the file
+	major      uint32
+	minor      uint32
+	inode      uint64
+	path       string // unescaped, without " (deleted)"; or [vdso] and the like; or ""
+	deleted    bool
+}
+
+// fileBacked tells whether a file of some file system lies behind the region.
+func (r region) fileBacked() bool {
+	return r.inode != 0 && strings.HasPrefix(r.path, "/")
+}
+
+// parseMaps reads the text of /proc/PID/maps and keeps the executable
+// regions, ascending. Lines it can't read are left out.
+func parseMaps(text []byte) []region {
+	var regions []region
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte{'\n'})
+		text = rest
+		// "LO-HI r-xp …": the permissions tell early what to leave out.
+		if sp := bytes.IndexByte(line, ' '); sp < 0 || len(line) < sp+5 || line[sp+3] != 'x' {
+			continue
+		}
+		if r, ok := parseMapsLine(string(line)); ok {
+			regions = append(regions, r)
+		}
+	}
+	return regions
+}
+
+// parseMapsLine parses "LO-HI PERM OFFSET MAJ:MIN INODE   PATH".
+func parseMapsLine(line string) (region, bool) {
+	var fields [5]string
+	for i := range fields {
+		fields[i], line, _ = strings.Cut(line, " ")
+	}
+	lo, hi, _ := strings.Cut(fields[0], "-")
+	major, minor, _ := strings.Cut(fields[3], ":")
+	n := numbers{ok: true}
+	r := region{
+		start:  n.parse(lo, 16, 64),
+		end:    n.parse(hi, 16, 64),
+		offset: n.parse(fields[2], 16, 64),
+		major:  uint32(n.parse(major, 16, 32)),
+		minor:  uint32(n.parse(minor, 16, 32)),
+		inode:  n.parse(fields[4], 10, 64),
+	}
+	r.path = strings.TrimLeft(line, " ")
+	if r.inode != 0 {
+		r.path, r.deleted = strings.CutSuffix(r.path, " (deleted)")
+		r.path = strings.ReplaceAll(r.path, `\012`, "\n")
+	}
+	return r, n.ok && r.start < r.end
+}
+
+// numbers parses several numbers and remembers whether all were good.
+type numbers struct{ ok bool }
+
+func (n *numbers) parse(s string, base, bits int) uint64 {
+	v, err := strconv.ParseUint(s, base, bits)
+	if err != nil {
+		n.ok = false
+	}
+	return v
+}

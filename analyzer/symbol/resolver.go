@@ -1,0 +1,292 @@
+package symbol
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxModules bounds the files whose symbols are held; the one unused for
+	// longest goes first.
+	maxModules = 1024
+	// maxCached bounds the addresses whose frames are kept, twice.
+	maxCached = 1 << 15
+)
+
+// Options says where and how a Resolver finds names. The zero value is good.
+type Options struct {
+	// DebugDirs are the directories of separate debug files, tried below the
+	// process's own root, then below ours. None means /usr/lib/debug.
+	DebugDirs []string
+	// Names is how C++ and Rust names are written.
+	Names Names
+	// NoDWARF leaves out source lines and inlined frames.
+	NoDWARF bool
+}
+
+// Resolver turns addresses into Frames. It may be used from several
+// goroutines.
+type Resolver struct {
+	options  Options
+	finder   debugFinder
+	warnings warnings
+
+	mu      sync.Mutex
+	lookups uint64
+	modules map[*mappedFile]*module
+	names   generations[string]
+	frames  generations[[]Frame]
+}
+
+// NewResolver makes a Resolver that knows nothing yet.
+func NewResolver(o Options) *Resolver {
+	if len(o.DebugDirs) == 0 {
+		o.DebugDirs = []string{"/usr/lib/debug"}
+	}
+	return &Resolver{options: o, finder: debugFinder{o.DebugDirs}, modules: map[*mappedFile]*module{}}
+}
+
+// Close lets go of all files. The Resolver must not be used afterwards.
+func (r *Resolver) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.modules {
+		m.close()
+	}
+	r.modules = nil
+}
+
+// Warnings says what could not be read, once a file, in plain words.
+func (r *Resolver) Warnings() []string { return r.warnings.list() }
+
+// Frames names a stack, innermost first: for each address the frames inlined
+// there, then the function itself. All addresses but the first are return
+// addresses, which are looked up one byte lower, inside the call; so is the
+// first where firstIsReturn is set. There is at least one Frame an address.
+func (r *Resolver) Frames(s *Space, addrs []uint64, firstIsReturn bool) []Frame {
+	frames := make([]Frame, 0, len(addrs)+len(addrs)/2)
+	for i, addr := range addrs {
+		if (i > 0 || firstIsReturn) && addr > 0 {
+			addr--
+		}
+		frames = r.appendFrames(frames, s, addr)
+	}
+	return frames
+}
+
+// Function names the function at addr by the symbol table alone: it is cheap
+// enough for every event, and knows no inlined functions. addr is looked up as
+// it is.
+func (r *Resolver) Function(s *Space, addr uint64) string {
+	p, ok := r.place(s, addr)
+	defer r.leave(p.module)
+	if !ok {
+		return p.frame().Function
+	}
+	r.mu.Lock()
+	name, ok := r.names.get(p.key())
+	r.mu.Unlock()
+	if ok {
+		return name
+	}
+	name = r.symbolFrame(p).Function
+	r.mu.Lock()
+	r.names.put(p.key(), name)
+	r.mu.Unlock()
+	return name
+}
+
+// appendFrames appends the frames of one address.
+func (r *Resolver) appendFrames(frames []Frame, s *Space, addr uint64) []Frame {
+	p, ok := r.place(s, addr)
+	defer r.leave(p.module)
+	if !ok {
+		return append(frames, p.frame())
+	}
+	r.mu.Lock()
+	found, ok := r.frames.get(p.key())
+	r.mu.Unlock()
+	if !ok {
+		found = r.resolve(p)
+		r.mu.Lock()
+		r.frames.put(p.key(), found)
+		r.mu.Unlock()
+	}
+	first := len(frames)
+	frames = append(frames, found...)
+	for i := range frames[first:] {
+		// The same file may have another path in another process.
+		frames[first+i].Module = p.name
+	}
+	return frames
+}
+
+// place is where an address lies.
+type place struct {
+	module *module // in use until leave; nil outside any readable file
+	name   string  // of the module
+	addr   uint64  // ELF virtual address in the module, or as it was
+}
+
+// frame is a Frame that knows no name.
+func (p place) frame() Frame {
+	f := Frame{Function: hexName(p.addr), Module: p.name, Offset: p.addr}
+	if strings.HasPrefix(p.name, "[") {
+		f.Function = p.name
+	}
+	return f
+}
+
+func (p place) key() cacheKey { return cacheKey{p.module, p.addr} }
+
+// place finds the module of addr; ok is false where nothing more can be known.
+func (r *Resolver) place(s *Space, addr uint64) (p place, ok bool) {
+	m, ok := s.find(addr)
+	if !ok {
+		return place{addr: addr}, false
+	}
+	p = place{name: m.moduleName(), addr: addr - m.start + m.offset}
+	if m.file == nil {
+		return p, false
+	}
+	defer files.release(m.file)
+	p.module = r.enter(m.file)
+	if err := p.module.load(r.finder, m.path, s.root); err != nil {
+		r.warnings.add(m.path, err.Error())
+	}
+	if p.module.img == nil {
+		return p, false
+	}
+	p.addr, ok = p.module.img.virtualAddress(p.addr)
+	return p, ok
+}
+
+// enter returns the module of f, which can't go away until leave.
+func (r *Resolver) enter(f *mappedFile) *module {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.modules[f]
+	if m == nil {
+		if len(r.modules) >= maxModules {
+			r.evict()
+		}
+		m = &module{file: files.retain(f)}
+		r.modules[f] = m
+	}
+	r.lookups++
+	m.used = r.lookups
+	m.users++
+	return m
+}
+
+func (r *Resolver) leave(m *module) {
+	if m == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m.users--
+}
+
+// evict closes the module unused for longest.
+func (r *Resolver) evict() {
+	var oldest *module
+	for _, m := range r.modules {
+		if m.users == 0 && (oldest == nil || m.used < oldest.used) {
+			oldest = m
+		}
+	}
+	if oldest == nil {
+		return
+	}
+	delete(r.modules, oldest.file)
+	oldest.close()
+	// The caches hold module pointers.
+	r.names, r.frames = generations[string]{}, generations[[]Frame]{}
+}
+
+// resolve asks DWARF, then the symbol table, for the frames at p.
+func (r *Resolver) resolve(p place) []Frame {
+	physical := r.symbolFrame(p)
+	if r.options.NoDWARF {
+		return []Frame{physical}
+	}
+	locations, err := p.module.source(p.addr)
+	if err != nil {
+		r.warnings.add("DWARF of "+p.name, err.Error())
+	}
+	if len(locations) == 0 {
+		return []Frame{physical}
+	}
+	frames := make([]Frame, 0, len(locations))
+	for i, l := range locations {
+		f := physical
+		f.File, f.Line = l.file, l.line
+		if f.Inlined = i < len(locations)-1; f.Inlined || preferDWARF(physical, l.name) {
+			f.Function, f.Mangled = r.readable(l.name, "[inlined]")
+		}
+		frames = append(frames, f)
+	}
+	return slices.Clip(frames)
+}
+
+// preferDWARF tells whether a function goes by its name in DWARF: it does,
+// unless that is an internal alias such as __libc_malloc of an exported symbol.
+func preferDWARF(symbol Frame, name string) bool {
+	if name == "" {
+		return false
+	}
+	return !strings.HasPrefix(name, "__") || strings.HasPrefix(symbol.Function, "_") || strings.HasPrefix(symbol.Function, "0x")
+}
+
+// symbolFrame is the Frame at p as the symbol table knows it.
+func (r *Resolver) symbolFrame(p place) Frame {
+	f := p.frame()
+	f.BuildID = p.module.img.buildID
+	f.Function, f.Mangled = r.readable(p.module.function(p.addr).name, f.Function)
+	return f
+}
+
+// readable demangles name; fallback is for where there is none.
+func (r *Resolver) readable(name, fallback string) (text, mangled string) {
+	if name == "" {
+		return fallback, ""
+	}
+	if text = r.options.Names.demangled(name); text != name {
+		mangled = name
+	}
+	return text, mangled
+}
+
+// cacheKey is an address of a module.
+type cacheKey struct {
+	module *module
+	addr   uint64
+}
+
+// generations is a cache of two generations: what was not asked for during a
+// whole generation is dropped.
+type generations[V any] struct {
+	young, old map[cacheKey]V
+}
+
+func (g *generations[V]) get(k cacheKey) (v V, ok bool) {
+	if v, ok = g.young[k]; ok {
+		return v, true
+	}
+	if v, ok = g.old[k]; ok {
+		g.put(k, v)
+	}
+	return v, ok
+}
+
+func (g *generations[V]) put(k cacheKey, v V) {
+	if g.young == nil {
+		g.young = map[cacheKey]V{}
+	}
+	if len(g.young) >= maxCached {
+		g.old, g.young = g.young, map[cacheKey]V{}
+	}
+	g.young[k] = v
+}

@@ -1,0 +1,222 @@
+package symbol
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxRetired bounds the mappings kept after they went away: a program that
+// loads and unloads plugins for months must not fill memtrace.
+const maxRetired = 4096
+
+// ErrExited says that the process has no mappings any more. What was mapped
+// before stays resolvable.
+var ErrExited = errors.New("the process has exited")
+
+// Space is what a process had mapped executable, with the files behind it
+// held open. Refresh brings it up to date; mappings that went away still
+// answer for addresses that nothing newer covers. After an exec use a new one.
+// A Space may be used from several goroutines.
+type Space struct {
+	proc string // /proc/PID
+	root int    // O_PATH descriptor of the process's root directory where that is not our own, or -1
+
+	mu       sync.RWMutex
+	current  []mapping // ascending by start, not overlapping
+	retired  []mapping // latest last
+	warnings warnings
+}
+
+// mapping is one region with the file behind it, which is nil for memory
+// without a file and where the file could not be opened.
+type mapping struct {
+	region
+	file *mappedFile
+}
+
+// NewSpace reads what process pid has mapped. root is where procfs is
+// mounted, "/proc". A file that can't be opened is a warning, not an error.
+func NewSpace(root string, pid int) (*Space, error) {
+	proc := fmt.Sprintf("%s/%d", root, pid)
+	s := &Space{proc: proc, root: openRoot(proc)}
+	if err := s.Refresh(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close lets go of the files. The Space must not be used afterwards.
+func (s *Space) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.current {
+		files.release(m.file)
+	}
+	for _, m := range s.retired {
+		files.release(m.file)
+	}
+	s.current, s.retired = nil, nil
+	if s.root >= 0 {
+		unix.Close(s.root)
+		s.root = -1
+	}
+}
+
+// Refresh reads the mappings again (/proc/PID/maps, some 10 µs and 0.1 µs a
+// mapping) and opens what is new. Where the process has exited it returns an
+// error that wraps ErrExited and changes nothing.
+func (s *Space) Refresh() error {
+	text, err := os.ReadFile(s.proc + "/maps")
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		err = ErrExited
+	}
+	if err != nil {
+		return fmt.Errorf("read the mappings of %s: %w", s.proc, err)
+	}
+	if len(text) == 0 {
+		return fmt.Errorf("read the mappings of %s: %w", s.proc, ErrExited)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.update(parseMaps(text))
+	return nil
+}
+
+// update makes regions the current mappings.
+func (s *Space) update(regions []region) {
+	known := make(map[region]*mappedFile, len(s.current))
+	for _, m := range s.current {
+		known[m.region] = m.file
+	}
+	next := make([]mapping, 0, len(regions))
+	for _, r := range regions {
+		file, ok := known[r]
+		if ok {
+			delete(known, r)
+		} else if r.fileBacked() {
+			file = s.openFile(r)
+		}
+		next = append(next, mapping{r, file})
+	}
+	sort.Slice(next, func(i, j int) bool { return next[i].start < next[j].start })
+	for _, m := range s.current {
+		if _, gone := known[m.region]; gone {
+			s.retire(m)
+		}
+	}
+	s.current = next
+}
+
+// retire keeps a mapping that went away. One that came and went before, as
+// with a plugin loaded in a loop, is kept once.
+func (s *Space) retire(m mapping) {
+	for i, old := range s.retired {
+		if old == m {
+			files.release(old.file)
+			s.retired = append(s.retired[:i], s.retired[i+1:]...)
+			break
+		}
+	}
+	if len(s.retired) >= maxRetired {
+		files.release(s.retired[0].file)
+		s.retired = s.retired[1:]
+	}
+	s.retired = append(s.retired, m)
+}
+
+// find returns the mapping that covers addr, with its file retained for the
+// caller, who releases it.
+func (s *Space) find(addr uint64) (mapping, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	m, ok := s.lookup(addr)
+	if ok && m.file != nil {
+		files.retain(m.file)
+	}
+	return m, ok
+}
+
+func (s *Space) lookup(addr uint64) (mapping, bool) {
+	i := sort.Search(len(s.current), func(i int) bool { return s.current[i].end > addr })
+	if i < len(s.current) && s.current[i].start <= addr {
+		return s.current[i], true
+	}
+	for i := len(s.retired) - 1; i >= 0; i-- {
+		if m := s.retired[i]; m.start <= addr && addr < m.end {
+			return m, true
+		}
+	}
+	return mapping{}, false
+}
+
+// openFile maps the file behind r: through map_files, which leads to the very
+// file even if it was deleted (needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),
+// else by its path below the process's root.
+func (s *Space) openFile(r region) *mappedFile {
+	fd, err := s.openMapped(r)
+	if err == nil {
+		defer unix.Close(fd)
+		var f *mappedFile
+		if f, err = files.open(fd, r.path); err == nil {
+			return f
+		}
+	}
+	s.warnings.add(r.path, fmt.Sprintf("open %s as mapped by %s: %v; its functions will have no names", r.path, s.proc, err))
+	return nil
+}
+
+func (s *Space) openMapped(r region) (int, error) {
+	fd, _, err := openRegular(fmt.Sprintf("%s/map_files/%x-%x", s.proc, r.start, r.end))
+	if err == nil {
+		return fd, nil
+	}
+	fd, st, pathErr := openRegular(s.proc + "/root" + r.path)
+	if pathErr != nil {
+		// A mapping that came and went between two reads, or an exit.
+		if r.deleted {
+			return -1, fmt.Errorf("the file was deleted, and following map_files failed: %w", err)
+		}
+		return -1, pathErr
+	}
+	if !r.isFile(fd, st) {
+		unix.Close(fd)
+		return -1, errors.New("the file at its path is not the mapped one any more")
+	}
+	return fd, nil
+}
+
+// isFile tells whether the file of stat st is the one that the region maps.
+// On btrfs and overlayfs the device in maps differs from that of stat(2); the
+// inode alone has to do there.
+func (r region) isFile(fd int, st unix.Stat_t) bool {
+	if st.Ino != r.inode {
+		return false
+	}
+	if uint64(st.Dev) == unix.Mkdev(r.major, r.minor) {
+		return true
+	}
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil {
+		return false
+	}
+	return fs.Type == unix.BTRFS_SUPER_MAGIC || fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+}
+
+// Warnings says which files could not be opened, each once, in plain words.
+func (s *Space) Warnings() []string { return s.warnings.list() }
+
+// moduleName is what a mapping is called in a Frame.
+func (m mapping) moduleName() string {
+	if m.path == "" || strings.HasPrefix(m.path, "//anon") {
+		return "[anon]"
+	}
+	return m.path
+}
