@@ -1,0 +1,73 @@
+# Builds the test programs into build/testdata/. Included by the Makefile.
+#
+# -fno-builtin keeps the compiler from dropping or merging calls of the malloc
+# family; -fno-optimize-sibling-calls keeps every caller on the stack.
+
+TP_SRC   := testdata/programs
+TP_OUT   := build/testdata
+TP_FLAGS := -g -Wall -Wextra -Wno-missing-field-initializers -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-infinite-recursion \
+            -U_FORTIFY_SOURCE -fno-builtin -fno-optimize-sibling-calls -pthread
+TP_FP    := -O1 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer
+TP_NOFP  := -O2 -fomit-frame-pointer
+
+TP_C      := every_function two_threads cross_thread_free temporary churn fork_exec touch demo_service
+TP_CXX    := longjmp_throw cxx_containers
+# Static programs: no libc.so to probe; with and without symbols.
+TP_STATIC := every_function_static two_threads_static churn_static
+# musl: the smallest libc, and no pvalloc.
+TP_MUSL   := every_function_musl two_threads_musl every_function_musl_static
+
+TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
+            churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped \
+            escape libescape.so plain_sleep libcount_calls.so)
+TP_ALL += $(if $(shell command -v musl-gcc),$(addprefix $(TP_OUT)/,$(TP_MUSL)))
+# A 32-bit program that needs no 32-bit libc, where compiler and linker know the format.
+TP_ALL += $(if $(shell $(CC) -m32 -E -x c /dev/null >/dev/null 2>&1 && ld -V 2>/dev/null | grep elf_i386),$(TP_OUT)/sleeper32)
+
+.PHONY: testprograms
+testprograms: $(TP_ALL)
+
+$(TP_OUT):
+	mkdir -p $@
+
+$(addprefix $(TP_OUT)/,$(TP_C)): $(TP_OUT)/%: $(TP_SRC)/%.c | $(TP_OUT)
+	$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
+
+$(addprefix $(TP_OUT)/,$(TP_CXX)): $(TP_OUT)/%: $(TP_SRC)/%.cc | $(TP_OUT)
+	$(CXX) -std=c++17 $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
+
+$(TP_OUT)/churn_nofp: $(TP_SRC)/churn.c | $(TP_OUT)
+	$(CC) $(TP_FLAGS) $(TP_NOFP) -MMD -MP -o $@ $<
+
+$(TP_OUT)/cxx_containers_nofp: $(TP_SRC)/cxx_containers.cc | $(TP_OUT)
+	$(CXX) -std=c++17 $(TP_FLAGS) $(TP_NOFP) -MMD -MP -o $@ $<
+
+$(addprefix $(TP_OUT)/,$(TP_STATIC)): $(TP_OUT)/%_static: $(TP_SRC)/%.c | $(TP_OUT)
+	$(CC) $(TP_FLAGS) $(TP_FP) -static -no-pie -MMD -MP -o $@ $<
+
+$(TP_OUT)/%_stripped: $(TP_OUT)/%
+	strip -o $@ $<
+
+# musl-gcc drops its spec file on -static-pie; the dynamic ones run with musl's own loader.
+$(TP_OUT)/%_musl: $(TP_SRC)/%.c | $(TP_OUT)
+	musl-gcc $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
+
+$(TP_OUT)/%_musl_static: $(TP_SRC)/%.c | $(TP_OUT)
+	musl-gcc $(TP_FLAGS) $(TP_FP) -static -MMD -MP -o $@ $<
+
+$(TP_OUT)/libescape.so: $(TP_SRC)/libescape.c | $(TP_OUT)
+	$(CC) $(TP_FLAGS) $(TP_FP) -fPIC -shared -Wl,-soname,libescape.so -MMD -MP -o $@ $<
+
+$(TP_OUT)/escape: $(TP_SRC)/escape.c $(TP_OUT)/libescape.so
+	$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $< $(TP_OUT)/libescape.so -Wl,-rpath,'$$ORIGIN'
+
+$(TP_OUT)/sleeper32: $(TP_SRC)/sleeper32.c | $(TP_OUT)
+	$(CC) -m32 -O1 -ffreestanding -fno-pic -fno-stack-protector -nostdlib -static -Wl,-m,elf_i386 -o $@ $<
+
+$(TP_OUT)/plain_sleep: $(TP_SRC)/plain_sleep.c | $(TP_OUT)
+	$(CC) -O1 -ffreestanding -fno-pic -no-pie -fno-stack-protector -nostdlib -static -o $@ $<
+
+$(TP_OUT)/libcount_calls.so: testdata/tools/count_calls.c | $(TP_OUT)
+	$(CC) -O1 -g -Wall -fno-builtin -fPIC -shared -MMD -MP -o $@ $< -ldl
+
+-include $(wildcard $(TP_OUT)/*.d)
