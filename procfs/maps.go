@@ -1,0 +1,117 @@
+package procfs
+
+import (
+	"io"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// vmaReader is what reading maps or smaps needs; it is pooled for its buffers.
+type vmaReader struct {
+	file  fdReader
+	lines lineReader
+	vma   VMA
+	path  []byte
+}
+
+var vmaReaders = sync.Pool{New: func() any { return new(vmaReader) }}
+
+// Maps calls fn for each mapping of the process in ascending order, from
+// /proc/PID/maps. The VMA is valid until fn returns. Mappings that change
+// while the file is read may be missed or seen twice, never half.
+func (p *Process) Maps(fn func(*VMA)) error {
+	return p.eachVMA(fileMaps, fn)
+}
+
+// Smaps calls fn for each mapping of the process in ascending order, with its
+// Memory, from /proc/PID/smaps. The VMA is valid until fn returns.
+func (p *Process) Smaps(fn func(*VMA)) error {
+	return p.eachVMA(fileSmaps, fn)
+}
+
+func (p *Process) eachVMA(name string, fn func(*VMA)) error {
+	fd, err := p.open(name)
+	if err != nil {
+		return p.wrap("open", plain(name), err)
+	}
+	r := vmaReaders.Get().(*vmaReader)
+	defer vmaReaders.Put(r)
+	r.file.fd = fd
+	defer r.file.close()
+	n, err := r.parse(&r.file, fn)
+	if err == nil && (n == 0 || r.endedEarly()) {
+		err = p.whyNoMemory()
+	}
+	if err != nil {
+		return p.wrap("read", plain(name), err)
+	}
+	return nil
+}
+
+// endedEarly reports whether the address space went away while it was read
+// (exit or exec): the kernel then ends the text after a whole mapping, as it
+// does at its true end, but has nothing left at the beginning either.
+func (r *vmaReader) endedEarly() bool {
+	n, err := unix.Pread(r.file.fd, r.lines.buf[:1], 0)
+	return err == nil && n == 0 || err == unix.ESRCH
+}
+
+// parse reads the text of maps or smaps and returns the number of mappings.
+// A line that begins with a capital belongs to the mapping above it.
+func (r *vmaReader) parse(src io.Reader, fn func(*VMA)) (n int, err error) {
+	r.lines.reset(src)
+	for {
+		line, err := r.lines.next()
+		if err != nil {
+			if err != io.EOF {
+				return n, err
+			}
+			if n > 0 {
+				fn(&r.vma)
+			}
+			return n, nil
+		}
+		if len(line) > 0 && line[0] >= 'A' && line[0] <= 'Z' && n > 0 {
+			if err := r.detail(line); err != nil {
+				return n, err
+			}
+			continue
+		}
+		if n > 0 {
+			fn(&r.vma)
+		}
+		if err := r.header(line); err != nil {
+			return n, err
+		}
+		n++
+	}
+}
+
+// header begins a new mapping.
+func (r *vmaReader) header(line []byte) error {
+	r.vma = VMA{}
+	path, err := parseVMA(line, &r.vma)
+	if err != nil {
+		return err
+	}
+	r.path = append(r.path[:0], path...) // the line moves when more is read
+	r.vma.Path = r.path
+	return nil
+}
+
+// detail takes a line of smaps below a mapping.
+func (r *vmaReader) detail(line []byte) error {
+	key, value, ok := keyed(line)
+	if !ok {
+		return ErrFormat
+	}
+	if to := r.vma.field(key); to != nil {
+		if *to, ok = kilobytes(value); !ok {
+			return ErrFormat
+		}
+	} else if string(key) == "VmFlags" {
+		r.vma.Flags = parseVMFlags(value)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package procfs
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is one process, held by its directory: a PID that is reused is a
+// different Process, and reading this one then fails with ErrGone.
+type Process struct {
+	pid  int
+	dir  int // O_PATH descriptor of /proc/PID
+	comm string
+}
+
+// PID returns the process's ID as given to FS.Process.
+func (p *Process) PID() int { return p.pid }
+
+// Close lets go of the process's directory. A closed Process is of no use.
+func (p *Process) Close() error {
+	if p.dir < 0 {
+		return nil
+	}
+	err := unix.Close(p.dir)
+	p.dir = -1
+	return err
+}
+
+// open opens a file of the process for reading. It is unix.Openat without its
+// copy of the name, which is a file of this package, NUL-terminated.
+func (p *Process) open(name string) (int, error) {
+	for {
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(p.dir),
+			uintptr(unsafe.Pointer(unsafe.StringData(name))), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+		runtime.KeepAlive(name)
+		switch errno {
+		case 0:
+			return int(fd), nil
+		case unix.EINTR:
+		default:
+			return -1, errno
+		}
+	}
+}
+
+// Names of the files that are read often, as open wants them.
+const (
+	fileStat   = "stat\x00"
+	fileStatm  = "statm\x00"
+	fileStatus = "status\x00"
+	fileComm   = "comm\x00"
+	fileCmd    = "cmdline\x00"
+	fileMaps   = "maps\x00"
+	fileSmaps  = "smaps\x00"
+	fileRollup = "smaps_rollup\x00"
+	filePages  = "pagemap\x00"
+)
+
+// plain returns a name without its NUL, for messages.
+func plain(name string) string { return name[:len(name)-1] }
+
+// readSmall reads a file that the kernel renders in one piece (stat, statm,
+// status, comm, smaps_rollup) into buf: a short read is a complete one.
+// What doesn't fit in buf is cut off.
+func (p *Process) readSmall(name string, buf []byte) ([]byte, error) {
+	fd, err := p.open(name)
+	if err != nil {
+		return nil, p.wrap("open", plain(name), err)
+	}
+	n, err := readRetry(fd, buf)
+	_ = unix.Close(fd) // nothing is lost by closing a file that was only read
+	if err != nil {
+		return nil, p.wrap("read", plain(name), err)
+	}
+	return buf[:n], nil
+}
+
+// readRetry is read(2) that isn't interrupted by signals.
+func readRetry(fd int, buf []byte) (int, error) {
+	for {
+		n, err := unix.Read(fd, buf)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}

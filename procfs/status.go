@@ -1,0 +1,162 @@
+package procfs
+
+import "fmt"
+
+// Status is the part of /proc/PID/status that has a use here. Sizes are
+// bytes; a process without memory has zero in them, and HasMemory false.
+type Status struct {
+	Tgid      int // differs from PID where PID is a thread that is no leader
+	PPid      int
+	TracerPid int // who ptraces it, or 0
+	Threads   uint64
+	State     byte
+	Uid       [4]uint32 // real, effective, saved, file system
+	Gid       [4]uint32
+	NSpid     []int // the process's IDs from the reader's PID namespace inwards
+	HasMemory bool  // whether there were Vm lines
+	VmPeak    uint64
+	VmSize    uint64
+	VmLck     uint64
+	VmHWM     uint64 // peak resident set
+	VmRSS     uint64
+	RssAnon   uint64
+	RssFile   uint64
+	RssShmem  uint64
+	VmPTE     uint64 // page tables
+	VmSwap    uint64 // without shmem
+}
+
+// maxNSLevels is how deep the kernel lets PID namespaces nest.
+const maxNSLevels = 33
+
+// Status reads /proc/PID/status (Documentation/filesystems/proc.rst, table 1-2).
+func (p *Process) Status() (Status, error) {
+	buf := textBuffers.Get().(*[maxText]byte)
+	defer textBuffers.Put(buf)
+	data, err := p.readSmall(fileStatus, buf[:])
+	if err != nil {
+		return Status{}, err
+	}
+	s, err := parseStatus(data)
+	if err != nil {
+		return Status{}, p.wrap("parse", "status", err)
+	}
+	return s, nil
+}
+
+func parseStatus(data []byte) (Status, error) {
+	var s Status
+	for len(data) > 0 {
+		line, rest := cutLine(data)
+		data = rest
+		key, value, ok := keyed(line)
+		if !ok {
+			continue
+		}
+		if !s.set(string(key), value) {
+			return Status{}, fmt.Errorf("%w: line %q", ErrFormat, line)
+		}
+	}
+	if s.Tgid == 0 {
+		return Status{}, fmt.Errorf("%w: no Tgid", ErrFormat)
+	}
+	return s, nil
+}
+
+// set takes one line; it reports false on a value that cannot be parsed.
+func (s *Status) set(key string, value []byte) bool {
+	switch key {
+	case "State":
+		if len(value) == 0 {
+			return false
+		}
+		s.State = value[0]
+		return true
+	case "Tgid":
+		return setInt(&s.Tgid, value)
+	case "PPid":
+		return setInt(&s.PPid, value)
+	case "TracerPid":
+		return setInt(&s.TracerPid, value)
+	case "Uid":
+		return setIDs(&s.Uid, value)
+	case "Gid":
+		return setIDs(&s.Gid, value)
+	case "NSpid":
+		return s.setNSpid(value)
+	case "Threads":
+		v, _, ok := decimal(value)
+		s.Threads = v
+		return ok
+	}
+	size := s.size(key)
+	if size == nil {
+		return true
+	}
+	v, ok := kilobytes(value)
+	*size, s.HasMemory = v, true
+	return ok
+}
+
+// size returns the field of a line in kB, or nil.
+func (s *Status) size(key string) *uint64 {
+	switch key {
+	case "VmPeak":
+		return &s.VmPeak
+	case "VmSize":
+		return &s.VmSize
+	case "VmLck":
+		return &s.VmLck
+	case "VmHWM":
+		return &s.VmHWM
+	case "VmRSS":
+		return &s.VmRSS
+	case "RssAnon":
+		return &s.RssAnon
+	case "RssFile":
+		return &s.RssFile
+	case "RssShmem":
+		return &s.RssShmem
+	case "VmPTE":
+		return &s.VmPTE
+	case "VmSwap":
+		return &s.VmSwap
+	}
+	return nil
+}
+
+func (s *Status) setNSpid(value []byte) bool {
+	for len(s.NSpid) < maxNSLevels {
+		f, rest := field(value)
+		if len(f) == 0 {
+			break
+		}
+		var id int
+		if !setInt(&id, f) {
+			return false
+		}
+		s.NSpid, value = append(s.NSpid, id), rest
+	}
+	return true
+}
+
+func setInt(to *int, value []byte) bool {
+	v, _, ok := decimal(value)
+	if !ok || v > 1<<31-1 {
+		return false
+	}
+	*to = int(v)
+	return true
+}
+
+func setIDs(to *[4]uint32, value []byte) bool {
+	for i := range to {
+		f, rest := field(value)
+		v, _, ok := decimal(f)
+		if !ok || v > 1<<32-1 {
+			return false
+		}
+		to[i], value = uint32(v), rest
+	}
+	return true
+}
