@@ -1,0 +1,334 @@
+package analyzer
+
+import (
+	"slices"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// class is the part of RSSBy that a mapping belongs to where it is no heap.
+type class uint8
+
+const (
+	classOther class = iota
+	classAnon
+	classFile
+	classStack
+	classShmem
+)
+
+// pagesState says what is known of a mapping's pages.
+type pagesState uint8
+
+const (
+	pagesUnread  pagesState = iota
+	pagesNone               // none in memory or swap
+	pagesKnown              // in pageStates
+	pagesUnknown            // more than is kept
+)
+
+// A mapping is what Measure needs of a procfs.VMA.
+type mapping struct {
+	start, end uint64
+	rss, swap  uint64
+	anonymous  uint64 // the part of rss that no file backs
+	class      class
+	brk        bool // [heap]
+	mayBeHeap  bool // anonymous private memory
+	wasHeap    bool // held a live block in an earlier Measure
+	blocks     bool // holds a live block
+	pages      pagesState
+	spans      int // number of spans, from firstSpan on
+	firstSpan  int
+	firstChunk uint64
+	table      int
+}
+
+// isHeap reports whether an allocator uses the mapping, as far as was seen.
+func (m *mapping) isHeap() bool {
+	return m.brk || m.mayBeHeap && (m.blocks || m.wasHeap)
+}
+
+// A span is a part of a mapping that is wholly from before the attach, or
+// wholly from after it.
+type span struct {
+	end     uint64
+	live    uint64 // resident bytes of live blocks
+	mapping int32
+	before  bool
+}
+
+// layout is a process's mappings at one instant.
+type layout struct {
+	mappings []mapping
+	spans    []span
+	starts   []uint64 // of spans
+	heap     []addrRange
+	sum      procfs.Memory
+	fileAnon uint64 // private copies of pages of files
+	file     uint64
+	shmem    uint64
+	end      uint64 // of the mapping before
+	data     bool   // the mapping before is a file's private writable part, or its .bss
+}
+
+// load reads the mappings by smaps.
+func (l *layout) load(smaps func(func(*procfs.VMA)) error, base *Baseline) error {
+	l.mappings, l.spans, l.starts = l.mappings[:0], l.spans[:0], l.starts[:0]
+	l.sum, l.file, l.shmem, l.end, l.data = procfs.Memory{}, 0, 0, 0, false
+	if err := smaps(l.add); err != nil {
+		return err
+	}
+	l.recall()
+	l.cut(base)
+	return nil
+}
+
+// add takes one mapping. The kernel's smaps are in ascending order; what
+// isn't would break the search and is left out.
+func (l *layout) add(v *procfs.VMA) {
+	if v.Start < l.end || v.End > 1<<63 {
+		return // above: [vsyscall], which has no pages of the process
+	}
+	m := mapping{
+		start: v.Start, end: v.End, rss: v.Rss, swap: v.Swap,
+		anonymous: min(v.Anonymous, v.Rss), brk: v.Kind == procfs.KindHeap,
+	}
+	m.class, m.mayBeHeap = l.classify(v)
+	l.sum.Add(&v.Memory)
+	switch v.Kind {
+	case procfs.KindShmem:
+		l.shmem += m.rss - m.anonymous
+	default:
+		l.file += m.rss - m.anonymous
+	}
+	l.mappings = append(l.mappings, m)
+	l.end = v.End
+}
+
+// classify says which part of RSSBy a mapping is where no block is found in
+// it, and whether blocks would make it heap. Anonymous memory that begins
+// where a file's writable private mapping ends is the .bss of that file.
+func (l *layout) classify(v *procfs.VMA) (c class, mayBeHeap bool) {
+	private := v.Perms&procfs.Shared == 0
+	adjacent := l.data && v.Start == l.end
+	l.data = false
+	switch v.Kind {
+	case procfs.KindStack:
+		return classStack, false
+	case procfs.KindShmem:
+		return classShmem, false
+	case procfs.KindFile:
+		l.data = private && v.Perms&procfs.Write != 0
+		return classFile, false
+	case procfs.KindHeap:
+		return classAnon, true
+	case procfs.KindAnon:
+		switch {
+		case !private:
+			return classShmem, false
+		case adjacent && v.Perms&procfs.Write != 0:
+			return classOther, true
+		}
+		return classAnon, true
+	}
+	return classOther, false
+}
+
+// recall marks the mappings that were heap before. They are known by an
+// address range, since a mapping grows, shrinks and splits.
+func (l *layout) recall() {
+	h := 0
+	for i := range l.mappings {
+		m := &l.mappings[i]
+		for h < len(l.heap) && l.heap[h].end <= m.start {
+			h++
+		}
+		m.wasHeap = h < len(l.heap) && l.heap[h].start < m.end
+	}
+}
+
+// remember notes which mappings are heap now, for the next recall.
+func (l *layout) remember() {
+	l.heap = l.heap[:0]
+	for i := range l.mappings {
+		if m := &l.mappings[i]; m.isHeap() {
+			l.heap = append(l.heap, addrRange{m.start, m.end})
+		}
+	}
+}
+
+// cut makes the spans.
+func (l *layout) cut(base *Baseline) {
+	ranges := base.all()
+	for i := range l.mappings {
+		m := &l.mappings[i]
+		m.firstSpan = len(l.spans)
+		for len(ranges) > 0 && ranges[0].end <= m.start {
+			ranges = ranges[1:]
+		}
+		at := m.start
+		for _, b := range ranges {
+			if b.start >= m.end {
+				break
+			}
+			if b.start > at {
+				l.span(i, at, b.start, false)
+			}
+			if to := min(b.end, m.end); to > at {
+				l.span(i, max(b.start, at), to, true)
+				at = to
+			}
+		}
+		if at < m.end {
+			l.span(i, at, m.end, false)
+		}
+		m.spans = len(l.spans) - m.firstSpan
+	}
+}
+
+func (l *layout) span(mapping int, start, end uint64, before bool) {
+	l.spans = append(l.spans, span{end: end, mapping: int32(mapping), before: before})
+	l.starts = append(l.starts, start)
+}
+
+// find returns the last span that starts at or below addr, or -1.
+func (l *layout) find(addr uint64) int {
+	lo, hi := 0, len(l.starts)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if l.starts[mid] <= addr {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo - 1
+}
+
+// usage is the kernel's view of the process, from the one reading of smaps.
+func (l *layout) usage() Usage {
+	var anon uint64
+	for i := range l.mappings {
+		anon += l.mappings[i].anonymous
+	}
+	return Usage{
+		RSS: l.sum.Rss, PSS: l.sum.Pss, USS: l.sum.USS(), Swap: l.sum.Swap,
+		Anon: anon, File: l.file, Shmem: l.shmem,
+	}
+}
+
+// split divides the resident set. Its parts add up to the RSS of usage.
+func (l *layout) split(pages *pageStates) (by RSSBy, unmeasured uint64) {
+	for i := range l.mappings {
+		m := &l.mappings[i]
+		if m.blocks && m.pages == pagesUnknown {
+			unmeasured += m.rss
+		}
+		if m.isHeap() && m.pages != pagesUnknown {
+			l.splitHeap(m, pages, &by)
+			continue
+		}
+		switch m.class {
+		case classAnon:
+			by.AnonMmap += m.rss
+		case classStack:
+			by.Stack += m.rss
+		case classFile:
+			by.File += m.rss - m.anonymous
+			by.Other += m.anonymous
+		case classShmem:
+			by.Shmem += m.rss - m.anonymous
+			by.Other += m.anonymous
+		default:
+			by.Other += m.rss
+		}
+	}
+	return by, unmeasured
+}
+
+// splitHeap divides the resident set of a heap mapping. smaps was read before
+// the page states, so its Rss sets the limit; the rest that no block covers
+// is divided as the uncovered pages are.
+func (l *layout) splitHeap(m *mapping, pages *pageStates, by *RSSBy) {
+	var live, before, after uint64 // after and before: resident and not covered
+	spans := l.spans[m.firstSpan : m.firstSpan+m.spans]
+	for i := range spans {
+		s := &spans[i]
+		resident, _ := pages.count(m, l.starts[m.firstSpan+i], s.end)
+		live += s.live
+		uncovered := resident - min(resident, s.live)
+		if s.before {
+			before += uncovered
+		} else {
+			after += uncovered
+		}
+	}
+	live = min(live, m.rss)
+	rest := m.rss - live
+	if before+after == 0 && spans[0].before {
+		before = 1 // the page states know nothing: decide by the address
+	}
+	fromBefore := proportion(rest, before, after)
+	by.HeapLive += live
+	by.HeapBeforeAttach += fromBefore
+	by.HeapOverhead += rest - fromBefore
+}
+
+// addrRange is the addresses from start up to, not including, end.
+type addrRange struct{ start, end uint64 }
+
+// Baseline is the memory that a process may have had blocks in when memtrace
+// attached to it: [heap] and private anonymous mappings. A nil Baseline is
+// empty.
+type Baseline struct{ ranges []addrRange }
+
+// ReadBaseline reads a process's Baseline, as of now.
+func ReadBaseline(p *procfs.Process) (*Baseline, error) {
+	b := new(Baseline)
+	err := p.Maps(func(v *procfs.VMA) {
+		private := v.Perms&(procfs.Shared|procfs.Write) == procfs.Write
+		if private && (v.Kind == procfs.KindHeap || v.Kind == procfs.KindAnon) {
+			b.ranges = append(b.ranges, addrRange{v.Start, v.End})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(b.ranges, func(x, y addrRange) int {
+		if x.start < y.start {
+			return -1
+		}
+		return 1
+	})
+	return b, nil
+}
+
+// all returns the ranges in ascending order.
+func (b *Baseline) all() []addrRange {
+	if b == nil {
+		return nil
+	}
+	return b.ranges
+}
+
+// keepOnly forgets what is no private anonymous mapping any more: what is
+// mapped there later is new.
+func (b *Baseline) keepOnly(mappings []mapping) {
+	if b == nil {
+		return
+	}
+	var kept []addrRange
+	i := 0
+	for _, r := range b.ranges {
+		for i < len(mappings) && mappings[i].end <= r.start {
+			i++
+		}
+		for j := i; j < len(mappings) && mappings[j].start < r.end; j++ {
+			if m := &mappings[j]; m.mayBeHeap {
+				kept = append(kept, addrRange{max(r.start, m.start), min(r.end, m.end)})
+			}
+		}
+	}
+	b.ranges = kept
+}
