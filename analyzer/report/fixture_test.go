@@ -1,0 +1,113 @@
+package report
+
+import "github.com/memtrace/memtrace/analyzer"
+
+// fixtures are Reports made by hand, by name.
+func fixtures() map[string]*analyzer.Report {
+	return map[string]*analyzer.Report{
+		"service": serviceReport(),
+		"lossy":   lossyReport(),
+		"hostile": hostileReport(),
+		"empty":   {},
+	}
+}
+
+const ms = 1_000_000
+
+// serviceReport is one attached process with a leak, a cache and a churn.
+// Its rss_by adds up to its RSS and its sites to its live heap, less 132 sites.
+func serviceReport() *analyzer.Report {
+	frame := func(function, file string, line int) analyzer.Frame {
+		return analyzer.Frame{Function: function, File: file, Line: line, Module: "/usr/bin/service", BuildID: "9f2c", Offset: 0x1234}
+	}
+	inlined := frame("list_append", "/build/service-1.2/src/list.h", 77)
+	inlined.Inlined = true
+	main := frame("main", "/build/service-1.2/src/main.c", 210)
+	libc := analyzer.Frame{Function: "__libc_start_call_main", Module: "/usr/lib/x86_64-linux-gnu/libc.so.6", Offset: 0x27245}
+	nameless := analyzer.Frame{Function: "0x7f10003210", Module: "/usr/lib/libplugin.so.3", Offset: 0x3210}
+	return &analyzer.Report{
+		Schema: analyzer.Schema, WindowNS: 20_000 * ms,
+		Tracer: analyzer.TracerInfo{Attach: "uprobe_session", Faults: "kprobe", Unwind: "fp"},
+		Events: analyzer.Events{Alloc: 1_234_567, Free: 1_200_000, Realloc: 12, FaultMinor: 950, FaultMajor: 2, UnmatchedFree: 345, Failed: 1},
+		Processes: []analyzer.Process{{
+			PID: 4242, Comm: "service", Exe: "/usr/bin/service", Attached: true,
+			Allocators: []string{"glibc /usr/lib/x86_64-linux-gnu/libc.so.6"},
+			Usage:      analyzer.Usage{RSS: 64 << 20, PSS: 60 << 20, USS: 58 << 20, Anon: 56 << 20, File: 8 << 20, SampledNS: 19_900 * ms},
+			Heap: analyzer.Heap{LiveBytes: 20<<20 + 300<<10, LiveCount: 34_567, PeakBytes: 21 << 20, PeakAtNS: 18_250 * ms,
+				AllocBytes: 700 << 20, AllocCount: 1_234_567, FreeCount: 1_200_000, TemporaryCount: 1_000_000,
+				ResidentBytes: 18 << 20, UntouchedBytes: 2<<20 + 300<<10, CorrelatedNS: 19_900 * ms},
+			RSSBy: analyzer.RSSBy{HeapLive: 18 << 20, HeapOverhead: 2 << 20, HeapBeforeAttach: 30 << 20, AnonMmap: 5<<20 + 900<<10, File: 8 << 20, Stack: 124 << 10},
+		}},
+		Sites: []analyzer.Site{
+			{ID: 3, PID: 4242, Function: "session_new", LiveBytes: 12 << 20, LiveCount: 12_288, AllocBytes: 12 << 20, AllocCount: 12_288,
+				PeakLiveBytes: 12 << 20, ResidentBytes: 12 << 20, OldestNS: 19_980 * ms, GrowthBytes: 614_400,
+				SizeHistogram: [][2]uint64{{1024, 12_288}},
+				Stack:         []analyzer.Frame{inlined, frame("session_new", "/build/service-1.2/src/session.c", 42), main, libc}},
+			{ID: 1, PID: 4242, Function: "cache_fill", LiveBytes: 8 << 20, LiveCount: 20_000, AllocBytes: 9 << 20, AllocCount: 22_000, FreeCount: 2_000,
+				PeakLiveBytes: 9 << 20, ResidentBytes: 6 << 20, UntouchedBytes: 2 << 20, OldestNS: 19_000 * ms, GrowthBytes: -2048,
+				Stack: []analyzer.Frame{frame("cache_fill", "/build/service-1.2/src/cache.c", 9), main}},
+			{ID: 2, PID: 4242, Function: "0x7f10003210", LiveBytes: 52 << 10, LiveCount: 2279, AllocBytes: 600 << 20, AllocCount: 1_200_279,
+				FreeCount: 1_198_000, TemporaryCount: 1_000_000, OldestNS: 3 * ms, Stack: []analyzer.Frame{nameless, main}, Truncated: true},
+		},
+		SitesMore: 132,
+		Leaks: []analyzer.Leak{{Site: 3, Kind: "growing", Bytes: 12 << 20, Count: 12_288, Confidence: 0.99,
+			Why: "live bytes rose in 19 of 20 windows, 614 KiB/s, no plateau; p = 2e-06"}},
+	}
+}
+
+const longName = "boost::multi_index::detail::hashed_index<boost::multi_index::member<Order, std::basic_string<char, std::char_traits<char>, std::allocator<char> >, &Order::id>, std::hash<std::string> >::insert_unique_(Order const&)"
+
+// lossyReport is two processes under run, of which one has ended, with losses of every cause.
+func lossyReport() *analyzer.Report {
+	three := 3
+	r := &analyzer.Report{
+		Schema: analyzer.Schema, Final: true, WindowNS: 3_723_000 * ms,
+		Tracer: analyzer.TracerInfo{Attach: "perf_cookie", Faults: "off", Unwind: "none"},
+		Events: analyzer.Events{Alloc: 80_000, Free: 20_000, Lost: 1234, UnmatchedFree: 1, Failed: 2, Overwritten: 3},
+		Processes: []analyzer.Process{
+			{PID: 100, Comm: "gateway", Heap: analyzer.Heap{LiveBytes: 1 << 30, LiveCount: 1, PeakBytes: 2 << 30, PeakAtNS: 1_800_000 * ms, AllocCount: 80_000, FreeCount: 20_000}},
+			{PID: 101, Comm: "worker", Exited: true, ExitCode: &three,
+				Usage: analyzer.Usage{RSS: 4096, PSS: 4096, Swap: 4096, SampledNS: 1}},
+		},
+		Sites: []analyzer.Site{
+			{ID: 0, PID: 100, Function: longName, LiveBytes: 1 << 30, LiveCount: 1, AllocCount: 80_000, FreeCount: 20_000, GrowthBytes: 1 << 30, OldestNS: 3_700_000 * ms,
+				Stack: []analyzer.Frame{{Function: longName, File: "/usr/include/boost/multi_index/hashed_index.hpp", Line: 1234, Module: "/opt/gateway"}}},
+			{ID: 7, PID: 101},
+		},
+		Leaks: []analyzer.Leak{
+			{Site: 0, Kind: "definite", Bytes: 1 << 30, Count: 1, Confidence: 1, Why: "no pointer to the block was found"},
+			{Site: 0, Kind: "old", Bytes: 1 << 20, Count: 9, Confidence: 0.973, Why: "9 live blocks are older than any of the 20,000 that were freed"},
+		},
+		Warnings: []string{"the kernel has no BTF: faults are not traced"},
+	}
+	r.Events.LostBy.RingFull = 1000
+	r.Events.LostBy.ThreadState = 200
+	r.Events.LostBy.ReadFault = 30
+	r.Events.LostBy.Missed = 3
+	r.Events.LostBy.Truncated = 1
+	r.Events.LostBy.StackFull = 44
+	r.Events.LostBy.Abandoned = 5
+	return r
+}
+
+// hostileReport has names that try to take over the terminal.
+func hostileReport() *analyzer.Report {
+	const attack = "a\x1b[2J\x1b]0;owned\x07b\r\nc\u202ed\u009be\xff\x00"
+	r := serviceReport()
+	p := &r.Processes[0]
+	p.Comm, p.Exe, p.Allocators = attack, attack, []string{attack}
+	r.Tracer = analyzer.TracerInfo{Attach: attack, Faults: attack, Unwind: attack}
+	for i := range r.Sites {
+		s := &r.Sites[i]
+		s.Function = attack
+		for j := range s.Stack {
+			s.Stack[j] = analyzer.Frame{Function: attack, File: "/" + attack + ".c", Line: 1, Module: attack, BuildID: attack}
+		}
+		if i == 1 {
+			s.Stack[0] = analyzer.Frame{Module: "/lib/" + attack, Offset: 16}
+		}
+	}
+	r.Leaks[0].Kind, r.Leaks[0].Why = attack, attack
+	r.Warnings = []string{attack}
+	return r
+}

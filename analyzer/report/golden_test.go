@@ -1,0 +1,57 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files from what the code writes now")
+
+// TestGolden compares what Write makes of each fixture with files that were
+// read and judged by a person. Files are named fixture, then the options.
+func TestGolden(t *testing.T) {
+	for name, opt := range map[string]Options{
+		"service.width=0.frames=all.txt":       {Frames: -1},
+		"service.width=80.frames=3.txt":        {Width: 80, Frames: 3},
+		"service.width=120.top=2.stacks=1.txt": {Width: 120, Top: 2, Stacks: 1, Frames: 8},
+		"service.width=40.txt":                 {Width: 40},
+		"service.width=80.color.txt":           {Width: 80, Color: true},
+		"service.json":                         {Format: JSON},
+		"lossy.width=80.frames=2.txt":          {Width: 80, Frames: 2},
+		"lossy.width=160.frames=2.txt":         {Width: 160, Frames: 2},
+		"lossy.compact.json":                   {Format: JSON, Compact: true},
+		"hostile.width=100.frames=2.txt":       {Width: 100, Frames: 2},
+		"hostile.compact.json":                 {Format: JSON, Compact: true},
+		"empty.width=80.txt":                   {Width: 80, Frames: 4},
+		"empty.json":                           {Format: JSON},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			fixture := name[:bytes.IndexByte([]byte(name), '.')]
+			if err := Write(&got, fixtures()[fixture], opt); err != nil {
+				t.Fatal(err)
+			}
+			compareGolden(t, filepath.Join("testdata", name), got.Bytes())
+		})
+	}
+}
+
+func compareGolden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (run with -update to rewrite it); got:\n%s", path, got)
+	}
+}

@@ -1,0 +1,92 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// writeJSON writes r as one document of schema analyzer.Schema, ending in a
+// newline. Bytes that are not UTF-8 in names become U+FFFD.
+func writeJSON(w io.Writer, r *analyzer.Report, opt Options) error {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false) // C++ names are full of < and >
+	if !opt.Compact {
+		enc.SetIndent("", "  ")
+	}
+	if err := enc.Encode(normalised(r)); err != nil {
+		return fmt.Errorf("encode report as JSON: %w", err)
+	}
+	if _, err := w.Write(escapeUnprintable(out.Bytes())); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// escapeUnprintable writes what encoding/json leaves as it is and a terminal
+// may yet obey, such as C1 controls, as \u009b. Beyond ASCII, JSON has
+// characters in strings only, so the document's value stays the same.
+func escapeUnprintable(doc []byte) []byte {
+	var out []byte
+	kept := 0
+	for i := 0; i < len(doc); {
+		if doc[i] < 0x7f {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(doc[i:])
+		if !unicode.IsPrint(r) {
+			out = append(out, doc[kept:i]...)
+			for _, unit := range utf16.Encode([]rune{r}) {
+				out = appendEscapedRune(out, rune(unit))
+			}
+			kept = i + n
+		}
+		i += n
+	}
+	if kept == 0 {
+		return doc
+	}
+	return append(out, doc[kept:]...)
+}
+
+// normalised copies r as far as needed to hold to the contract: no null
+// array, a schema, and no number that JSON cannot express.
+func normalised(r *analyzer.Report) *analyzer.Report {
+	out := *r
+	if out.Schema == "" {
+		out.Schema = analyzer.Schema
+	}
+	out.Warnings = orEmpty(r.Warnings)
+	out.Processes = append([]analyzer.Process{}, r.Processes...)
+	for i := range out.Processes {
+		out.Processes[i].Allocators = orEmpty(out.Processes[i].Allocators)
+	}
+	out.Sites = append([]analyzer.Site{}, r.Sites...)
+	for i := range out.Sites {
+		out.Sites[i].Stack = orEmpty(out.Sites[i].Stack)
+		out.Sites[i].SizeHistogram = orEmpty(out.Sites[i].SizeHistogram)
+	}
+	out.Leaks = append([]analyzer.Leak{}, r.Leaks...)
+	for i, leak := range out.Leaks {
+		if math.IsNaN(leak.Confidence) || math.IsInf(leak.Confidence, 0) {
+			out.Leaks[i].Confidence = 0
+		}
+	}
+	return &out
+}
+
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

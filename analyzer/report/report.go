@@ -1,0 +1,46 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// Format names an output format.
+type Format string
+
+// The formats that Write knows.
+const (
+	Text Format = "text"
+	JSON Format = "json"
+)
+
+// Formats lists the names that Write accepts, for help texts.
+func Formats() []string { return []string{string(Text), string(JSON)} }
+
+// Options say how to write a Report. The zero value writes text of unlimited
+// width, without stacks and without colour.
+type Options struct {
+	Format Format // empty means Text
+
+	Width  int  // text: columns of the terminal; 0 means no limit
+	Top    int  // text: sites in the table; 0 means all that the Report holds
+	Stacks int  // text: sites of the table whose stacks follow; 0 means all of them
+	Frames int  // text: frames per stack; 0 means no stacks, less than 0 all frames
+	Color  bool // text: highlight by ANSI escape sequences
+
+	Compact bool // json: one line per Report instead of an indented document
+}
+
+// Write writes r in opt.Format. It returns an error for an unknown format and
+// whatever error w returned.
+func Write(w io.Writer, r *analyzer.Report, opt Options) error {
+	switch opt.Format {
+	case Text, "":
+		return writeText(w, r, opt)
+	case JSON:
+		return writeJSON(w, r, opt)
+	}
+	return fmt.Errorf("write report: unknown format %q (have %v)", opt.Format, Formats())
+}

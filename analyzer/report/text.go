@@ -1,0 +1,34 @@
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// writeText writes r for a person, in one write: the processes and where
+// their memory is, the sites, their stacks, leaks, and what was lost.
+func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
+	p := &page{width: opt.Width, color: opt.Color}
+	addProcesses(p, r)
+	p.line(plain, "")
+	addSites(p, r, opt)
+	addStacks(p, r, opt)
+	p.line(plain, "")
+	addLeaks(p, r, len(r.Leaks))
+	p.line(plain, "")
+	addLosses(p, r)
+	if _, err := w.Write(p.bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// shownSites are the sites that the table shows.
+func shownSites(r *analyzer.Report, opt Options) []analyzer.Site {
+	if opt.Top > 0 && opt.Top < len(r.Sites) {
+		return r.Sites[:opt.Top]
+	}
+	return r.Sites
+}

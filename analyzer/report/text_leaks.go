@@ -1,0 +1,57 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// verdict tells a reachability verdict from a candidate drawn from lifetimes.
+func verdict(kind string) bool {
+	return kind == "definite" || kind == "indirect" || kind == "possible"
+}
+
+// addLeaks adds at most limit leaks, each with its reason, and counts the rest.
+func addLeaks(p *page, r *analyzer.Report, limit int) {
+	if len(r.Leaks) == 0 {
+		p.line(bold, "Leaks: no candidate")
+		return
+	}
+	p.line(bold, leaksTitle(r.Leaks))
+	names := make(map[int]string, len(r.Sites))
+	for i := range r.Sites {
+		names[r.Sites[i].ID] = siteName(&r.Sites[i])
+	}
+	for i := range r.Leaks[:min(limit, len(r.Leaks))] {
+		addLeak(p, &r.Leaks[i], names)
+	}
+	if left := len(r.Leaks) - limit; left > 0 {
+		p.line(dim, "  and "+counted(uint64(left), "more leak", "more leaks"))
+	}
+}
+
+func leaksTitle(leaks []analyzer.Leak) string {
+	for i := range leaks {
+		if verdict(leaks[i].Kind) {
+			return "Leaks"
+		}
+	}
+	return "Leak candidates, from lifetimes alone"
+}
+
+func addLeak(p *page, leak *analyzer.Leak, names map[int]string) {
+	st := warning
+	if verdict(leak.Kind) {
+		st = alarm
+	}
+	text := fmt.Sprintf("  %-8s %3.0f%%  %s in %s  #%d ", clean(leak.Kind), 100*leak.Confidence,
+		size(leak.Bytes), counted(leak.Count, "block", "blocks"), leak.Site)
+	name := names[leak.Site]
+	if room := p.width - columns(text); p.width > 0 {
+		name = elide(name, max(room, 1))
+	}
+	p.line(st, text+name)
+	if leak.Why != "" {
+		p.prose(plain, "           ", leak.Why)
+	}
+}

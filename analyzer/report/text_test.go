@@ -1,0 +1,134 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+func text(t *testing.T, r *analyzer.Report, opt Options) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Write(&out, r, opt); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestLinesFitTheWidth(t *testing.T) {
+	r := fixtures()
+	wide := serviceReport()
+	wide.Processes[0].Comm = "漢字プロセス名"
+	wide.Sites[0].Function = strings.Repeat("漢字", 60)
+	r["wide"] = wide
+	for name, r := range r {
+		for width := 1; width <= 200; width++ {
+			opt := Options{Width: width, Frames: -1}
+			for _, line := range strings.Split(text(t, r, opt), "\n") {
+				if columns(line) > width {
+					t.Fatalf("%s at width %d: %d columns: %q", name, width, columns(line), line)
+				}
+			}
+		}
+	}
+}
+
+func TestNoWidthCutsNothing(t *testing.T) {
+	if out := text(t, lossyReport(), Options{Frames: -1}); !strings.Contains(out, longName) || strings.Contains(out, "…") {
+		t.Errorf("a name was cut:\n%s", out)
+	}
+}
+
+func TestHostileNamesAreQuoted(t *testing.T) {
+	for width := 0; width <= 200; width += 20 {
+		for _, r := range text(t, hostileReport(), Options{Width: width, Frames: -1}) {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Fatalf("width %d: unprintable %U in text output", width, r)
+			}
+		}
+	}
+	if out := text(t, hostileReport(), Options{}); !strings.Contains(out, `a\x1b[2J`) {
+		t.Errorf("the escape is not shown as \\x1b:\n%s", out)
+	}
+}
+
+func TestColorOnlyWhenAsked(t *testing.T) {
+	for name, r := range fixtures() {
+		plain := text(t, r, Options{Width: 80, Frames: 4})
+		colored := text(t, r, Options{Width: 80, Frames: 4, Color: true})
+		if strings.Contains(plain, "\x1b") {
+			t.Errorf("%s: colour without Color", name)
+		}
+		if stripSGR(colored) != plain {
+			t.Errorf("%s: colour changes the text", name)
+		}
+	}
+}
+
+// stripSGR removes "\x1b[…m".
+func stripSGR(s string) string {
+	var out strings.Builder
+	for {
+		start := strings.Index(s, "\x1b[")
+		if start < 0 {
+			return out.String() + s
+		}
+		out.WriteString(s[:start])
+		s = s[start+strings.IndexByte(s[start:], 'm')+1:]
+	}
+}
+
+func TestLossesAreAlwaysStated(t *testing.T) {
+	for name, r := range fixtures() {
+		if out := text(t, r, Options{Width: 80}); !strings.Contains(out, "\nLosses: ") {
+			t.Errorf("%s: no losses line", name)
+		}
+	}
+	out := text(t, lossyReport(), Options{})
+	for _, want := range []string{"1,234 events lost", "1,000: the ring buffer was full", "3: the kernel skipped the probe",
+		"44 events came without their stacks", "5 allocator calls never returned", "whose allocation was not seen", "no BTF"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("losses lack %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestFramesLimitStacks(t *testing.T) {
+	if out := text(t, serviceReport(), Options{Frames: 0}); strings.Contains(out, "allocated by") {
+		t.Error("stacks shown with Frames 0")
+	}
+	out := text(t, serviceReport(), Options{Frames: 2, Stacks: 1})
+	if !strings.Contains(out, "list_append (inlined)") || !strings.Contains(out, "and 2 more frames") || strings.Count(out, "allocated by") != 1 {
+		t.Errorf("got:\n%s", out)
+	}
+}
+
+func TestScreenFitsRows(t *testing.T) {
+	for name, r := range fixtures() {
+		for rows := 0; rows <= 80; rows++ {
+			for _, width := range []int{20, 80, 160} {
+				lines := Screen(r, Options{Width: width, Top: 20}, rows)
+				if len(lines) > rows {
+					t.Fatalf("%s: %d lines on %d rows", name, len(lines), rows)
+				}
+				for _, line := range lines {
+					if columns(line) > width || strings.ContainsAny(line, "\n\r\x1b") {
+						t.Fatalf("%s: bad line %q", name, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestScreenShowsWhatMatters(t *testing.T) {
+	out := strings.Join(Screen(serviceReport(), Options{Width: 80}, 24), "\n")
+	for _, want := range []string{"service (pid 4242)", "64.0 MiB", "session_new", "growing", "nothing lost"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("24 rows lack %q:\n%s", want, out)
+		}
+	}
+}
