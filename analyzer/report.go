@@ -30,18 +30,21 @@ type TracerInfo struct {
 
 // Events counts the events of all traced processes since the attach.
 type Events struct {
-	Alloc         uint64     `json:"alloc"`
-	Free          uint64     `json:"free"`
-	Realloc       uint64     `json:"realloc"`
-	Mmap          uint64     `json:"mmap"`
-	Munmap        uint64     `json:"munmap"`
-	FaultMinor    uint64     `json:"fault_minor"`
-	FaultMajor    uint64     `json:"fault_major"`
-	Lost          uint64     `json:"lost"`
-	LostBy        event.Loss `json:"lost_by"`
-	UnmatchedFree uint64     `json:"unmatched_free"` // frees of blocks from before the attach
-	Failed        uint64     `json:"failed"`
-	Overwritten   uint64     `json:"overwritten"` // blocks handed out again whose free was not seen
+	Alloc      uint64 `json:"alloc"`
+	Free       uint64 `json:"free"`
+	Realloc    uint64 `json:"realloc"`
+	Mmap       uint64 `json:"mmap"`
+	Munmap     uint64 `json:"munmap"`
+	FaultMinor uint64 `json:"fault_minor"`
+	FaultMajor uint64 `json:"fault_major"`
+	// FaultUnattributed are faults credited to no site: outside of all blocks
+	// (stacks, files, allocator overhead), or dropped as too many waited.
+	FaultUnattributed uint64     `json:"fault_unattributed"`
+	Lost              uint64     `json:"lost"`
+	LostBy            event.Loss `json:"lost_by"`
+	UnmatchedFree     uint64     `json:"unmatched_free"` // frees of blocks from before the attach
+	Failed            uint64     `json:"failed"`
+	Overwritten       uint64     `json:"overwritten"` // blocks handed out again whose free was not seen
 }
 
 // Process is one traced process (one program image's worth: exec starts afresh).

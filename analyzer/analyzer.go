@@ -1,0 +1,158 @@
+package analyzer
+
+import (
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// Config says what an Analyzer is to take for granted.
+type Config struct {
+	Start  uint64     // ns, CLOCK_MONOTONIC: when the trace began. Times in a Report count from it
+	Tracer TracerInfo // passed on to the Report
+
+	maxSites uint32 // for tests; 0 means as many as siteID can number
+}
+
+// An Analyzer follows the live heaps of traced processes. See the package
+// comment; docs/counting.md states what each counter counts.
+type Analyzer struct {
+	config    Config
+	events    Events
+	processes []*process             // in the order they became known
+	byPID     map[uint32]*process    // the latest process of a PID; children that share memory name their parent
+	waiting   map[uint32]ProcessInfo // descriptions of such children, for when they exec
+	orphans   map[uint32]*image      // stacks of processes not known yet
+	sites     siteTable
+	stacks    stackStore
+	threads   lastAllocs
+	windows   uint64 // closed so far
+	series    int    // sites with a liveStats
+	untracked uint64 // blocks that no memory could be had for
+	strangers uint64 // events of processes not known
+
+	recentProc *process // the process of recentPID, or nil
+	recentPID  uint32
+	frames     map[stackRef][]Frame // symbolized stacks
+}
+
+// New returns an Analyzer with no process.
+func New(c Config) *Analyzer {
+	limit := uint32(maxSites - spareSites)
+	if c.maxSites != 0 {
+		limit = c.maxSites
+	}
+	return &Analyzer{
+		config:  c,
+		byPID:   make(map[uint32]*process),
+		waiting: make(map[uint32]ProcessInfo),
+		orphans: make(map[uint32]*image),
+		sites:   siteTable{limit: limit},
+		frames:  make(map[stackRef][]Frame),
+	}
+}
+
+// Close frees the memory of the live heaps, which the garbage collector does
+// not know. The Analyzer must not be used afterwards.
+func (a *Analyzer) Close() {
+	for _, p := range a.processes {
+		p.heap.close()
+	}
+	a.processes = nil
+	clear(a.byPID)
+	a.recentProc = nil
+}
+
+// SetLoss notes what the tracer could not see so far.
+func (a *Analyzer) SetLoss(l event.Loss) {
+	a.events.LostBy = l
+	a.events.Lost = l.Lost()
+}
+
+// process returns the process whose memory pid uses, or nil.
+func (a *Analyzer) process(pid uint32) *process {
+	if pid == a.recentPID && a.recentProc != nil {
+		return a.recentProc
+	}
+	p := a.byPID[pid]
+	a.recentPID, a.recentProc = pid, p
+	return p
+}
+
+// since converts a time to ns since Config.Start, what is earlier to 0.
+func (a *Analyzer) since(time uint64) uint64 {
+	if time <= a.config.Start {
+		return 0
+	}
+	return min(time-a.config.Start, maxTime)
+}
+
+// maxSeries bounds the sites that have a liveStats, of about 1.5 KiB each at
+// most. Later sites do without a past; they get one when earlier ones have
+// been without live blocks for a whole series.
+const maxSeries = 1 << 17
+
+// Window closes an observation window: it records what each site holds, for
+// the trend of its live bytes. Call it at even intervals.
+func (a *Analyzer) Window(now uint64) {
+	for _, s := range a.sites.all {
+		if s.live == nil {
+			if s.liveCount == 0 || !a.watch(s) {
+				continue
+			}
+		}
+		s.live.windows.record(a.windows, sample{s.liveBytes, s.liveCount})
+		if s.liveCount == 0 && s.live.windows.idle() {
+			a.unwatch(s)
+		}
+	}
+	a.windows++
+}
+
+// watch gives a site its liveStats, where there is room.
+func (a *Analyzer) watch(s *site) bool {
+	if s.live == nil {
+		if a.series >= maxSeries {
+			return false
+		}
+		a.series++
+		s.live = &liveStats{}
+	}
+	return true
+}
+
+func (a *Analyzer) unwatch(s *site) {
+	if s.live != nil {
+		s.live = nil
+		a.series--
+	}
+}
+
+// surveyBlocks passes over all live blocks: it finds their ages at now (ns
+// since Config.Start) and credits faults that wait for their block.
+func (a *Analyzer) surveyBlocks(now uint64) {
+	for _, s := range a.sites.all {
+		if s.live != nil {
+			s.live.ages.reset()
+			s.live.ageBytes.reset()
+			s.live.oldest = maxTime
+		}
+	}
+	for _, p := range a.processes {
+		p.heap.all(func(b block) bool {
+			a.survey(p, b, now)
+			return true
+		})
+		a.events.FaultUnattributed += uint64(p.faults.endPass())
+	}
+}
+
+func (a *Analyzer) survey(p *process, b block, now uint64) {
+	s := a.sites.at(b.site)
+	s.faults += p.faults.take(b.addr, b.size)
+	if !a.watch(s) {
+		return
+	}
+	age := durationBucket(now - min(now, b.time))
+	s.live.ages.add(age, 1)
+	s.live.ageBytes.add(age, b.size)
+	s.live.oldest = min(s.live.oldest, b.time)
+}

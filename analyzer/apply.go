@@ -1,0 +1,166 @@
+package analyzer
+
+import "github.com/memtrace/memtrace/tracer/event"
+
+// Apply takes in events, which must be in the order of their Time, within one
+// call and from call to call. It does not keep the slice. Events of processes
+// that are not known are counted, and otherwise ignored.
+func (a *Analyzer) Apply(events []event.Event) {
+	for i := range events {
+		e := &events[i]
+		p := a.process(e.PID)
+		if p == nil {
+			a.strangers++
+			continue
+		}
+		switch e.Kind {
+		case event.Alloc:
+			a.events.Alloc++
+			a.alloc(p, e)
+		case event.Free:
+			a.free(p, e)
+		default:
+			a.applyRare(p, e)
+		}
+	}
+}
+
+func (a *Analyzer) applyRare(p *process, e *event.Event) {
+	switch e.Kind {
+	case event.Realloc:
+		a.events.Realloc++
+		a.realloc(p, e)
+	case event.AllocFailed, event.ReallocFailed:
+		a.events.Failed++
+	case event.Mmap:
+		a.events.Mmap++
+	case event.Munmap:
+		a.events.Munmap++
+	case event.Fault:
+		a.fault(p, e)
+	case event.Fork:
+		a.fork(p, e)
+	case event.Exec:
+		a.exec(p, e.PID)
+	case event.Exit:
+		a.exit(p, e.PID)
+	}
+}
+
+// alloc makes the block of an Alloc or a Realloc live.
+func (a *Analyzer) alloc(p *process, e *event.Event) {
+	if e.Addr == 0 {
+		return
+	}
+	id := a.siteOf(p, e.Stack)
+	b := block{addr: e.Addr, size: min(e.Size, maxSize), time: a.since(e.Time), site: id}
+	old, displaced, err := p.heap.put(b)
+	if err != nil {
+		a.untracked++
+		return
+	}
+	if displaced { // its free was not seen
+		a.events.Overwritten++
+		p.replaced.note(b.addr, b.time)
+		a.close(p, old, b.time)
+	}
+	a.threads.allocated(e.TID, b.addr, b.time)
+
+	s := a.sites.at(id)
+	s.allocCount++
+	s.allocBytes += b.size
+	s.liveCount++
+	s.liveBytes += b.size
+	s.peakBytes = max(s.peakBytes, s.liveBytes)
+	s.sizes.add(bucketOf(b.size), 1)
+
+	t := &p.total
+	t.AllocCount++
+	t.AllocBytes += b.size
+	t.LiveCount++
+	t.LiveBytes += b.size
+	if t.LiveBytes > t.PeakBytes {
+		t.PeakBytes, t.PeakAtNS = t.LiveBytes, b.time
+	}
+}
+
+// free applies a Free. free(NULL) is nothing.
+func (a *Analyzer) free(p *process, e *event.Event) {
+	if e.Addr == 0 {
+		return
+	}
+	a.events.Free++
+	b, ok := p.heap.remove(e.Addr)
+	if !ok {
+		a.events.UnmatchedFree++
+		return
+	}
+	a.freed(p, b, e)
+}
+
+// freed accounts for a block that a thread has freed.
+func (a *Analyzer) freed(p *process, b block, e *event.Event) {
+	if a.threads.temporary(e.TID, b) {
+		a.sites.at(b.site).tempCount++
+		p.total.TemporaryCount++
+	}
+	a.close(p, b, a.since(e.Time))
+}
+
+// close accounts for the end of a block that is no longer in the heap.
+func (a *Analyzer) close(p *process, b block, now uint64) {
+	s := a.sites.at(b.site)
+	s.freeCount++
+	s.liveCount--
+	s.liveBytes -= b.size
+	s.lifetimes.add(durationBucket(now-min(now, b.time)), 1)
+	if p.faults.count != 0 {
+		s.faults += p.faults.take(b.addr, b.size)
+	}
+	t := &p.total
+	t.FreeCount++
+	t.LiveCount--
+	t.LiveBytes -= b.size
+}
+
+// realloc ends the old block, then makes the new one live: in this order, as
+// both may have one address.
+func (a *Analyzer) realloc(p *process, e *event.Event) {
+	if e.Old != 0 {
+		a.reallocOld(p, e)
+	}
+	a.alloc(p, e)
+}
+
+// reallocOld ends the block given to realloc. The block that is live at Old
+// now is another one where it is younger than the call: see overwrites.
+func (a *Analyzer) reallocOld(p *process, e *event.Event) {
+	began := a.since(e.Began)
+	if e.Began == 0 {
+		began = a.since(e.Time)
+	}
+	if b, ok := p.heap.get(e.Old); ok && b.time <= began {
+		p.heap.remove(e.Old)
+		a.freed(p, b, e)
+		return
+	}
+	if p.replaced.explain(e.Old, began) {
+		a.events.Overwritten--
+		return
+	}
+	a.events.UnmatchedFree++
+}
+
+// fault counts a page fault and has it wait for the block around its address.
+func (a *Analyzer) fault(p *process, e *event.Event) {
+	if e.Flags&event.PrevFaultMajor != 0 && a.events.FaultMinor > 0 {
+		a.events.FaultMinor--
+		a.events.FaultMajor++
+	}
+	if e.Flags&event.FaultMajor != 0 {
+		a.events.FaultMajor++
+	} else {
+		a.events.FaultMinor++
+	}
+	a.events.FaultUnattributed += uint64(p.faults.add(e.Addr))
+}

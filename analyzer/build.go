@@ -1,0 +1,224 @@
+package analyzer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// ReportOptions say what a Report is to hold.
+type ReportOptions struct {
+	Final bool
+	Top   int    // most sites to list; 0 means all
+	Sort  string // a word of SortKeys; "" means "live"
+}
+
+// A Symbolizer names code addresses.
+type Symbolizer interface {
+	// Frames returns the functions of a process's return addresses,
+	// innermost first; one address gives several frames where functions
+	// were inlined, and always at least one.
+	Frames(pid int, addrs []uint64) []Frame
+}
+
+// sortKeys are the orders of a Report's sites, each from high to low.
+var sortKeys = []struct {
+	word string
+	key  func(s *site, now uint64) int64
+}{
+	{"live", func(s *site, _ uint64) int64 { return int64(s.liveBytes) }},
+	{"alloc", func(s *site, _ uint64) int64 { return int64(s.allocBytes) }},
+	{"count", func(s *site, _ uint64) int64 { return int64(s.allocCount) }},
+	{"peak", func(s *site, _ uint64) int64 { return int64(s.peakBytes) }},
+	{"resident", func(s *site, _ uint64) int64 { return int64(s.pages().resident) }},
+	{"growth", func(s *site, _ uint64) int64 { return s.growth() }},
+	{"temp", func(s *site, _ uint64) int64 { return int64(s.tempCount) }},
+	{"faults", func(s *site, _ uint64) int64 { return int64(s.faults) }},
+	{"age", func(s *site, now uint64) int64 { return int64(s.oldestAge(now)) }},
+}
+
+// SortKeys lists the words for ReportOptions.Sort.
+func SortKeys() []string {
+	var out []string
+	for _, k := range sortKeys {
+		out = append(out, k.word)
+	}
+	return out
+}
+
+// Report tells all that is known at now (ns, CLOCK_MONOTONIC). Sites and
+// leaks are named by way of symb; with nil they bear addresses alone.
+func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Report {
+	at := a.since(now)
+	a.surveyBlocks(at)
+	r := &Report{
+		Schema:    Schema,
+		Final:     opt.Final,
+		WindowNS:  at,
+		Tracer:    a.config.Tracer,
+		Events:    a.events,
+		Processes: a.reportProcesses(),
+		Leaks:     []Leak{},
+		Warnings:  a.warnings(),
+	}
+	r.Sites, r.SitesMore = a.reportSites(at, opt)
+	for i := range r.Sites {
+		a.name(&r.Sites[i], symb)
+	}
+	return r
+}
+
+func (a *Analyzer) reportProcesses() []Process {
+	out := make([]Process, 0, len(a.processes))
+	for _, p := range a.processes {
+		allocators := append([]string{}, p.info.Allocators...)
+		out = append(out, Process{
+			PID: int(p.info.PID), Comm: p.info.Comm, Exe: p.info.Exe,
+			ExitCode: p.exitCode, Exited: p.exited,
+			Attached: p.info.Attached, Allocators: allocators,
+			Heap: p.total,
+		})
+	}
+	return out
+}
+
+// reportSites lists the first sites in the order asked for, and the number of
+// those left out.
+func (a *Analyzer) reportSites(now uint64, opt ReportOptions) ([]Site, int) {
+	order := a.order(now, opt.Sort)
+	omitted := 0
+	if opt.Top > 0 && len(order) > opt.Top {
+		omitted = len(order) - opt.Top
+		order = order[:opt.Top]
+	}
+	out := make([]Site, 0, len(order))
+	for _, o := range order {
+		out = append(out, a.sites.at(o.id).report(o.id, now))
+	}
+	for _, s := range a.sites.all {
+		s.reported = s.liveBytes
+	}
+	return out, omitted
+}
+
+type ordered struct {
+	key         int64
+	live, alloc uint64
+	id          siteID
+}
+
+// order sorts all sites by a word of SortKeys, then by live and allocated
+// bytes, then by age of the site.
+func (a *Analyzer) order(now uint64, word string) []ordered {
+	key := sortKeys[0].key
+	for _, k := range sortKeys {
+		if k.word == word {
+			key = k.key
+		}
+	}
+	out := make([]ordered, 0, a.sites.used)
+	for id, s := range a.sites.all {
+		out = append(out, ordered{key(s, now), s.liveBytes, s.allocBytes, id})
+	}
+	slices.SortFunc(out, func(x, y ordered) int {
+		return cmp.Or(cmp.Compare(y.key, x.key), cmp.Compare(y.live, x.live),
+			cmp.Compare(y.alloc, x.alloc), cmp.Compare(x.id, y.id))
+	})
+	return out
+}
+
+// growth is the change of the live bytes since the preceding Report.
+func (s *site) growth() int64 { return int64(s.liveBytes) - int64(s.reported) }
+
+// oldestAge is the age in ns of the oldest live block, as of the last survey.
+func (s *site) oldestAge(now uint64) uint64 {
+	if s.live == nil || s.liveCount == 0 {
+		return 0
+	}
+	return now - min(now, s.live.oldest)
+}
+
+// pages are the site's figures of the last residency pass.
+func (s *site) pages() sitePages {
+	if s.live == nil {
+		return sitePages{}
+	}
+	return s.live.pages
+}
+
+// report gives a site's figures; name adds its stack.
+func (s *site) report(id siteID, now uint64) Site {
+	pages := s.pages()
+	return Site{
+		ID: int(id), PID: int(s.proc.info.PID),
+		LiveBytes: s.liveBytes, LiveCount: s.liveCount,
+		AllocBytes: s.allocBytes, AllocCount: s.allocCount,
+		FreeCount: s.freeCount, TemporaryCount: s.tempCount,
+		PeakLiveBytes: s.peakBytes, Faults: s.faults,
+		ResidentBytes: pages.resident, UntouchedBytes: pages.untouched, SwappedBytes: pages.swapped,
+		OldestNS: s.oldestAge(now), GrowthBytes: s.growth(),
+	}
+}
+
+// name fills in what a site is called: its stack, function and histogram.
+func (a *Analyzer) name(out *Site, symb Symbolizer) {
+	s := a.sites.at(siteID(out.ID))
+	out.SizeHistogram = make([][2]uint64, 0, len(s.sizes.n))
+	for b, n := range s.sizes.all {
+		out.SizeHistogram = append(out.SizeHistogram, [2]uint64{bucketMax(b), n})
+	}
+	out.Stack = []Frame{}
+	switch ref, ok := s.image.stack(s.stack); {
+	case s.other:
+		out.Function = "[all other sites]"
+	case s.stack == 0:
+		out.Function = "[no stack]"
+	case !ok:
+		out.Function = "[stack lost]"
+	default:
+		out.Truncated = ref.truncated
+		out.Stack = a.symbolize(out.PID, ref, symb)
+		out.Function = siteFunction(out.Stack)
+	}
+}
+
+// symbolize names the frames of a stack, once.
+func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer) []Frame {
+	if frames, ok := a.frames[ref]; ok {
+		return frames
+	}
+	addrs := a.stacks.frames(ref)
+	if symb == nil {
+		return bareFrames(addrs)
+	}
+	frames := symb.Frames(pid, addrs)
+	if len(frames) == 0 {
+		return bareFrames(addrs)
+	}
+	a.frames[ref] = frames
+	return frames
+}
+
+func bareFrames(addrs []uint64) []Frame {
+	out := make([]Frame, 0, len(addrs))
+	for _, addr := range addrs {
+		out = append(out, Frame{Function: fmt.Sprintf("%#x", addr)})
+	}
+	return out
+}
+
+// warnings says in what ways the figures are incomplete.
+func (a *Analyzer) warnings() []string {
+	out := []string{}
+	warn := func(n uint64, format string) {
+		if n != 0 {
+			out = append(out, fmt.Sprintf(format, n))
+		}
+	}
+	warn(a.events.Lost, "%d events were lost: the figures are incomplete")
+	warn(a.events.LostBy.StackFull, "%d allocations came without their stack")
+	warn(a.untracked, "%d blocks are not tracked: no memory was left for the live heap")
+	warn(a.sites.beyond, "%d allocations are counted under [all other sites]: there are too many sites")
+	warn(a.strangers, "%d events came from processes that are not traced")
+	return out
+}

@@ -1,0 +1,97 @@
+package analyzer
+
+import "github.com/memtrace/memtrace/tracer/event"
+
+// fork makes a child that shares its parent's memory another name of its
+// parent, until it execs or exits. A child with memory of its own is followed
+// only if CloneProcess or AddProcess makes it known.
+func (a *Analyzer) fork(parent *process, e *event.Event) {
+	if e.Flags&event.FlagSharedVM == 0 || e.Child == e.PID {
+		return
+	}
+	if c := a.byPID[e.Child]; c != nil && !c.exited {
+		if c == parent || c.total.AllocCount != 0 || c.total.LiveCount != 0 {
+			return
+		}
+		// It was added before the news of its fork came.
+		a.waiting[e.Child] = c.info
+		a.forget(c)
+	}
+	a.byPID[e.Child] = parent
+	a.recentProc = nil
+}
+
+// forget removes a process that nothing has happened in.
+func (a *Analyzer) forget(p *process) {
+	p.heap.close()
+	for i, q := range a.processes {
+		if q == p {
+			a.processes = append(a.processes[:i], a.processes[i+1:]...)
+			return
+		}
+	}
+}
+
+// exec drops all blocks of a process: they are gone with its image. A child
+// that shared its parent's memory parts from it, and nothing is dropped.
+func (a *Analyzer) exec(p *process, pid uint32) {
+	if p.info.PID != pid {
+		a.part(p, pid)
+		return
+	}
+	for _, id := range p.image.all() {
+		s := a.sites.at(id)
+		s.gone += s.liveCount
+		s.liveCount, s.liveBytes = 0, 0
+		a.unwatch(s)
+	}
+	p.heap.close()
+	base := p.image
+	if len(base.stacks) == 0 {
+		base = base.base
+	}
+	p.image = newImage(base)
+	p.total = Heap{}
+	p.faults.drop(&a.events)
+	p.replaced = overwrites{}
+	p.info.Attached = false
+}
+
+// part ends the sharing of memory. The child keeps access to the parent's
+// stacks: those of its new image may have been sent before this was known.
+func (a *Analyzer) part(parent *process, child uint32) {
+	a.unshare(child)
+	if info, ok := a.waiting[child]; ok {
+		delete(a.waiting, child)
+		info.Attached = false
+		a.startProcess(info, parent.image)
+		return
+	}
+	if len(a.orphans) < maxOrphans {
+		a.orphans[child] = newImage(parent.image)
+	}
+}
+
+func (a *Analyzer) unshare(child uint32) {
+	delete(a.byPID, child)
+	a.recentProc = nil
+}
+
+// exit marks a process as ended. Its live blocks stay: they are what it never
+// freed.
+func (a *Analyzer) exit(p *process, pid uint32) {
+	if p.info.PID != pid {
+		a.unshare(pid)
+		delete(a.waiting, pid)
+		return
+	}
+	p.exited = true
+	p.faults.drop(&a.events)
+	// Children that share its memory go on as unknown processes: without the
+	// parent's description nothing can be said of them.
+	for child, q := range a.byPID {
+		if q == p && child != pid {
+			a.unshare(child)
+		}
+	}
+}

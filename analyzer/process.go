@@ -1,0 +1,161 @@
+package analyzer
+
+import "github.com/memtrace/memtrace/tracer/event"
+
+// ProcessInfo describes a traced process.
+type ProcessInfo struct {
+	PID        uint32
+	Comm       string
+	Exe        string
+	Attached   bool     // attached while running: blocks from before are unknown
+	Allocators []string // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
+}
+
+// A process is the state of one traced process: of its present program image,
+// as exec starts afresh.
+type process struct {
+	info     ProcessInfo
+	heap     *liveHeap
+	image    *image
+	faults   pendingFaults
+	replaced overwrites
+	total    Heap // all but the figures of the residency pass
+	exited   bool
+	exitCode *int
+}
+
+// An image is what one program image's call stacks mean: its stacks, and its
+// sites by stack.
+type image struct {
+	stacks map[event.StackID]stackRef
+	sites  map[event.StackID]siteID
+	recent [recentSites]recentSite
+
+	// base is where a stack is looked for that was not sent for this image:
+	// the image before exec (stacks may arrive ahead of the Exec event) or
+	// that of the process it was forked from.
+	base *image
+
+	other    siteID // stands for the sites beyond maxSites
+	hasOther bool
+}
+
+// recentSites is the number of sites an image finds without its map.
+const recentSites = 256
+
+type recentSite struct {
+	stack event.StackID
+	site  siteID
+	known bool
+}
+
+func newImage(base *image) *image {
+	return &image{
+		stacks: make(map[event.StackID]stackRef),
+		sites:  make(map[event.StackID]siteID),
+		base:   base,
+	}
+}
+
+// stack returns the frames that were sent for id.
+func (m *image) stack(id event.StackID) (stackRef, bool) {
+	for ; m != nil; m = m.base {
+		if ref, ok := m.stacks[id]; ok {
+			return ref, true
+		}
+	}
+	return stackRef{}, false
+}
+
+// AddProcess makes a process known; its events are ignored before. For one that
+// is known and has not exited it only updates the description, as after exec.
+// A child that shares its parent's memory becomes a process when it execs.
+func (a *Analyzer) AddProcess(info ProcessInfo) {
+	p := a.byPID[info.PID]
+	switch {
+	case p == nil || p.exited:
+		a.startProcess(info, a.orphans[info.PID])
+		delete(a.orphans, info.PID)
+	case p.info.PID == info.PID:
+		p.info = info
+	default:
+		a.waiting[info.PID] = info
+	}
+}
+
+// SetExitCode notes how a process ended: its exit code, or 128 plus the number
+// of the signal that killed it.
+func (a *Analyzer) SetExitCode(pid uint32, code int) {
+	if p := a.byPID[pid]; p != nil && p.info.PID == pid {
+		p.exitCode = &code
+	}
+}
+
+func (a *Analyzer) startProcess(info ProcessInfo, base *image) *process {
+	p := &process{info: info, heap: newLiveHeap(), image: newImage(base)}
+	a.processes = append(a.processes, p)
+	a.byPID[info.PID] = p
+	a.recentProc = nil
+	return p
+}
+
+// CloneProcess makes a forked child known that has its own copy of its
+// parent's memory: it starts with copies of the parent's live blocks. Its
+// sites count those as inherited, not as allocated.
+func (a *Analyzer) CloneProcess(parent, child uint32) error {
+	from := a.byPID[parent]
+	if from == nil {
+		a.AddProcess(ProcessInfo{PID: child, Attached: true})
+		return nil
+	}
+	heap, err := from.heap.clone()
+	if err != nil {
+		return err
+	}
+	info := from.info
+	info.PID = child
+	p := a.startProcess(info, from.image)
+	delete(a.orphans, child)
+	p.heap.close()
+	p.heap = heap
+	a.inherit(p)
+	return nil
+}
+
+// inherit gives the blocks of a cloned heap to sites of its own process.
+func (a *Analyzer) inherit(p *process) {
+	own := make(map[siteID]siteID)
+	for i := range p.heap.pool.used {
+		p.heap.pool.at(i).all(func(v *slot) bool {
+			b := v.block()
+			id, ok := own[b.site]
+			if !ok {
+				id = a.siteOf(p, a.sites.at(b.site).stack)
+				own[b.site] = id
+			}
+			b.site = id
+			*v = pack(b)
+			s := a.sites.at(id)
+			s.inherited++
+			s.liveCount++
+			s.liveBytes += b.size
+			s.peakBytes = s.liveBytes
+			p.total.LiveCount++
+			p.total.LiveBytes += b.size
+			return true
+		})
+	}
+	p.total.PeakBytes = p.total.LiveBytes
+}
+
+// all lists the sites of an image.
+func (m *image) all() []siteID {
+	out := make([]siteID, 0, len(m.sites)+1)
+	for _, id := range m.sites {
+		out = append(out, id)
+	}
+	if m.hasOther {
+		out = append(out, m.other)
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package analyzer
+
+import "github.com/memtrace/memtrace/tracer/event"
+
+// A siteID numbers the sites of an Analyzer, across its processes, from 0.
+// It fits in 24 bits, because each live block carries one.
+type siteID uint32
+
+const (
+	siteBits = 24
+	maxSites = 1 << siteBits
+)
+
+// A site is the state of one call site: all blocks of one process image with
+// one stack. Its first 64 bytes are what events change.
+//
+// At all times allocCount + inherited == freeCount + gone + liveCount.
+type site struct {
+	liveBytes  uint64
+	liveCount  uint64
+	allocBytes uint64 // of Alloc events and reallocs that returned a block
+	allocCount uint64
+	freeCount  uint64 // frees, reallocs that took a block, overwritten blocks
+	tempCount  uint64 // part of freeCount
+	peakBytes  uint64
+	faults     uint64
+
+	lifetimes histogram // durationBucket of each freed block's lifetime (overwritten blocks: until the overwrite, an upper bound)
+	sizes     histogram // bucketOf of each allocated block's size
+	live      *liveStats
+	reported  uint64 // liveBytes at the preceding Report
+	gone      uint64 // blocks that ended with their image, at exec
+	inherited uint64 // blocks that a forked process began with
+	stack     event.StackID
+	proc      *process
+	image     *image
+	other     bool // stands for all sites beyond maxSites
+}
+
+// liveStats is what is known of a site only while it has, or lately had, live
+// blocks; sites that are dead do without it. Its ages are those of the last
+// pass over the live blocks (Analyzer.surveyBlocks), which each Report makes
+// before it asks for leak candidates.
+type liveStats struct {
+	windows  series    // live bytes and blocks at the end of each window (Analyzer.Window)
+	ages     histogram // live blocks by durationBucket of their age
+	ageBytes histogram // live bytes by durationBucket of their age
+	oldest   uint64    // when the oldest live block was allocated, ns since Config.Start
+	pages    sitePages
+}
+
+// sitePages are the bytes of a site's live blocks whose page is resident,
+// was never touched, or is swapped out, from the last residency pass.
+type sitePages struct {
+	resident, untouched, swapped uint64
+}
