@@ -1,0 +1,171 @@
+package probe
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Discover finds the allocators in a running process: one Object, with its
+// File open, for each mapped executable file that has Probes. Root is where
+// the proc file system is mounted, usually "/proc".
+//
+// Errors: os.ErrProcessDone (no such process, or it exits meanwhile),
+// os.ErrPermission, ErrKernelThread, ErrGoProgram, ErrStripped,
+// ErrNoAllocator, and Err32Bit and ErrNotSupportedMachine for the program.
+func Discover(root string, pid int) ([]Object, error) {
+	s := survey{dir: filepath.Join(root, strconv.Itoa(pid))}
+	mappings, err := s.mappings()
+	if err != nil {
+		return nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
+	}
+	for _, file := range groupByFile(mappings) {
+		s.inspect(file)
+	}
+	if len(s.found) > 0 {
+		return s.found, nil
+	}
+	if _, _, err := s.readMaps(); err != nil { // the likeliest reason that nothing was found
+		return nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
+	}
+	return nil, fmt.Errorf("find the allocator of process %d: %w", pid, s.failure())
+}
+
+// survey is the state of one Discover.
+type survey struct {
+	dir      string // /proc/PID
+	found    []Object
+	looked   []string // paths without an allocator
+	problems []error  // files that could not be inspected
+	program  *Object  // the static program, if the process is one
+	goBuilt  bool
+}
+
+// mappings reads the executable mappings of a process that has some.
+func (s *survey) mappings() ([]mapping, error) {
+	mappings, any, err := s.readMaps()
+	if err != nil {
+		return nil, err
+	}
+	if any {
+		return mappings, nil
+	}
+	stat, err := os.ReadFile(filepath.Join(s.dir, "stat"))
+	if err != nil {
+		return nil, exited(err)
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	if strings.HasPrefix(after, "Z") || strings.HasPrefix(after, "X") {
+		return nil, fmt.Errorf("it is a zombie: %w", os.ErrProcessDone)
+	}
+	return nil, ErrKernelThread
+}
+
+func (s *survey) readMaps() ([]mapping, bool, error) {
+	f, err := os.Open(filepath.Join(s.dir, "maps"))
+	if err != nil {
+		return nil, false, fmt.Errorf("read its mappings: %w", exited(err))
+	}
+	defer f.Close()
+	mappings, any, err := parseMaps(f)
+	if err != nil {
+		return nil, any, fmt.Errorf("read its mappings: %w", exited(err))
+	}
+	return mappings, any, nil
+}
+
+// exited marks errors that mean that the process is gone.
+func exited(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("%w: %w", os.ErrProcessDone, err)
+	}
+	return err
+}
+
+// groupByFile collects the mappings of each file, in order of address.
+func groupByFile(mappings []mapping) [][]mapping {
+	var files [][]mapping
+	index := map[fileKey]int{}
+	for _, m := range mappings {
+		i, ok := index[m.key()]
+		if !ok {
+			i = len(files)
+			index[m.key()] = i
+			files = append(files, nil)
+		}
+		files[i] = append(files[i], m)
+	}
+	return files
+}
+
+// inspect looks at one mapped file and records what it is.
+func (s *survey) inspect(file []mapping) {
+	first := file[0]
+	f, err := openMapped(s.dir, first)
+	if err != nil {
+		s.problems = append(s.problems, fmt.Errorf("open %s: %w", first.path, err))
+		return
+	}
+	o, err := Inspect(f)
+	if err == nil && o.Machine != hostMachine() {
+		err = fmt.Errorf("%w: %v", ErrNotSupportedMachine, o.Machine)
+	}
+	if err != nil || len(o.Probes) == 0 {
+		f.Close()
+		s.reject(first.path, o, err)
+		return
+	}
+	o.File, o.Path, o.Major, o.Minor, o.Inode = f, first.path, first.major, first.minor, first.inode
+	for _, m := range file {
+		o.Text = append(o.Text, m.Range)
+	}
+	s.found = append(s.found, o)
+}
+
+func (s *survey) reject(path string, o Object, err error) {
+	switch {
+	case errors.Is(err, ErrNotELF): // data that happens to be mapped executable
+	case err != nil:
+		s.problems = append(s.problems, fmt.Errorf("inspect %s: %w", path, err))
+	default:
+		s.looked = append(s.looked, path)
+		s.goBuilt = s.goBuilt || o.Go
+		if o.Static {
+			s.program = &o
+		}
+	}
+}
+
+// failure explains why nothing was found, by the likeliest cause.
+func (s *survey) failure() error {
+	switch {
+	case s.goBuilt:
+		return ErrGoProgram
+	case s.program != nil && s.program.stripped:
+		return ErrStripped
+	case len(s.problems) > 0:
+		return fmt.Errorf("%w: %w", ErrNoAllocator, errors.Join(s.problems...))
+	}
+	const shown = 20
+	looked, more := s.looked, ""
+	if len(looked) > shown {
+		more = fmt.Sprintf(" and %d more", len(looked)-shown)
+		looked = looked[:shown]
+	}
+	return fmt.Errorf("%w: looked for malloc and free in %s%s", ErrNoAllocator, strings.Join(looked, ", "), more)
+}
+
+// hostMachine is the machine whose code this kernel runs.
+func hostMachine() elf.Machine {
+	if runtime.GOARCH == "arm64" {
+		return elf.EM_AARCH64
+	}
+	return elf.EM_X86_64
+}

@@ -1,0 +1,241 @@
+package probe
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Limits on what is read from a file, whatever its headers claim.
+const (
+	maxTable   = 64 << 20  // a symbol, string or relocation table
+	maxNote    = 64 << 10  // a note section
+	maxText    = 256 << 20 // code searched for branches
+	maxDynamic = 64 << 10  // the dynamic section
+)
+
+// errTooLarge: a table is larger than memtrace reads.
+var errTooLarge = errors.New("larger than the limit")
+
+// image is an ELF file opened for inspection. Addresses are ELF virtual
+// addresses unless a name says otherwise.
+type image struct {
+	file  *elf.File
+	r     io.ReaderAt
+	order binary.ByteOrder
+
+	slots map[uint64]uint64 // address of a word that PLT stubs jump through -> where it leads; see relocations
+}
+
+// openImage checks the header and reads the section and program headers.
+func openImage(r io.ReaderAt) (*image, error) {
+	var ident [20]byte
+	if _, err := r.ReadAt(ident[:], 0); err != nil {
+		return nil, fmt.Errorf("read ELF header: %w: %w", ErrNotELF, err)
+	}
+	if !bytes.HasPrefix(ident[:], []byte(elf.ELFMAG)) {
+		return nil, ErrNotELF
+	}
+	if elf.Class(ident[elf.EI_CLASS]) == elf.ELFCLASS32 {
+		return nil, Err32Bit
+	}
+	file, err := elf.NewFile(r)
+	if err != nil {
+		return nil, fmt.Errorf("read ELF headers: %w", err)
+	}
+	if m := file.Machine; m != elf.EM_X86_64 && m != elf.EM_AARCH64 {
+		return nil, fmt.Errorf("%w: %v", ErrNotSupportedMachine, m)
+	}
+	return &image{file: file, r: r, order: file.ByteOrder}, nil
+}
+
+// table returns the bytes of a section as they stand in the file.
+func (im *image) table(s *elf.Section, limit uint64) ([]byte, error) {
+	if s.Type == elf.SHT_NOBITS {
+		return nil, nil
+	}
+	if s.FileSize > limit {
+		return nil, fmt.Errorf("section %q of %d bytes: %w of %d", s.Name, s.FileSize, errTooLarge, limit)
+	}
+	if s.Offset > math.MaxInt64-s.FileSize {
+		return nil, fmt.Errorf("section %q lies at %#x: out of range", s.Name, s.Offset)
+	}
+	data, err := io.ReadAll(io.NewSectionReader(im.r, int64(s.Offset), int64(s.FileSize)))
+	if err != nil {
+		return nil, fmt.Errorf("read section %q: %w", s.Name, err)
+	}
+	return data, nil
+}
+
+// section returns the first section of a type, or nil.
+func (im *image) section(t elf.SectionType) *elf.Section {
+	for _, s := range im.file.Sections {
+		if s.Type == t {
+			return s
+		}
+	}
+	return nil
+}
+
+// linked returns the section that s.Link names, or nil.
+func (im *image) linked(s *elf.Section) *elf.Section {
+	if int64(s.Link) >= int64(len(im.file.Sections)) {
+		return nil
+	}
+	return im.file.Sections[s.Link]
+}
+
+// segment returns the executable load segment that holds addr, or nil.
+func (im *image) segment(addr uint64) *elf.Prog {
+	for _, p := range im.file.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && addr >= p.Vaddr && addr-p.Vaddr < p.Filesz {
+			return p
+		}
+	}
+	return nil
+}
+
+// fileOffset translates a virtual address of code to its offset in the file.
+func (im *image) fileOffset(addr uint64) (uint64, bool) {
+	p := im.segment(addr)
+	if p == nil || p.Off > math.MaxInt64-p.Filesz {
+		return 0, false
+	}
+	return addr - p.Vaddr + p.Off, true
+}
+
+// code reads up to n bytes of code at addr. It returns fewer where the
+// segment or the file ends.
+func (im *image) code(addr uint64, n int) []byte {
+	off, ok := im.fileOffset(addr)
+	if !ok {
+		return nil
+	}
+	if p := im.segment(addr); uint64(n) > p.Vaddr+p.Filesz-addr {
+		n = int(p.Vaddr + p.Filesz - addr)
+	}
+	buf := make([]byte, n)
+	got, err := im.r.ReadAt(buf, int64(off))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil
+	}
+	return buf[:got]
+}
+
+// dynamic calls visit for each entry of the dynamic section.
+func (im *image) dynamic(visit func(tag elf.DynTag, value uint64)) error {
+	s := im.section(elf.SHT_DYNAMIC)
+	if s == nil {
+		return nil
+	}
+	data, err := im.table(s, maxDynamic)
+	if err != nil {
+		return err
+	}
+	for ; len(data) >= 16; data = data[16:] {
+		tag := elf.DynTag(im.order.Uint64(data))
+		if tag == elf.DT_NULL {
+			return nil
+		}
+		visit(tag, im.order.Uint64(data[8:]))
+	}
+	return nil
+}
+
+// identity is what the dynamic section and the program headers say a file is.
+type identity struct {
+	soname     string
+	executable bool // a program rather than a library
+	static     bool
+}
+
+func (im *image) identity() (identity, error) {
+	var id identity
+	var sonameAt, flags1 uint64
+	err := im.dynamic(func(tag elf.DynTag, value uint64) {
+		switch tag {
+		case elf.DT_SONAME:
+			sonameAt = value
+		case elf.DT_FLAGS_1:
+			flags1 = value
+		}
+	})
+	if err != nil {
+		return id, err
+	}
+	if s := im.section(elf.SHT_DYNAMIC); s != nil && sonameAt != 0 {
+		if strs := im.linked(s); strs != nil {
+			data, err := im.table(strs, maxTable)
+			if err != nil {
+				return id, err
+			}
+			id.soname = stringAt(data, sonameAt)
+		}
+	}
+	interpreted := false
+	for _, p := range im.file.Progs {
+		interpreted = interpreted || p.Type == elf.PT_INTERP
+	}
+	pie := elf.DynFlag1(flags1)&elf.DF_1_PIE != 0 || interpreted && id.soname == ""
+	id.executable = im.file.Type == elf.ET_EXEC || im.file.Type == elf.ET_DYN && pie
+	id.static = id.executable && !interpreted
+	return id, nil
+}
+
+// stringAt returns the string that begins at off in a string table, up to 4
+// KiB of it.
+func stringAt(table []byte, off uint64) string {
+	if off >= uint64(len(table)) {
+		return ""
+	}
+	s := table[off:min(uint64(len(table)), off+4096)]
+	if end := bytes.IndexByte(s, 0); end >= 0 {
+		s = s[:end]
+	}
+	return string(s)
+}
+
+// buildID returns the GNU build ID in hexadecimal, or "".
+func (im *image) buildID() string {
+	for _, s := range im.file.Sections {
+		if s.Type != elf.SHT_NOTE || s.FileSize > maxNote {
+			continue
+		}
+		data, err := im.table(s, maxNote)
+		if err != nil {
+			continue // a file without a readable build ID is still traceable
+		}
+		if id := buildIDNote(data, im.order); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// buildIDNote looks for NT_GNU_BUILD_ID (3) of owner "GNU" among notes.
+func buildIDNote(notes []byte, order binary.ByteOrder) string {
+	align := func(n uint32) uint64 { return (uint64(n) + 3) &^ 3 }
+	for len(notes) >= 12 {
+		nameSize, descSize, kind := order.Uint32(notes), order.Uint32(notes[4:]), order.Uint32(notes[8:])
+		notes = notes[12:]
+		if align(nameSize)+align(descSize) > uint64(len(notes)) {
+			return ""
+		}
+		name, desc := notes[:nameSize], notes[align(nameSize):][:descSize]
+		if kind == 3 && string(name) == "GNU\x00" {
+			return hex.EncodeToString(desc)
+		}
+		notes = notes[align(nameSize)+align(descSize):]
+	}
+	return ""
+}
+
+// builtByGo says whether the Go toolchain linked the file.
+func (im *image) builtByGo() bool {
+	return im.file.Section(".go.buildinfo") != nil || im.file.Section(".gopclntab") != nil
+}

@@ -1,0 +1,178 @@
+package probe
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+)
+
+// Inspect finds the allocation functions of one ELF file and where to probe
+// each. A file without an allocator gives an Object without Probes and no
+// error. Errors: ErrNotELF, Err32Bit, ErrNotSupportedMachine (neither amd64
+// nor arm64), or what is malformed.
+func Inspect(r io.ReaderAt) (o Object, err error) {
+	defer func() {
+		// The file is hostile until proven otherwise, and two of the
+		// decoders are not ours.
+		if p := recover(); p != nil {
+			o, err = Object{}, fmt.Errorf("inspect ELF file: malformed: %v", p)
+		}
+	}()
+	im, err := openImage(r)
+	if err != nil {
+		return Object{}, err
+	}
+	id, err := im.identity()
+	if err != nil {
+		return Object{}, err
+	}
+	o = Object{Machine: im.file.Machine, Static: id.static, Soname: id.soname, BuildID: im.buildID(), Go: im.builtByGo(), Family: FamilyUnknown}
+	syms, err := im.allocator(id.executable)
+	if err != nil {
+		return Object{}, err
+	}
+	o.stripped = id.static && syms.count == 0
+	if !syms.has() || isLoader(id.soname) && !syms.defined[libcMark] {
+		return o, nil
+	}
+	o.Family = familyOf(syms.defined, id.soname)
+	if err := im.relocations(); err != nil {
+		return Object{}, err
+	}
+	known := im.candidates(&o, syms.found)
+	im.dropForwarders(&o, known)
+	return o, im.placeAll(&o, known)
+}
+
+// isLoader recognises the dynamic loader, whose malloc serves but itself.
+// musl's loader is its C library too, which the caller checks.
+func isLoader(soname string) bool {
+	return strings.HasPrefix(soname, "ld-") || strings.HasPrefix(soname, "ld.") || strings.HasPrefix(soname, "ld64.")
+}
+
+// candidates picks the functions that allocate in this object: one for each
+// address, under its most telling name.
+func (im *image) candidates(o *Object, found []symbol) entries {
+	known := entries{}
+	for _, s := range found {
+		switch {
+		case s.group == groupCXX && !o.Family.bringsOperatorNew():
+			continue // calls malloc
+		case s.group == groupX && o.Family != Jemalloc:
+			continue
+		case s.ifunc:
+			o.skip(s.name, "an indirect function: its code is chosen at run time")
+			continue
+		case im.segment(s.addr) == nil:
+			o.skip(s.name, "defined outside the code")
+			continue
+		}
+		if old, ok := known[s.addr]; !ok || s.rank < old.rank {
+			known[s.addr] = s
+		}
+	}
+	return known
+}
+
+func (o *Object) skip(name, reason string) {
+	o.Skipped = append(o.Skipped, Skip{Name: name, Reason: reason})
+}
+
+// dropForwarders removes the functions whose every call arrives at another
+// probed function too.
+func (im *image) dropForwarders(o *Object, known entries) {
+	all := make(entries, len(known))
+	for addr, s := range known {
+		all[addr] = s
+	}
+	for addr, s := range all {
+		how, to := im.forwards(s, all)
+		switch how {
+		case forwardsAlways:
+			delete(known, addr)
+			o.skip(s.name, "passes on to "+to.name)
+		case forwardsSometimes:
+			s.mayForward = to.name
+			known[addr] = s
+		}
+	}
+	sort.Slice(o.Skipped, func(i, j int) bool { return o.Skipped[i].Name < o.Skipped[j].Name })
+}
+
+// placeAll chooses the instruction for each function.
+func (im *image) placeAll(o *Object, known entries) error {
+	targets, bodies, err := im.branchTargets(known)
+	if err != nil {
+		return err
+	}
+	for addr, s := range known {
+		where, ok := im.placeOne(s, bodies[addr], targets)
+		if !ok {
+			o.skip(s.name, "its code cannot be read")
+			continue
+		}
+		entry, _ := im.fileOffset(addr)
+		offset, ok := im.fileOffset(where.addr)
+		if !ok {
+			o.skip(s.name, "its code cannot be read")
+			continue
+		}
+		o.Probes = append(o.Probes, Probe{
+			Name: s.name, Shape: s.shape, Entry: entry, Offset: offset, Args: where.args,
+			SPDelta: where.grown, Cost: where.cost, Instruction: where.instruction, MayForward: s.mayForward,
+		})
+	}
+	sort.Slice(o.Probes, func(i, j int) bool { return o.Probes[i].Entry < o.Probes[j].Entry })
+	return nil
+}
+
+// placeOne chooses the instruction for one function; code is nil where only
+// the entry is safe.
+func (im *image) placeOne(s symbol, code body, targets map[uint64]bool) (spot, bool) {
+	if im.file.Machine == elf.EM_AARCH64 {
+		return im.placeARM64(s.addr, s.function)
+	}
+	if code != nil {
+		return code.place(s.function, targets), true
+	}
+	raw := im.code(s.addr, 16)
+	first, err := decodeX86(raw, s.addr)
+	if err != nil {
+		return spot{addr: s.addr, args: naturalArgs(s.args), cost: Stepped, instruction: "unknown"}, len(raw) > 0
+	}
+	return entrySpot(first, s.function), true
+}
+
+// branchTargets decodes the candidates and collects every address in their
+// straight beginnings that a branch leads to. Functions about which that
+// cannot be known are left out of bodies.
+func (im *image) branchTargets(known entries) (map[uint64]bool, map[uint64]body, error) {
+	bodies := map[uint64]body{}
+	if im.file.Machine != elf.EM_X86_64 {
+		return nil, bodies, nil
+	}
+	var spans []span
+	for addr, s := range known {
+		code, ok := im.body(addr, s.size)
+		if !ok || code.jumpTable() {
+			continue
+		}
+		bodies[addr] = code
+		begin := code.straight()
+		spans = append(spans, span{addr + 1, begin[len(begin)-1].next()})
+	}
+	targets, err := im.branchesInto(spans)
+	if errors.Is(err, errTooLarge) {
+		return nil, map[uint64]body{}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, code := range bodies {
+		code.targets(targets)
+	}
+	return targets, bodies, nil
+}

@@ -1,0 +1,78 @@
+package probe
+
+import (
+	"debug/elf"
+	"os"
+)
+
+// Object is a mapped file that contains an allocator, and the functions in it
+// to probe.
+type Object struct {
+	Path    string // as the target's maps show it, without " (deleted)"
+	Major   uint32 // of the device, as the target's maps show it
+	Minor   uint32
+	Inode   uint64
+	BuildID string      // hexadecimal; empty where the file has none
+	Soname  string      // DT_SONAME; empty where the file has none
+	Family  Family      // whose allocator it is
+	Machine elf.Machine // EM_X86_64 or EM_AARCH64
+	Static  bool        // an executable that uses no dynamic loader
+	Go      bool        // built by the Go toolchain
+	Probes  []Probe     // sorted by Entry; empty where the file has no allocator
+	Skipped []Skip      // functions left out, each with the reason
+	Text    []Range     // executable mappings in the target, ascending
+
+	// File is the file itself: attach through /proc/self/fd/N, which reaches
+	// it even where its path is gone, replaced or in another mount namespace.
+	// Inspect leaves it nil.
+	File *os.File
+
+	stripped bool // no function symbols at all
+}
+
+// Probe is one function to probe.
+type Probe struct {
+	Name        string // most telling name of the function
+	Shape       Shape
+	Entry       uint64 // file offset of the function's first instruction
+	Offset      uint64 // file offset of the instruction to probe
+	Args        [3]Reg // where Shape's arguments are at Offset, in Shape's order
+	SPDelta     uint32 // bytes by which the stack has grown between Entry and Offset; 0 where Shape.HasReturn
+	Cost        Cost
+	Instruction string // disassembly of the instruction at Offset, for people
+
+	// MayForward names another probed function to which this Free or Munmap
+	// passes some blocks on, so that the release of one block may be seen
+	// twice, in immediate succession and in one thread. It is empty for all
+	// others: functions that always pass on are not probed.
+	MayForward string
+}
+
+// Skip is an allocation function that is not probed.
+type Skip struct {
+	Name   string
+	Reason string
+}
+
+// Range is an executable mapping: [Start, End) are virtual addresses in the
+// target, Offset is where in the file Start lies.
+type Range struct {
+	Start, End, Offset uint64
+}
+
+// Close closes File. It may be called twice.
+func (o *Object) Close() error {
+	if o.File == nil {
+		return nil
+	}
+	f := o.File
+	o.File = nil
+	return f.Close()
+}
+
+// CloseAll closes the files of all objects.
+func CloseAll(objects []Object) {
+	for i := range objects {
+		_ = objects[i].Close() // opened for reading: nothing can be lost
+	}
+}

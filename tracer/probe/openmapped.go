@@ -1,0 +1,78 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// openMapped opens the very file that is mapped at m: through
+// /proc/PID/map_files (needs CAP_SYS_ADMIN, or CAP_CHECKPOINT_RESTORE from
+// 5.9 on), which works for deleted and replaced files; or else by its path
+// under the process's own root, provided that leads to the same file.
+func openMapped(dir string, m mapping) (*os.File, error) {
+	exact, err := os.Open(filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.Start, m.End)))
+	if err == nil {
+		return exact, nil
+	}
+	// O_NONBLOCK: the path may meanwhile lead to a FIFO.
+	f, err := os.OpenFile(filepath.Join(dir, "root", m.path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	same, err := sameFile(f, m)
+	if err == nil && !same {
+		err = ErrFileReplaced
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// sameFile says whether f is the file that maps shows as m.
+func sameFile(f *os.File, m mapping) (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return false, fmt.Errorf("stat: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false, nil
+	}
+	if st.Ino == m.inode && unix.Major(st.Dev) == m.major && unix.Minor(st.Dev) == m.minor {
+		return true, nil
+	}
+	return mapsAs(f, m.key())
+}
+
+// mapsAs maps f and looks how our own maps names it. On btrfs and overlayfs
+// stat and maps give different devices, or even inodes, for one file.
+func mapsAs(f *os.File, want fileKey) (bool, error) {
+	page, err := unix.Mmap(int(f.Fd()), 0, 1, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+	if err != nil {
+		return false, fmt.Errorf("map for comparison: %w", err)
+	}
+	defer func() { _ = unix.Munmap(page) }()
+	own, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return false, err
+	}
+	defer own.Close()
+	mappings, _, err := parseMaps(own)
+	if err != nil {
+		return false, err
+	}
+	at := uint64(uintptr(unsafe.Pointer(&page[0])))
+	for _, m := range mappings {
+		if at >= m.Start && at < m.End {
+			return m.key() == want, nil
+		}
+	}
+	return false, nil
+}

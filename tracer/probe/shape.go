@@ -1,0 +1,95 @@
+package probe
+
+// Shape says what a function takes and returns, as far as the BPF programs
+// must know. The values are a contract with bpf/.
+type Shape uint8
+
+const (
+	ShapeNone     Shape = iota
+	Malloc              // (size) returns a block
+	Calloc              // (n, m) returns a block of n × m bytes
+	Realloc             // (old, size) returns a block in place of old
+	Reallocarray        // (old, n, m) returns a block in place of old
+	Free                // (ptr)
+	PosixMemalign       // (out, size) returns 0 and stores a block at out
+	Mmap                // (size) returns the address of a mapping
+	Munmap              // (addr, size)
+)
+
+var shapeNames = [...]string{
+	ShapeNone: "none", Malloc: "malloc", Calloc: "calloc", Realloc: "realloc",
+	Reallocarray: "reallocarray", Free: "free", PosixMemalign: "posix_memalign",
+	Mmap: "mmap", Munmap: "munmap",
+}
+
+// String returns the name of the C function that has the shape.
+func (s Shape) String() string {
+	if int(s) < len(shapeNames) {
+		return shapeNames[s]
+	}
+	return "unknown"
+}
+
+// HasReturn says whether the function's return must be seen too.
+func (s Shape) HasReturn() bool {
+	return s != ShapeNone && !s.releases()
+}
+
+// releases says whether the function gives memory back and no more, so that
+// its entry tells everything and no depth is kept for it.
+func (s Shape) releases() bool {
+	return s == Free || s == Munmap
+}
+
+// Cost says how the kernel executes the probed instruction.
+type Cost uint8
+
+const (
+	Emulated Cost = iota // by the kernel itself, on every kernel from 5.10 on
+	Stepped              // single-stepped out of line: some thirty times dearer
+)
+
+// String returns "emulated" or "stepped".
+func (c Cost) String() string {
+	if c == Emulated {
+		return "emulated"
+	}
+	return "stepped"
+}
+
+// Reg is the register that holds an argument at the probed instruction. The
+// values are a contract with bpf/: 0 is none; on amd64 1 is rdi and so forth,
+// as listed below; on arm64 1+n is xn for n from 0 to 14.
+type Reg uint8
+
+const (
+	RegNone Reg = iota
+	RegRDI
+	RegRSI
+	RegRDX
+	RegRCX
+	RegR8
+	RegR9
+	RegRAX
+	RegRBX
+	RegRBP
+	RegR10
+	RegR11
+	RegR12
+	RegR13
+	RegR14
+	RegR15
+)
+
+var amd64RegNames = [...]string{
+	"none", "rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax", "rbx", "rbp",
+	"r10", "r11", "r12", "r13", "r14", "r15",
+}
+
+// String returns the amd64 name of the register.
+func (r Reg) String() string {
+	if int(r) < len(amd64RegNames) {
+		return amd64RegNames[r]
+	}
+	return "unknown"
+}

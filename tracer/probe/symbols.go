@@ -1,0 +1,130 @@
+package probe
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+)
+
+// symbol is one definition of an allocation function.
+type symbol struct {
+	function
+	addr  uint64 // virtual address
+	size  uint64 // bytes; 0 where unknown
+	ifunc bool   // addr is the resolver's
+
+	mayForward string // see Probe.MayForward
+}
+
+// symbols is what a symbol table says about allocation.
+type symbols struct {
+	found   []symbol
+	defined map[string]bool // marks of families and allocation functions
+	count   int             // function symbols of any name that are defined
+}
+
+// has says whether both malloc and free are defined.
+func (s *symbols) has() bool {
+	return s.defined["malloc"] && s.defined["free"]
+}
+
+// wanted are the names that readSymbols records in defined.
+var wanted = indexWanted()
+
+func indexWanted() map[string]bool {
+	names := map[string]bool{libcMark: true}
+	for _, mark := range familyMarks {
+		names[mark.symbol] = true
+	}
+	for _, fn := range functionTable {
+		names[fn.name] = true
+	}
+	return names
+}
+
+const symbolSize = 24 // Elf64_Sym
+
+// readSymbols reads a symbol table section of the given type. A file without
+// one gives the zero symbols.
+func (im *image) readSymbols(t elf.SectionType) (symbols, error) {
+	out := symbols{defined: map[string]bool{}}
+	s := im.section(t)
+	if s == nil {
+		return out, nil
+	}
+	table, err := im.table(s, maxTable)
+	if err != nil {
+		return out, err
+	}
+	names, err := im.symbolNames(s)
+	if err != nil {
+		return out, err
+	}
+	for ; len(table) >= symbolSize; table = table[symbolSize:] {
+		out.add(im.decodeSymbol(table), names)
+	}
+	return out, nil
+}
+
+func (im *image) symbolNames(s *elf.Section) ([]byte, error) {
+	strs := im.linked(s)
+	if strs == nil || strs.Type != elf.SHT_STRTAB {
+		return nil, fmt.Errorf("section %q names no string table: corrupt ELF file", s.Name)
+	}
+	return im.table(strs, maxTable)
+}
+
+// rawSymbol is an Elf64_Sym.
+type rawSymbol struct {
+	name        uint32
+	info, other byte
+	section     elf.SectionIndex
+	value, size uint64
+}
+
+func (im *image) decodeSymbol(b []byte) rawSymbol {
+	return rawSymbol{
+		name: im.order.Uint32(b), info: b[4], other: b[5],
+		section: elf.SectionIndex(im.order.Uint16(b[6:])),
+		value:   im.order.Uint64(b[8:]), size: im.order.Uint64(b[16:]),
+	}
+}
+
+// add records a symbol if it is the definition of a function of interest. A
+// local symbol counts only if it was made local by its visibility: a file's
+// own static function named free is nobody's allocator.
+func (s *symbols) add(raw rawSymbol, names []byte) {
+	kind := elf.ST_TYPE(raw.info)
+	if raw.section == elf.SHN_UNDEF || raw.value == 0 || kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC {
+		return
+	}
+	s.count++
+	hidden := elf.ST_VISIBILITY(raw.other) != elf.STV_DEFAULT
+	if elf.ST_BIND(raw.info) == elf.STB_LOCAL && !hidden || uint64(raw.name) >= uint64(len(names)) {
+		return
+	}
+	name := names[raw.name:min(len(names), int(raw.name)+64)]
+	end := bytes.IndexByte(name, 0)
+	if end < 0 || !wanted[string(name[:end])] {
+		return
+	}
+	s.defined[string(name[:end])] = true
+	if fn, ok := functionsByName[string(name[:end])]; ok {
+		s.found = append(s.found, symbol{function: fn, addr: raw.value, size: raw.size, ifunc: kind == elf.STT_GNU_IFUNC})
+	}
+}
+
+// allocator reads the symbols of the allocator in the file: from the dynamic
+// symbols, or, in a program, also from the full table.
+func (im *image) allocator(executable bool) (symbols, error) {
+	dynamic, err := im.readSymbols(elf.SHT_DYNSYM)
+	if err != nil || dynamic.has() || !executable {
+		return dynamic, err
+	}
+	full, err := im.readSymbols(elf.SHT_SYMTAB)
+	if err != nil {
+		return full, err
+	}
+	full.count += dynamic.count
+	return full, nil
+}
