@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What travels through the rings. bpf2go generates the Go side from these
+ * types; tracer/decode.go reads them at fixed offsets.
+ */
+#ifndef MEMTRACE_RECORD_H
+#define MEMTRACE_RECORD_H
+
+#include "kernel.h"
+
+/* Equal to tracer/event.Kind; RECORD_STACK is the tracer's own. */
+enum record_kind {
+	RECORD_ALLOC = 1,
+	RECORD_FREE = 2,
+	RECORD_REALLOC = 3,
+	RECORD_ALLOC_FAILED = 4,
+	RECORD_REALLOC_FAILED = 5,
+	RECORD_MMAP = 6,
+	RECORD_MUNMAP = 7,
+	RECORD_FAULT = 8,
+	RECORD_FORK = 9,
+	RECORD_EXEC = 10,
+	RECORD_EXIT = 11,
+	RECORD_STACK = 64,
+};
+
+/* Equal to tracer/event.Flags. */
+enum record_flags {
+	RECORD_FAULT_MAJOR = 1,
+	RECORD_PREV_FAULT_MAJOR = 2,
+	RECORD_SHARED_VM = 4,
+	RECORD_TRUNCATED = 8, /* of a stack */
+};
+
+/* A free, a fault and the life of processes need no more than this. */
+struct record_head {
+	u64 time; /* ns, CLOCK_MONOTONIC, taken after the ring had room */
+	u64 addr; /* of a stack: its id */
+	u32 tgid;
+	u32 tid;
+	u32 aux; /* fork: the child; exit: the wait status; stack: frames */
+	u16 cpu;
+	u8 kind;
+	u8 flags;
+};
+
+struct record_alloc {
+	struct record_head head;
+	u64 size;
+	u64 stack;
+};
+
+struct record_realloc {
+	struct record_alloc alloc;
+	u64 old;
+	u64 began;
+};
+
+/* Why something was not seen; counted per CPU in the map losses. */
+enum loss {
+	LOSS_RING_FULL,
+	LOSS_STACK_FULL,
+	LOSS_THREAD_STATE,
+	LOSS_READ_FAULT,
+	LOSS_ABANDONED,
+	LOSS_CAUSES,
+};
+
+/* What a probed function does; equal to tracer/probe.Shape. */
+enum shape {
+	SHAPE_MALLOC = 1,    /* size */
+	SHAPE_CALLOC,        /* n, size of one */
+	SHAPE_REALLOC,       /* old, size */
+	SHAPE_REALLOCARRAY,  /* old, n, size of one */
+	SHAPE_FREE,          /* address */
+	SHAPE_POSIX_MEMALIGN, /* where the address goes, size */
+	SHAPE_MMAP,          /* size */
+	SHAPE_MUNMAP,        /* address, size */
+};
+
+/*
+ * The attach cookie: bits 0 to 31 the process (so that no look-up is needed to
+ * know whether a hit is meant), 32 to 35 the shape, then 4 bits a register of
+ * the shape's arguments.
+ */
+#define COOKIE_TGID(c) ((u32)(c))
+#define COOKIE_SHAPE(c) (((c) >> 32) & 15)
+#define COOKIE_REG(c, n) (((c) >> (36 + 4 * (n))) & 15)
+
+#endif

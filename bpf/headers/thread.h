@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Per-thread state, kept in task storage or, before 5.12, in a hash. */
+#ifndef MEMTRACE_THREAD_H
+#define MEMTRACE_THREAD_H
+
+#include "maps.h"
+#include "regs.h"
+
+static __always_inline struct thread *thread_find(void)
+{
+	u64 key;
+
+	if (has_task_storage)
+		return bpf_task_storage_get(&threads, (struct task_struct *)bpf_get_current_task_btf(), NULL, 0);
+	key = bpf_get_current_pid_tgid();
+	return bpf_map_lookup_elem(&threads, &key);
+}
+
+static __always_inline struct thread *thread_get(void)
+{
+	struct thread fresh = {};
+	struct thread *t;
+	u64 key;
+
+	if (has_task_storage) {
+		t = bpf_task_storage_get(&threads, (struct task_struct *)bpf_get_current_task_btf(), NULL,
+					 BPF_LOCAL_STORAGE_GET_F_CREATE);
+	} else {
+		key = bpf_get_current_pid_tgid();
+		t = bpf_map_lookup_elem(&threads, &key);
+		if (!t) {
+			bpf_map_update_elem(&threads, &key, &fresh, BPF_NOEXIST);
+			t = bpf_map_lookup_elem(&threads, &key);
+		}
+	}
+	if (!t)
+		count_loss(LOSS_THREAD_STATE);
+	return t;
+}
+
+/*
+ * Task storage because programs of uprobe_multi may be preempted and others
+ * run on the same CPU; where it is missing, uprobes run with preemption off
+ * and a per-CPU buffer serves.
+ */
+static __always_inline struct scratch *scratch_get(void)
+{
+	u32 zero = 0;
+
+	if (has_task_storage)
+		return bpf_task_storage_get(&scratches, (struct task_struct *)bpf_get_current_task_btf(), NULL,
+					    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return bpf_map_lookup_elem(&scratches, &zero);
+}
+
+/* More calls than this inside one allocator call: its return was missed. */
+#define MAX_HIDDEN 64
+
+/*
+ * Whether the call in progress of t really encloses a call entered at sp.
+ *
+ * The stack pointer tells most: an outer frame lies above an inner one. But a
+ * call that was left by longjmp or an exception never returned, and the
+ * thread may have gone deeper since. While a call is in progress its return
+ * address is replaced by the kernel's trampoline, which starts a page; so
+ * another word there means that the frame is gone.
+ */
+static __always_inline bool is_nested(struct thread *t, u64 sp)
+{
+	if (!t->sp)
+		return false;
+	if (sp < t->sp && t->hidden < MAX_HIDDEN) {
+#if defined(__TARGET_ARCH_x86)
+		u64 word = 0;
+
+		if (bpf_probe_read_user(&word, sizeof(word), (void *)t->sp) == 0 && word && !(word & 4095))
+			return true;
+#else
+		return true;
+#endif
+	}
+	t->sp = 0;
+	count_loss(LOSS_ABANDONED);
+	return false;
+}
+
+#endif

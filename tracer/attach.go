@@ -1,0 +1,197 @@
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// attachment is what is attached to one process.
+type attachment struct {
+	allocs []link.Link
+	frees  []link.Link
+	progs  []*ebpf.Program // loaded for this attachment alone
+}
+
+// close detaches. The allocations go first: a free that is not seen would
+// leave a block that looks leaked, an allocation that is not seen only a free
+// that matches nothing.
+func (a *attachment) close() error {
+	var errs []error
+	for _, l := range slices.Concat(a.allocs, a.frees) {
+		errs = append(errs, l.Close())
+	}
+	for _, p := range a.progs {
+		errs = append(errs, p.Close())
+	}
+	*a = attachment{}
+	return errors.Join(errs...)
+}
+
+// cookie packs what the programs must know of a probe; see bpf/headers/record.h.
+func cookie(pid int, p *probe.Probe) uint64 {
+	c := uint64(uint32(pid)) | uint64(p.Shape)<<32
+	for i, reg := range p.Args {
+		c |= uint64(reg) << (36 + 4*i)
+	}
+	return c
+}
+
+// attachOrder sorts an object's allocating probes: reallocations first, for a
+// block that moves unseen would look leaked at its old address.
+func attachOrder(probes []probe.Probe) (allocs, frees []probe.Probe) {
+	for _, p := range probes {
+		switch {
+		case !p.Shape.HasReturn():
+			frees = append(frees, p)
+		case p.Shape == probe.Realloc || p.Shape == probe.Reallocarray:
+			allocs = slices.Insert(allocs, 0, p)
+		default:
+			allocs = append(allocs, p)
+		}
+	}
+	return allocs, frees
+}
+
+// attach puts the probes of objects on the process: all frees of all objects
+// before the first allocation, and returns before entries.
+func (t *Tracer) attach(pid int, objects []probe.Object) (*attachment, error) {
+	a := &attachment{}
+	var err error
+	for i := range objects {
+		_, frees := attachOrder(objects[i].Probes)
+		err = errors.Join(err, t.attachFrees(a, pid, objectPath(&objects[i]), frees))
+	}
+	for i := range objects {
+		if err != nil {
+			break
+		}
+		allocs, _ := attachOrder(objects[i].Probes)
+		err = t.attachAllocs(a, pid, objectPath(&objects[i]), allocs)
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+// objectPath reaches the object's file whatever became of its name.
+func objectPath(o *probe.Object) string {
+	return fmt.Sprintf("/proc/self/fd/%d", o.File.Fd())
+}
+
+func (t *Tracer) attachFrees(a *attachment, pid int, path string, probes []probe.Probe) error {
+	if len(probes) == 0 {
+		return nil
+	}
+	switch t.config.Mechanism {
+	case Session, Multi:
+		l, err := t.multi(bpf.MemtraceProgMultiFree, attachUprobeMulti, false, path, pid, probes)
+		if err != nil {
+			return err
+		}
+		a.frees = append(a.frees, l)
+		return nil
+	}
+	return t.perf(a, &a.frees, bpf.MemtraceProgPerfFree, false, path, pid, probes)
+}
+
+func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []probe.Probe) error {
+	if len(probes) == 0 {
+		return nil
+	}
+	switch t.config.Mechanism {
+	case Session:
+		l, err := t.multi(bpf.MemtraceProgSessionAlloc, attachUprobeSession, false, path, pid, probes)
+		if err == nil {
+			a.allocs = append(a.allocs, l)
+		}
+		return err
+	case Multi:
+		ret, err := t.multi(bpf.MemtraceProgMultiReturn, attachUprobeMulti, true, path, pid, probes)
+		if err != nil {
+			return err
+		}
+		a.allocs = append(a.allocs, ret)
+		entry, err := t.multi(bpf.MemtraceProgMultiAlloc, attachUprobeMulti, false, path, pid, probes)
+		if err == nil {
+			a.allocs = slices.Insert(a.allocs, 0, entry)
+		}
+		return err
+	}
+	if err := t.perf(a, &a.allocs, bpf.MemtraceProgPerfReturn, true, path, pid, probes); err != nil {
+		return err
+	}
+	return t.perf(a, &a.allocs, bpf.MemtraceProgPerfAlloc, false, path, pid, probes)
+}
+
+// multi attaches one program to all probes by one link.
+func (t *Tracer) multi(name string, typ ebpf.AttachType, ret bool, path string, pid int, probes []probe.Probe) (link.Link, error) {
+	offsets, cookies := make([]uint64, len(probes)), make([]uint64, len(probes))
+	for i := range probes {
+		offsets[i], cookies[i] = probes[i].Offset, cookie(pid, &probes[i])
+	}
+	return attachMulti(t.kernel.program(name), typ, ret, path, uint32(pid), offsets, cookies)
+}
+
+// perf attaches a perf event per probe and adds the links to to.
+func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, path string, pid int, probes []probe.Probe) error {
+	ex, err := link.OpenExecutable(path)
+	if err != nil {
+		return fmt.Errorf("open %s to attach: %w", path, err)
+	}
+	for i := range probes {
+		prog := t.kernel.program(name)
+		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: pid, Cookie: cookie(pid, &probes[i])}
+		if t.config.Mechanism == Perf {
+			if prog, err = t.kernel.loadWithCookie(name, opts.Cookie); err != nil {
+				return err
+			}
+			a.progs = append(a.progs, prog)
+			opts.Cookie = 0
+		}
+		attach := ex.Uprobe
+		if ret {
+			attach = ex.Uretprobe
+		}
+		l, err := attach("", prog, opts)
+		if err != nil {
+			return fmt.Errorf("attach to %s in process %d: %w", probes[i].Name, pid, err)
+		}
+		*to = append(*to, l)
+	}
+	return nil
+}
+
+// attachKernel attaches the programs that see page faults and the life of processes.
+func (t *Tracer) attachKernel() error {
+	for _, name := range t.config.programs() {
+		var l link.Link
+		var err error
+		prog := t.kernel.program(name)
+		switch name {
+		case bpf.MemtraceProgProcessFork, bpf.MemtraceProgProcessExec, bpf.MemtraceProgProcessExit,
+			bpf.MemtraceProgFaultFexit, bpf.MemtraceProgFaultRawTracepoint:
+			l, err = link.AttachTracing(link.TracingOptions{Program: prog})
+		case bpf.MemtraceProgFaultKprobe:
+			l, err = link.Kprobe("handle_mm_fault", prog, nil)
+		case bpf.MemtraceProgFaultKretprobe:
+			l, err = link.Kretprobe("handle_mm_fault", prog, nil)
+		case bpf.MemtraceProgFaultTracepoint:
+			l, err = link.Tracepoint("exceptions", "page_fault_user", prog, nil)
+		default:
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("attach %s: %w", name, explain(err))
+		}
+		t.links = append(t.links, l)
+	}
+	return nil
+}

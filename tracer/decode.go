@@ -1,0 +1,82 @@
+package tracer
+
+import (
+	"unsafe"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// Kinds and flags of records that are the tracer's own; bpf/headers/record.h.
+const (
+	recordStack     = 64
+	recordTruncated = 8
+)
+
+const (
+	headSize    = int(unsafe.Sizeof(bpf.MemtraceRecordHead{}))
+	allocSize   = int(unsafe.Sizeof(bpf.MemtraceRecordAlloc{}))
+	reallocSize = int(unsafe.Sizeof(bpf.MemtraceRecordRealloc{}))
+)
+
+// decode fills e from a record other than a stack; false means that the
+// record is malformed. It reads at fixed offsets of types generated from the
+// BPF object, and allocates nothing.
+func decode(record []byte, e *event.Event) bool {
+	if len(record) < headSize {
+		return false
+	}
+	h := (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0]))
+	*e = event.Event{
+		Time: h.Time, Addr: h.Addr, PID: h.Tgid, TID: h.Tid,
+		CPU: h.Cpu, Kind: event.Kind(h.Kind), Flags: event.Flags(h.Flags),
+	}
+	switch e.Kind {
+	case event.Free, event.Fault, event.Exec:
+		return true
+	case event.Fork:
+		e.Child = h.Aux
+		return true
+	case event.Exit:
+		e.Size = uint64(h.Aux)
+		return true
+	}
+	if len(record) < allocSize {
+		return false
+	}
+	a := (*bpf.MemtraceRecordAlloc)(unsafe.Pointer(&record[0]))
+	e.Size, e.Stack = a.Size, event.StackID(a.Stack)
+	switch e.Kind {
+	case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap:
+		return true
+	case event.Realloc, event.ReallocFailed:
+		if len(record) < reallocSize {
+			return false
+		}
+		r := (*bpf.MemtraceRecordRealloc)(unsafe.Pointer(&record[0]))
+		e.Old, e.Began = r.Old, r.Began
+		return true
+	}
+	return false
+}
+
+// isStack reports whether the record is a stack.
+func isStack(record []byte) bool {
+	return len(record) >= headSize && (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0])).Kind == recordStack
+}
+
+// decodeStack copies a stack out of a record.
+func decodeStack(record []byte) (event.Stack, bool) {
+	h := (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0]))
+	n := int(h.Aux)
+	if n <= 0 || n > (len(record)-headSize)/8 {
+		return event.Stack{}, false
+	}
+	s := event.Stack{
+		ID: event.StackID(h.Addr), PID: h.Tgid,
+		Truncated: h.Flags&recordTruncated != 0,
+		Frames:    make([]uint64, n),
+	}
+	copy(s.Frames, unsafe.Slice((*uint64)(unsafe.Pointer(&record[headSize])), n))
+	return s, true
+}

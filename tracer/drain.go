@@ -1,0 +1,277 @@
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// Batch is a run of events in order of time. Stacks come in the same batch as
+// the first event that names them, or in an earlier one.
+type Batch struct {
+	Stacks []event.Stack
+	Events []event.Event
+
+	pool chan *Batch
+}
+
+// Release gives the batch back; its slices must not be used afterwards.
+func (b *Batch) Release() {
+	b.Stacks, b.Events = nil, b.Events[:0]
+	b.pool <- b
+}
+
+const (
+	batchEvents = 8192
+	// maxBatches bounds what may wait for a reader that is busy: 512 MiB of
+	// events, some two seconds of the fastest target. Beyond that the rings
+	// fill, and what they can't take is counted.
+	maxBatches = 1024
+	// pollInterval is how long an event waits at most in a ring that does not
+	// fill up to the wake-up threshold.
+	pollInterval = 50 * time.Millisecond
+	// watermarkMargin covers the difference between the kernel's fast clock
+	// and CLOCK_MONOTONIC (kernel/time/timekeeping.c, ktime_get_mono_fast_ns).
+	watermarkMargin = 20_000
+)
+
+// drain moves events from the rings to batches, in a goroutine of its own.
+type drain struct {
+	rings  []*ring
+	merger *merger
+	epoll  int
+	wake   int // eventfd
+
+	out       chan *Batch
+	pool      chan *Batch
+	made      int
+	current   *Batch
+	stacks    []event.Stack
+	malformed atomic.Uint64
+
+	stopAt atomic.Uint64 // time of Stop, 0 before
+	quit   chan struct{}
+	done   chan struct{}
+	once   sync.Once
+}
+
+// startDrain makes a ring for every online CPU and starts to read them.
+func startDrain(k *kernelHalf, size int) (*drain, error) {
+	cpus, err := onlineCPUs()
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 {
+		size = ringBytes(len(cpus))
+	}
+	d := &drain{
+		merger: newMerger(len(cpus)), epoll: -1, wake: -1,
+		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
+		quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	for _, cpu := range cpus {
+		r, err := openRing(size)
+		if err != nil {
+			d.free()
+			return nil, err
+		}
+		d.rings = append(d.rings, r)
+		if err := k.coll.Maps[bpf.MemtraceMapRings].Put(uint32(cpu), r.m); err != nil {
+			d.free()
+			return nil, fmt.Errorf("install the ring of CPU %d: %w", cpu, err)
+		}
+	}
+	if err := d.listen(); err != nil {
+		d.free()
+		return nil, err
+	}
+	go d.run()
+	return d, nil
+}
+
+// listen prepares to sleep until a ring wakes us.
+func (d *drain) listen() (err error) {
+	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("create an epoll instance: %w", err)
+	}
+	if d.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return fmt.Errorf("create an eventfd: %w", err)
+	}
+	fds := []int{d.wake}
+	for _, r := range d.rings {
+		fds = append(fds, r.m.FD())
+	}
+	for _, fd := range fds {
+		// Edge-triggered: a ring that is not empty must not keep us awake.
+		ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
+		if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+			return fmt.Errorf("watch a ring buffer: %w", err)
+		}
+	}
+	return nil
+}
+
+func (d *drain) run() {
+	defer close(d.done)
+	defer close(d.out)
+	runtime.LockOSThread() // the merge stays in one core's cache
+	defer runtime.UnlockOSThread()
+	events := make([]unix.EpollEvent, len(d.rings)+1)
+	for {
+		end := d.stopAt.Load()
+		if !d.round(end) {
+			return
+		}
+		if end != 0 && d.merger.watermark() > end {
+			d.flush()
+			return
+		}
+		// An error is EINTR or nothing that waiting less could not mend.
+		_, _ = unix.EpollWait(d.epoll, events, int(pollInterval/time.Millisecond))
+	}
+}
+
+// round reads all rings once and hands out what is in order; false means quit.
+func (d *drain) round(end uint64) bool {
+	for i, r := range d.rings {
+		q := &d.merger.queues[i]
+		before := monotonic()
+		if r.drain(func(record []byte) { d.take(q, record) }) {
+			q.watermark = before - watermarkMargin
+		}
+	}
+	limit := d.merger.watermark()
+	if end != 0 {
+		limit = min(limit, end)
+	}
+	ok := true
+	d.merger.release(limit, func(run []event.Event) bool {
+		ok = d.put(run)
+		return ok
+	})
+	if ok {
+		d.flush()
+	}
+	return ok
+}
+
+// take decodes one record.
+func (d *drain) take(q *queue, record []byte) {
+	if isStack(record) {
+		if s, ok := decodeStack(record); ok {
+			d.stacks = append(d.stacks, s)
+			return
+		}
+	} else if decode(record, q.slot()) {
+		q.settle()
+		return
+	} else {
+		q.drop()
+	}
+	d.malformed.Add(1)
+}
+
+// put copies a run into batches.
+func (d *drain) put(run []event.Event) bool {
+	for len(run) > 0 {
+		if d.current == nil && !d.fresh() {
+			return false
+		}
+		n := min(len(run), batchEvents-len(d.current.Events))
+		d.current.Events = append(d.current.Events, run[:n]...)
+		run = run[n:]
+		if len(d.current.Events) == batchEvents {
+			d.flush()
+		}
+	}
+	return true
+}
+
+// fresh gets an empty batch, waiting for the reader if all are in use.
+func (d *drain) fresh() bool {
+	if d.made < maxBatches {
+		select {
+		case d.current = <-d.pool:
+		default:
+			d.made++
+			d.current = &Batch{Events: make([]event.Event, 0, batchEvents), pool: d.pool}
+		}
+	} else {
+		select {
+		case d.current = <-d.pool:
+		case <-d.quit:
+			return false
+		}
+	}
+	d.current.Stacks, d.stacks = d.stacks, nil
+	return true
+}
+
+// flush hands the current batch to the reader. There are no more batches than
+// the channel holds, so it never blocks.
+func (d *drain) flush() {
+	if d.current == nil && (len(d.stacks) == 0 || !d.fresh()) {
+		return
+	}
+	d.out <- d.current
+	d.current = nil
+}
+
+func (d *drain) read() (*Batch, error) {
+	b, ok := <-d.out
+	if !ok {
+		return nil, ErrClosed
+	}
+	return b, nil
+}
+
+// stop ends the trace at this instant.
+func (d *drain) stop() {
+	if d.stopAt.CompareAndSwap(0, monotonic()) {
+		d.kick()
+	}
+}
+
+func (d *drain) kick() {
+	one := [8]byte{1}
+	if _, err := unix.Write(d.wake, one[:]); err != nil && !errors.Is(err, unix.EAGAIN) {
+		panic("write to an eventfd: " + err.Error()) // our own descriptor, open until free
+	}
+}
+
+func (d *drain) close() {
+	d.once.Do(func() {
+		d.stop()
+		close(d.quit)
+		<-d.done
+		d.free()
+	})
+}
+
+func (d *drain) free() {
+	for _, r := range d.rings {
+		r.close()
+	}
+	for _, fd := range []int{d.epoll, d.wake} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// monotonic is CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns.
+func monotonic() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("read CLOCK_MONOTONIC: " + err.Error()) // it always exists
+	}
+	return uint64(ts.Nano())
+}

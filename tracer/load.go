@@ -1,0 +1,211 @@
+package tracer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/memtrace/memtrace/bpf"
+)
+
+// Config says how to trace. The zero value takes the best that the kernel has.
+type Config struct {
+	Mechanism  Mechanism   // "" or "auto": the best
+	Faults     FaultSource // "" or "auto": the first that the kernel has
+	StackDepth int         // frames, at most MaxStackDepth; 0 takes no stacks
+	NoFollow   bool        // leave children of fork alone
+	RingBytes  int         // per CPU, a power of two; 0 chooses by the number of CPUs
+}
+
+// MaxStackDepth is the largest number of frames of a stack.
+const MaxStackDepth = 127
+
+// maxThreads bounds the per-thread state on kernels without task storage (before 5.12).
+const maxThreads = 32768
+
+// programs are the BPF programs that a configuration needs.
+func (c Config) programs() []string {
+	names := []string{bpf.MemtraceProgProcessFork, bpf.MemtraceProgProcessExec, bpf.MemtraceProgProcessExit}
+	switch c.Mechanism {
+	case Session:
+		names = append(names, bpf.MemtraceProgSessionAlloc, bpf.MemtraceProgMultiFree)
+	case Multi:
+		names = append(names, bpf.MemtraceProgMultiAlloc, bpf.MemtraceProgMultiReturn, bpf.MemtraceProgMultiFree)
+	case PerfCookie:
+		names = append(names, bpf.MemtraceProgPerfAlloc, bpf.MemtraceProgPerfReturn, bpf.MemtraceProgPerfFree)
+	}
+	return append(names, faultPrograms[c.Faults]...)
+}
+
+var faultPrograms = map[FaultSource][]string{
+	FaultKprobe:        {bpf.MemtraceProgFaultKprobe, bpf.MemtraceProgFaultKretprobe},
+	FaultFexit:         {bpf.MemtraceProgFaultFexit},
+	FaultRawTracepoint: {bpf.MemtraceProgFaultRawTracepoint},
+	FaultTracepoint:    {bpf.MemtraceProgFaultTracepoint},
+}
+
+// kernelHalf is the loaded BPF object.
+type kernelHalf struct {
+	spec     *ebpf.CollectionSpec
+	coll     *ebpf.Collection
+	btfCache *btf.Cache
+}
+
+// load loads the programs that c needs. c's mechanisms must have been chosen.
+func load(c Config) (*kernelHalf, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("lift the limit on locked memory: %w", err)
+	}
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(bpf.Object()))
+	if err != nil {
+		return nil, fmt.Errorf("read the BPF object: %w", err)
+	}
+	if err := configure(spec, c); err != nil {
+		return nil, err
+	}
+	k := &kernelHalf{spec: spec, btfCache: btf.NewCache()}
+	k.coll, err = k.loadPrograms(c.programs(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// configure sets the object's constants and shapes its maps for this kernel.
+func configure(spec *ebpf.CollectionSpec, c Config) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("count the CPUs: %w", err)
+	}
+	spec.Maps[bpf.MemtraceMapRings].MaxEntries = uint32(cpus)
+	storage := true
+	if err := haveTaskStorage.Probe(); err != nil {
+		if !errors.Is(err, ErrNotSupported) {
+			return err
+		}
+		storage = false
+		withoutTaskStorage(spec)
+	}
+	for name, value := range map[string]any{
+		bpf.MemtraceVarHasTaskStorage: storage,
+		bpf.MemtraceVarStackDepth:     uint32(min(c.StackDepth, MaxStackDepth)),
+		bpf.MemtraceVarFollow:         !c.NoFollow,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s in the BPF object: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// withoutTaskStorage keeps the threads' state in a hash, and their scratch
+// space per CPU: kernels that old run uprobes with preemption off.
+func withoutTaskStorage(spec *ebpf.CollectionSpec) {
+	spec.Maps[bpf.MemtraceMapThreads] = &ebpf.MapSpec{
+		Name: bpf.MemtraceMapThreads, Type: ebpf.Hash, KeySize: 8,
+		ValueSize: uint32(unsafe.Sizeof(bpf.MemtraceThread{})), MaxEntries: maxThreads,
+	}
+	spec.Maps[bpf.MemtraceMapScratches] = &ebpf.MapSpec{
+		Name: bpf.MemtraceMapScratches, Type: ebpf.PerCPUArray, KeySize: 4,
+		ValueSize: uint32(unsafe.Sizeof(bpf.MemtraceScratch{})), MaxEntries: 1,
+	}
+}
+
+// loadPrograms loads the named programs; shared maps are those of an earlier load.
+func (k *kernelHalf) loadPrograms(names []string, shared map[string]*ebpf.Map) (*ebpf.Collection, error) {
+	spec := k.spec.Copy()
+	keep := make(map[string]*ebpf.ProgramSpec, len(names))
+	for _, name := range names {
+		keep[name] = spec.Programs[name]
+	}
+	spec.Programs = keep
+	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
+		MapReplacements: shared, Cache: k.btfCache,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load the BPF programs %s: %w", strings.Join(names, ", "), explain(err))
+	}
+	return coll, nil
+}
+
+// explain turns the kernel's refusal into something a person can act on.
+func explain(err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("%w: %w (run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE)", ErrNotPermitted, err)
+	}
+	return err
+}
+
+// loadWithCookie loads one program for one probe, its cookie built in; for
+// kernels whose uprobes carry no cookies.
+func (k *kernelHalf) loadWithCookie(name string, cookie uint64) (*ebpf.Program, error) {
+	shared := make(map[string]*ebpf.Map)
+	for n, m := range k.coll.Maps {
+		if !strings.HasPrefix(n, ".") {
+			shared[n] = m
+		}
+	}
+	saved := k.spec
+	k.spec = saved.Copy()
+	defer func() { k.spec = saved }()
+	if err := k.spec.Variables[bpf.MemtraceVarFixedCookie].Set(cookie); err != nil {
+		return nil, fmt.Errorf("set the cookie of %s: %w", name, err)
+	}
+	coll, err := k.loadPrograms([]string{name}, shared)
+	if err != nil {
+		return nil, err
+	}
+	defer coll.Close()
+	return coll.DetachProgram(name), nil
+}
+
+func (k *kernelHalf) program(name string) *ebpf.Program { return k.coll.Programs[name] }
+
+func (k *kernelHalf) close() { k.coll.Close() }
+
+// ringBytes is the default size of one CPU's ring: together at most 512 MiB,
+// each enough for about 100 ms of the fastest allocator loop there is.
+func ringBytes(cpus int) int {
+	size := 16 << 20
+	for size > 1<<20 && size*cpus > 512<<20 {
+		size /= 2
+	}
+	return size
+}
+
+// onlineCPUs parses a CPU list such as "0-3,8".
+func onlineCPUs() ([]int, error) {
+	const path = "/sys/devices/system/cpu/online"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("list the online CPUs: %w", err)
+	}
+	return parseCPUList(strings.TrimSpace(string(text)))
+}
+
+func parseCPUList(list string) ([]int, error) {
+	var cpus []int
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		low, err := strconv.Atoi(from)
+		high := low
+		if err == nil && ranged {
+			high, err = strconv.Atoi(to)
+		}
+		if err != nil || low < 0 || high < low || high >= 1<<16 {
+			return nil, fmt.Errorf("parse the CPU list %q: bad part %q", list, part)
+		}
+		for cpu := low; cpu <= high; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}

@@ -1,0 +1,37 @@
+package tracer
+
+import (
+	"fmt"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// losses sums the kernel's counters, and adds the runs of our programs that
+// the kernel itself left out.
+func (k *kernelHalf) losses() (event.Loss, error) {
+	var l event.Loss
+	for cause, to := range map[bpf.MemtraceLoss]*uint64{
+		bpf.MemtraceLossLOSS_RING_FULL:    &l.RingFull,
+		bpf.MemtraceLossLOSS_STACK_FULL:   &l.StackFull,
+		bpf.MemtraceLossLOSS_THREAD_STATE: &l.ThreadState,
+		bpf.MemtraceLossLOSS_READ_FAULT:   &l.ReadFault,
+		bpf.MemtraceLossLOSS_ABANDONED:    &l.Abandoned,
+	} {
+		var perCPU []uint64
+		if err := k.coll.Maps[bpf.MemtraceMapLosses].Lookup(uint32(cause), &perCPU); err != nil {
+			return l, fmt.Errorf("read the loss counters: %w", err)
+		}
+		for _, n := range perCPU {
+			*to += n
+		}
+	}
+	for name, prog := range k.coll.Programs {
+		stats, err := prog.Stats()
+		if err != nil {
+			return l, fmt.Errorf("read the counters of %s: %w", name, err)
+		}
+		l.Missed += stats.RecursionMisses
+	}
+	return l, nil
+}

@@ -1,0 +1,92 @@
+package tracer
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Mechanism is how probes are attached to the target's functions.
+type Mechanism string
+
+const (
+	Session    Mechanism = "uprobe_session" // 6.13
+	Multi      Mechanism = "uprobe_multi"   // 6.6
+	PerfCookie Mechanism = "perf_cookie"    // 5.15
+	Perf       Mechanism = "perf"           // any
+)
+
+// FaultSource is what page faults are seen by.
+type FaultSource string
+
+const (
+	FaultKprobe        FaultSource = "kprobe"
+	FaultFexit         FaultSource = "fexit"
+	FaultRawTracepoint FaultSource = "raw_tracepoint"
+	FaultTracepoint    FaultSource = "tracepoint"
+	FaultOff           FaultSource = "off"
+)
+
+type rung[T ~string] struct {
+	name T
+	have Feature
+}
+
+// Ladders, best rung first.
+var (
+	mechanisms = []rung[Mechanism]{
+		{Session, haveUprobeSession}, {Multi, haveUprobeMulti},
+		{PerfCookie, haveCookie}, {Perf, haveUprobe},
+	}
+	faultSources = []rung[FaultSource]{
+		{FaultKprobe, haveKprobe}, {FaultFexit, haveFexit},
+		{FaultRawTracepoint, haveFaultRawTracepoint}, {FaultTracepoint, haveFaultTracepoint},
+	}
+)
+
+// choose returns the first rung that the kernel has. Only "not supported"
+// leads on to the next rung; any other error is the answer.
+func choose[T ~string](ladder []rung[T]) (T, error) {
+	var last error
+	for _, r := range ladder {
+		err := r.have.Probe()
+		if err == nil {
+			return r.name, nil
+		}
+		if !errors.Is(err, ErrNotSupported) {
+			return "", err
+		}
+		last = err
+	}
+	return "", last
+}
+
+// ChooseMechanism finds how probes are attached; want forces a rung, "" or
+// "auto" takes the best.
+func ChooseMechanism(want Mechanism) (Mechanism, error) {
+	return chooseOr(mechanisms, want)
+}
+
+// ChooseFaultSource finds what page faults are seen by. Where the kernel has
+// none of them the answer is FaultOff, with an error that wraps ErrNotSupported.
+func ChooseFaultSource(want FaultSource) (FaultSource, error) {
+	if want == FaultOff {
+		return FaultOff, nil
+	}
+	got, err := chooseOr(faultSources, want)
+	if err != nil {
+		return FaultOff, err
+	}
+	return got, nil
+}
+
+func chooseOr[T ~string](ladder []rung[T], want T) (T, error) {
+	if want == "" || want == "auto" {
+		return choose(ladder)
+	}
+	for _, r := range ladder {
+		if r.name == want {
+			return want, r.have.Probe()
+		}
+	}
+	return "", fmt.Errorf("unknown mechanism %q", want)
+}

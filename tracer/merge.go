@@ -1,0 +1,124 @@
+package tracer
+
+import (
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// merger puts the events of many rings into order of time.
+//
+// A record's time is read after its place in the ring was reserved. So once a
+// ring was read up to its end, where the end was looked up after time T, no
+// record older than T can still come from it: T is the ring's watermark, and
+// what is older than the lowest watermark may be handed out. A ring whose
+// reading stopped at an unfinished record keeps its older watermark.
+//
+// Within a ring, times are almost in order: only a producer that is preempted
+// between reserving and reading the clock is late, and its event is sorted in.
+type merger struct {
+	queues []queue
+}
+
+type queue struct {
+	events    []event.Event // sorted; those before head are handed out
+	head      int
+	watermark uint64
+}
+
+func newMerger(rings int) *merger {
+	return &merger{queues: make([]queue, rings)}
+}
+
+// slot returns the place for the next event of a queue; settle sorts it in.
+func (q *queue) slot() *event.Event {
+	if q.head > 0 && q.head == len(q.events) {
+		q.events, q.head = q.events[:0], 0
+	}
+	if len(q.events) == cap(q.events) {
+		q.compact()
+	}
+	q.events = append(q.events, event.Event{})
+	return &q.events[len(q.events)-1]
+}
+
+// compact reuses the space of handed-out events if there is much of it.
+func (q *queue) compact() {
+	if q.head < len(q.events)/2 {
+		return
+	}
+	n := copy(q.events, q.events[q.head:])
+	q.events, q.head = q.events[:n], 0
+}
+
+func (q *queue) drop() {
+	q.events = q.events[:len(q.events)-1]
+}
+
+func (q *queue) settle() {
+	i := len(q.events) - 1
+	for i > q.head && q.events[i].Time < q.events[i-1].Time {
+		q.events[i], q.events[i-1] = q.events[i-1], q.events[i]
+		i--
+	}
+}
+
+// watermark is the time before which every event has been read.
+func (m *merger) watermark() uint64 {
+	low := ^uint64(0)
+	for i := range m.queues {
+		low = min(low, m.queues[i].watermark)
+	}
+	return low
+}
+
+// pending is the number of events not yet handed out.
+func (m *merger) pending() int {
+	n := 0
+	for i := range m.queues {
+		n += len(m.queues[i].events) - m.queues[i].head
+	}
+	return n
+}
+
+// release hands out all events older than limit, in order, in runs that are
+// valid only during the call. emit returns false to stop; what it was not
+// given stays.
+func (m *merger) release(limit uint64, emit func(run []event.Event) bool) {
+	for {
+		q, until := m.next(limit)
+		if q == nil {
+			return
+		}
+		n := q.head + 1
+		for n < len(q.events) && q.events[n].Time <= until && q.events[n].Time < limit {
+			n++
+		}
+		run := q.events[q.head:n]
+		q.head = n
+		if !emit(run) {
+			return
+		}
+	}
+}
+
+// next finds the queue with the oldest event before limit, and the time of
+// the oldest event of the others: up to there it may be read without another look.
+func (m *merger) next(limit uint64) (best *queue, until uint64) {
+	lowest := limit
+	until = ^uint64(0)
+	for i := range m.queues {
+		q := &m.queues[i]
+		if q.head == len(q.events) {
+			continue
+		}
+		t := q.events[q.head].Time
+		if t < lowest {
+			if best != nil {
+				until = min(until, lowest)
+			}
+			best, lowest = q, t
+		} else {
+			until = min(until, t)
+		}
+	}
+	return best, until
+}

@@ -1,0 +1,63 @@
+package tracer
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Attach types of include/uapi/linux/bpf.h. The library attaches uprobe_multi
+// but not yet sessions; both take the same request.
+const (
+	attachUprobeMulti   = ebpf.AttachTraceUprobeMulti // 6.6
+	attachUprobeSession = ebpf.AttachType(57)         // 6.13
+)
+
+const multiReturn = 1 // BPF_F_UPROBE_MULTI_RETURN
+
+// multiRequest is the uprobe_multi form of bpf(2)'s BPF_LINK_CREATE.
+type multiRequest struct {
+	progFD, targetFD uint32
+	attachType       uint32
+	flags            uint32
+	path             *byte
+	offsets          *uint64
+	refCtrOffsets    *uint64
+	cookies          *uint64
+	count            uint32
+	multiFlags       uint32
+	pid              uint32
+	_                uint32
+}
+
+// attachMulti puts one link over many offsets of the file at path, scoped to
+// the process pid. The kernel registers the offsets in the order given.
+func attachMulti(prog *ebpf.Program, typ ebpf.AttachType, ret bool, path string, pid uint32, offsets, cookies []uint64) (link.Link, error) {
+	cpath, err := unix.BytePtrFromString(path)
+	if err != nil {
+		return nil, fmt.Errorf("attach to %q: %w", path, err)
+	}
+	req := multiRequest{
+		progFD: uint32(prog.FD()), attachType: uint32(typ),
+		path: cpath, offsets: &offsets[0], cookies: &cookies[0],
+		count: uint32(len(offsets)), pid: pid,
+	}
+	if ret {
+		req.multiFlags = multiReturn
+	}
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&req)), unsafe.Sizeof(req))
+	runtime.KeepAlive(prog)
+	runtime.KeepAlive(&req)
+	if errno != 0 {
+		return nil, fmt.Errorf("attach to %d places of %s: %w", len(offsets), path, errno)
+	}
+	l, err := link.NewFromFD(int(fd))
+	if err != nil {
+		return nil, fmt.Errorf("take over the link on %s: %w", path, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,175 @@
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// Tracer traces processes. Make one with New.
+type Tracer struct {
+	config Config
+	kernel *kernelHalf
+	links  []link.Link // of the kernel's own probes
+	drain  *drain
+
+	mu       sync.Mutex
+	attached map[int]*attachment
+}
+
+// New chooses the mechanisms, loads the BPF programs and begins to drain the
+// rings. Nothing is probed until Attach. The error wraps ErrNotSupported or
+// ErrNotPermitted where the kernel or the privileges are the cause.
+func New(c Config) (*Tracer, error) {
+	c, err := c.resolve()
+	if err != nil {
+		return nil, err
+	}
+	kernel, err := load(c)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tracer{config: c, kernel: kernel, attached: make(map[int]*attachment)}
+	if err := t.attachKernel(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	if t.drain, err = startDrain(kernel, c.RingBytes); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// resolve replaces "auto" by what the kernel has.
+func (c Config) resolve() (Config, error) {
+	for _, need := range []Feature{haveBTF, haveRingbuf} {
+		if err := need.Probe(); err != nil {
+			return c, err
+		}
+	}
+	mechanism, err := ChooseMechanism(c.Mechanism)
+	if err != nil {
+		return c, err
+	}
+	faults, err := ChooseFaultSource(c.Faults)
+	forced := c.Faults != "" && c.Faults != "auto"
+	if err != nil && (forced || !errors.Is(err, ErrNotSupported)) {
+		return c, err
+	}
+	c.Mechanism, c.Faults = mechanism, faults
+	return c, nil
+}
+
+// Config returns the configuration with the mechanisms that were chosen.
+func (t *Tracer) Config() Config { return t.config }
+
+// Attach probes the functions of objects in the process pid, a thread group
+// leader in the caller's PID namespace. A process that is attached already
+// gets the new objects' probes too, and keeps its own.
+func (t *Tracer) Attach(pid int, objects []probe.Object) error {
+	if err := t.Watch(pid); err != nil {
+		return err
+	}
+	a, err := t.attach(pid, objects)
+	if err != nil {
+		return fmt.Errorf("attach to process %d: %w", pid, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.attached[pid]; old != nil {
+		old.allocs = append(old.allocs, a.allocs...)
+		old.frees = append(old.frees, a.frees...)
+		old.progs = append(old.progs, a.progs...)
+		return nil
+	}
+	t.attached[pid] = a
+	return nil
+}
+
+// Watch reports the page faults and the life of process pid, without probes.
+func (t *Tracer) Watch(pid int) error {
+	if err := t.kernel.coll.Maps[bpf.MemtraceMapTargets].Put(uint32(pid), uint32(1)); err != nil {
+		return fmt.Errorf("register process %d with the BPF programs: %w", pid, err)
+	}
+	return nil
+}
+
+// Detach takes the probes off process pid and keeps watching it.
+func (t *Tracer) Detach(pid int) error {
+	t.mu.Lock()
+	a := t.attached[pid]
+	delete(t.attached, pid)
+	t.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	return a.close()
+}
+
+// Forget detaches from process pid and stops watching it.
+func (t *Tracer) Forget(pid int) error {
+	err := t.kernel.coll.Maps[bpf.MemtraceMapTargets].Delete(uint32(pid))
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		err = nil
+	}
+	return errors.Join(err, t.Detach(pid))
+}
+
+// Read returns the next batch of events, waiting for one. After Stop it
+// returns what came before the Stop, then ErrClosed. The batch is the caller's
+// until it calls Release on it.
+func (t *Tracer) Read() (*Batch, error) { return t.drain.read() }
+
+// Batches is the channel that Read reads from, for callers that select.
+func (t *Tracer) Batches() <-chan *Batch { return t.drain.out }
+
+// Stop ends the trace at this instant and removes all probes from the
+// targets. Events until now can still be Read.
+func (t *Tracer) Stop() error {
+	t.drain.stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var wg sync.WaitGroup
+	errs := make(chan error, len(t.attached))
+	for pid, a := range t.attached {
+		wg.Go(func() { errs <- a.close() })
+		delete(t.attached, pid)
+	}
+	wg.Wait()
+	close(errs)
+	var all error
+	for err := range errs {
+		all = errors.Join(all, err)
+	}
+	return all
+}
+
+// Loss returns what was lost since New, per cause.
+func (t *Tracer) Loss() (event.Loss, error) {
+	l, err := t.kernel.losses()
+	if t.drain != nil {
+		l.Truncated = t.drain.malformed.Load()
+	}
+	return l, err
+}
+
+// Close removes all probes and frees everything. Events not yet read are gone.
+func (t *Tracer) Close() error {
+	var errs []error
+	if t.drain != nil {
+		errs = append(errs, t.Stop())
+		t.drain.close()
+	}
+	for _, l := range t.links {
+		errs = append(errs, l.Close())
+	}
+	t.links = nil
+	t.kernel.close()
+	return errors.Join(errs...)
+}
