@@ -1,6 +1,10 @@
 package symbol
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
+)
 
 // module is what is known of one mapped file, read when first asked for.
 type module struct {
@@ -67,7 +71,7 @@ func (m *module) function(addr uint64) (f function) {
 
 // source looks addr up in the DWARF of the module: innermost first, the last
 // being the function that the code was compiled as. It may be empty.
-func (m *module) source(addr uint64) ([]location, error) {
+func (m *module) source(addr uint64) ([]dwarf.Location, error) {
 	if m.err != nil || m.img == nil {
 		return nil, nil
 	}

@@ -222,9 +222,9 @@ func (r *Resolver) resolve(p place) []Frame {
 	frames := make([]Frame, 0, len(locations))
 	for i, l := range locations {
 		f := physical
-		f.File, f.Line = l.file, l.line
-		if f.Inlined = i < len(locations)-1; f.Inlined || preferDWARF(physical, l.name) {
-			f.Function, f.Mangled = r.readable(l.name, "[inlined]")
+		f.File, f.Line = l.File, l.Line
+		if f.Inlined = i < len(locations)-1; f.Inlined || preferDWARF(physical, l.Name) {
+			f.Function, f.Mangled = r.readable(l.Name, "[inlined]")
 		}
 		frames = append(frames, f)
 	}

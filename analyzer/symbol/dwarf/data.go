@@ -1,0 +1,107 @@
+package dwarf
+
+import "errors"
+
+const (
+	// lookupBudget is the work spent on one address: entries, abbreviations,
+	// ranges and rows read. The largest units seen (whole programs by
+	// link-time optimisation) have some 10 million entries.
+	lookupBudget = 100 << 20
+	// DefaultLimit is the memory for units read, in bytes.
+	DefaultLimit = 64 << 20
+)
+
+// Sections are the debug sections of a file, each nil where there is none.
+type Sections struct {
+	Info, Abbrev, Aranges []byte
+	Line, LineStr, Str    []byte
+	StrOffsets, Addr      []byte
+	Ranges, RngLists      []byte
+}
+
+// Location is a function at an address, and where in its source.
+type Location struct {
+	Name string // linkage name where there is one, else the plain name; "" where unknown
+	File string // path, from the directory of compilation where relative
+	Line int    // 0 where unknown
+}
+
+// Data is the debug information of one file.
+type Data struct {
+	s       Sections
+	limit   int
+	work    budget
+	indexed bool
+	units   []unit
+	index   spanTable // ref is an index into units
+	cache   map[int]*loaded
+	lookups uint64
+}
+
+// New makes a Data that has read nothing yet. limit bounds the memory for
+// units read, in bytes; 0 means DefaultLimit. The sections must stay valid
+// and unchanged.
+func New(s Sections, limit int) *Data {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return &Data{s: s, limit: limit, cache: map[int]*loaded{}}
+}
+
+// Lookup returns the functions at addr, an ELF virtual address: the innermost
+// inlined one first, the function that it was all compiled into last. Where
+// there is no function but a line, one Location has the line alone; where
+// there is nothing, the result is empty. An error says what part of the
+// sections could not be read; the result then has what could.
+func (d *Data) Lookup(addr uint64) ([]Location, error) {
+	d.lookups++
+	d.work.left = lookupBudget
+	var err error
+	if !d.indexed {
+		d.indexed = true
+		err = d.buildIndex()
+	}
+	var best []Location
+	d.index.find(addr, func(s span) bool {
+		found, unitErr := d.inUnit(int(s.ref), addr)
+		err = errors.Join(err, unitErr)
+		if len(found) > 0 && (best == nil || found[0].Name != "") {
+			best = found
+		}
+		return len(best) == 0 || best[0].Name == ""
+	})
+	d.shrink()
+	return best, err
+}
+
+// inUnit looks addr up in one unit.
+func (d *Data) inUnit(i int, addr uint64) ([]Location, error) {
+	l, err := d.load(i)
+	if err != nil {
+		return nil, err
+	}
+	lines, lineErr := d.linesOf(l)
+	off, ok, err := d.functionAt(l, addr)
+	err = errors.Join(lineErr, err)
+	file, line := lines.at(addr)
+	if !ok {
+		if file == "" && line == 0 {
+			return nil, err
+		}
+		return []Location{{File: file, Line: line}}, err
+	}
+	calls, chainErr := d.chain(l, off, addr)
+	return locate(calls, file, line, lines), errors.Join(err, chainErr)
+}
+
+// locate turns a chain of calls, outermost first, into Locations, innermost
+// first: each function stands where the next inner one was called, the
+// innermost where the line table says.
+func locate(calls []call, file string, line int, lines *lineTable) []Location {
+	found := make([]Location, 0, len(calls))
+	for i := len(calls) - 1; i >= 0; i-- {
+		found = append(found, Location{Name: calls[i].name, File: file, Line: line})
+		file, line = lines.path(calls[i].file), int(min(calls[i].line, 1<<31-1))
+	}
+	return found
+}

@@ -1,0 +1,110 @@
+package symbol
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// tool runs a program of the GNU toolchain, which these tests need.
+func tool(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is needed to build and judge test programs: install gcc, g++ and binutils", name)
+	}
+	cmd := exec.Command(path, args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+// compile builds a program of testdata and returns its path.
+func compile(t testing.TB, source string, flags ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "program")
+	cc := "gcc"
+	if strings.HasSuffix(source, ".cc") {
+		cc = "g++"
+	}
+	source, err := filepath.Abs(filepath.Join("testdata", source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool(t, cc, append([]string{"-o", out, source}, flags...)...)
+	return out
+}
+
+// child is a test program that printed a line and waits.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	words []string // of the line
+}
+
+func start(t testing.TB, path string, args ...string) *child {
+	t.Helper()
+	c := &child{cmd: exec.Command(path, args...)}
+	c.cmd.Stderr = os.Stderr
+	stdin, err := c.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.stdin = stdin
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.stop() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s ended before it printed: %v", path, err)
+	}
+	c.words = strings.Fields(line)
+	return c
+}
+
+// stop ends the child and waits until it has gone.
+func (c *child) stop() {
+	c.stdin.Close()
+	_ = c.cmd.Wait()
+}
+
+// address is word i of what the child printed.
+func (c *child) address(t testing.TB, i int) uint64 {
+	t.Helper()
+	v, err := strconv.ParseUint(strings.TrimPrefix(c.words[i], "0x"), 16, 64)
+	if err != nil {
+		t.Fatalf("child printed %q: %v", c.words, err)
+	}
+	return v
+}
+
+// space is the child's Space; it is closed when the test ends.
+func (c *child) space(t testing.TB) *Space {
+	t.Helper()
+	s, err := NewSpace("/proc", c.cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func newResolver(t testing.TB, o Options) *Resolver {
+	r := NewResolver(o)
+	t.Cleanup(r.Close)
+	return r
+}
