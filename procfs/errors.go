@@ -40,6 +40,8 @@ func (p *Process) wrap(verb, file string, err error) error {
 	switch {
 	case errors.Is(err, ErrGone), errors.Is(err, ErrKernelThread):
 		return fmt.Errorf("%s %s of process %d: %w", verb, file, p.pid, err)
+	case errors.Is(err, unix.ESRCH) && file == "stat": // which whyNoMemory reads
+		err = ErrGone
 	case errors.Is(err, unix.ESRCH):
 		err = p.whyNoMemory()
 	case errors.Is(err, unix.ENOENT):

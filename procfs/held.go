@@ -121,9 +121,18 @@ func (h *Held) Wait(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait for process %d: %w", h.pid, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = h.pidfd.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
+	if err := h.pidfd.SetReadDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("wait for process %d: %w", h.pid, err)
+	}
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		_ = h.pidfd.SetReadDeadline(time.Unix(1, 0))
+	})
 	err = conn.Read(ended)
+	if !stop() {
+		<-woken // lest it should cut short a later Wait
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -117,7 +117,10 @@ func (m *Pagemap) scan(start, end uint64, fn func(start, end uint64, state PageS
 		}
 		start = s.arg.walkEnd
 	}
-	return start, nil
+	// A dead address space scans as an empty one; reading tells them apart.
+	var entry [1]PageEntry
+	_, err := m.Read(0, entry[:])
+	return start, err
 }
 
 func stateOfCategories(c uint64) PageState {

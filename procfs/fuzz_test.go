@@ -1,0 +1,123 @@
+package procfs
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// seed adds a file of each fixture process, cut short too.
+func seed(f *testing.F, file string) {
+	f.Helper()
+	paths, err := filepath.Glob(filepath.Join(fixtures, "*", "*", file))
+	if err != nil || len(paths) == 0 {
+		f.Fatalf("no fixture %s: %v", file, err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	seed(f, "stat")
+	f.Add([]byte("1 () S"))
+	f.Add([]byte(")1("))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var st Stat
+		if err := parseStat(data, &st); err == nil && !bytes.Contains(data, []byte("("+st.Comm+")")) {
+			t.Errorf("name %q is not in %q", st.Comm, data)
+		}
+	})
+}
+
+func FuzzParseStatm(f *testing.F) {
+	seed(f, "statm")
+	f.Add([]byte("18446744073709551615 1 1 1 1 1 1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := parseStatm(data, 4096)
+		if err == nil && (s.Size%4096 != 0 || s.Resident%4096 != 0) {
+			t.Errorf("%+v is not in whole pages", s)
+		}
+	})
+}
+
+func FuzzParseStatus(f *testing.F) {
+	seed(f, "status")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if s, err := parseStatus(data); err == nil && (s.Tgid <= 0 || len(s.NSpid) > maxNSLevels) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func FuzzParseRollup(f *testing.F) {
+	seed(f, "smaps_rollup")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if m, err := parseRollup(data); err == nil && m.Rss%1024 != 0 {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// FuzzParseSmaps also checks that the text may come in pieces of any size.
+func FuzzParseSmaps(f *testing.F) {
+	seed(f, "smaps")
+	seed(f, "maps")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := new(vmaReader)
+		var ends []uint64
+		n, err := r.parse(bytes.NewReader(data), func(v *VMA) {
+			if v.End <= v.Start {
+				t.Errorf("mapping of no size: %+v", v)
+			}
+			ends = append(ends, v.End)
+		})
+		pieces := 0
+		n2, err2 := r.parse(&oneByOne{data}, func(v *VMA) {
+			if pieces >= len(ends) || ends[pieces] != v.End {
+				t.Errorf("mapping %d differs when read in pieces", pieces)
+			}
+			pieces++
+		})
+		if n != n2 || (err == nil) != (err2 == nil) || pieces != len(ends) {
+			t.Errorf("whole: %d, %v; in pieces: %d, %v", n, err, n2, err2)
+		}
+	})
+}
+
+type oneByOne struct{ data []byte }
+
+func (o *oneByOne) Read(b []byte) (int, error) {
+	if len(o.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, o.data[:1])
+	o.data = o.data[n:]
+	return n, nil
+}
+
+func FuzzParseCmdline(f *testing.F) {
+	seed(f, "cmdline")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if args := parseCmdline(data); len(args) > len(data)+1 {
+			t.Errorf("%d arguments of %d bytes", len(args), len(data))
+		}
+	})
+}
+
+func FuzzParseNSLink(f *testing.F) {
+	f.Add("pid:[4026531836]", "pid")
+	f.Add("pid:[]", "pid")
+	f.Fuzz(func(t *testing.T, link, kind string) {
+		if ino, err := parseNSLink(link, kind); err != nil && ino != 0 {
+			t.Errorf("%d with %v", ino, err)
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package procfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOddNameOfLiveProcess runs a program whose name looks like the fields
+// that follow it.
+func TestOddNameOfLiveProcess(t *testing.T) {
+	const name = "a) R 1 (b\nc"
+	cmd := startChild(t, name)
+	p := openLive(t, cmd.Process.Pid)
+	st, err := p.Stat()
+	if err != nil || st.Comm != name || st.PPID != os.Getpid() || st.PID != cmd.Process.Pid {
+		t.Errorf("Stat: %+v, %v", st, err)
+	}
+	if comm, err := p.Comm(); err != nil || comm != name {
+		t.Errorf("Comm: %q, %v", comm, err)
+	}
+	if args, err := p.Cmdline(); err != nil || len(args) != 1 || args[0] != cmd.Path {
+		t.Errorf("Cmdline: %q, %v", args, err)
+	}
+	self, err := os.Executable()
+	if exe, exeErr := p.Exe(); exeErr != nil || err != nil || exe != self {
+		t.Errorf("Exe: %q, %v", exe, exeErr)
+	}
+	tids, err := p.Tasks()
+	if err != nil || len(tids) == 0 || tids[0] != cmd.Process.Pid {
+		t.Fatalf("Tasks: %v, %v", tids, err)
+	}
+	if comm, err := p.TaskComm(tids[0]); err != nil || comm != name {
+		t.Errorf("TaskComm: %q, %v", comm, err)
+	}
+}
+
+// TestSmapsAgainstAwk sums the smaps of a stopped child with awk and here.
+func TestSmapsAgainstAwk(t *testing.T) {
+	cmd := startChild(t, "child")
+	pid := cmd.Process.Pid
+	stopChild(t, pid)
+	const script = `/^[0-9a-f]+-/ {n++} /^Rss:/ {r+=$2} /^Pss:/ {p+=$2} /^Private_(Clean|Dirty):/ {u+=$2} /^Anonymous:/ {a+=$2}
+		END {print n, r*1024, p*1024, u*1024, a*1024}`
+	out, err := exec.Command("awk", script, fmt.Sprintf("/proc/%d/smaps", pid)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := openLive(t, pid)
+	var sum Memory
+	n := 0
+	if err := p.Smaps(func(v *VMA) { n++; sum.Add(&v.Memory) }); err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%d %d %d %d %d", n, sum.Rss, sum.Pss, sum.USS(), sum.Anonymous)
+	if want := strings.TrimSpace(string(out)); got != want {
+		t.Errorf("mappings, rss, pss, uss, anonymous: got %s; awk says %s", got, want)
+	}
+	rollup, err := p.SmapsRollup()
+	if err != nil || rollup.Summed {
+		t.Fatal(rollup, err)
+	}
+	if rollup.Anonymous != sum.Anonymous || rollup.Swap != sum.Swap {
+		t.Errorf("rollup %+v; summed %+v", rollup.Memory, sum)
+	}
+	if rollup.Pss+uint64(n)<<10 < sum.Pss || rollup.Pss > sum.Pss+uint64(n)<<10 {
+		t.Errorf("Pss: rollup %d, summed %d over %d mappings", rollup.Pss, sum.Pss, n)
+	}
+}
+
+// TestRunsAgreeWithSmaps checks both ways of reading page states against the
+// kernel's own count in smaps.
+func TestRunsAgreeWithSmaps(t *testing.T) {
+	cmd := startChild(t, "child")
+	stopChild(t, cmd.Process.Pid)
+	p := openLive(t, cmd.Process.Pid)
+	m, err := p.OpenPagemap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	checked := 0
+	err = p.Smaps(func(v *VMA) {
+		if v.Start >= 1<<63 {
+			return
+		}
+		checked++
+		scanned, fileZero := runBytes(t, m.Runs, v), runBytes(t, m.readRuns, v)
+		if m.Scans() && scanned != v.Rss {
+			t.Errorf("%x-%x %s: scan says %d bytes, smaps %d", v.Start, v.End, v.Path, scanned, v.Rss)
+		}
+		if fileZero < v.Rss || v.Kind == KindFile && fileZero != v.Rss {
+			t.Errorf("%x-%x %s: pagemap says %d bytes, smaps %d", v.Start, v.End, v.Path, fileZero, v.Rss)
+		}
+	})
+	if err != nil || checked < 10 {
+		t.Errorf("%d mappings, %v", checked, err)
+	}
+}
+
+func runBytes(t *testing.T, runs func(a, b uint64, fn func(a, b uint64, s PageState)) error, v *VMA) (bytes uint64) {
+	t.Helper()
+	err := runs(v.Start, v.End, func(start, end uint64, s PageState) {
+		if s == PagePresent {
+			bytes += end - start
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return bytes
+}
+
+// TestHaveScan: a kernel of 6.7 or later must have PAGEMAP_SCAN, so that a
+// broken probe doesn't hide behind the fallback.
+func TestHaveScan(t *testing.T) {
+	err := haveScan()
+	if err != nil && !errors.Is(err, ErrNotSupported) {
+		t.Fatal(err)
+	}
+	var u unix.Utsname
+	if uerr := unix.Uname(&u); uerr != nil {
+		t.Fatal(uerr)
+	}
+	var major, minor int
+	if _, serr := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); serr != nil {
+		t.Fatal(serr)
+	}
+	if newer := major > 6 || major == 6 && minor >= 7; newer != (err == nil) {
+		t.Errorf("Linux %d.%d: %v", major, minor, err)
+	}
+}
+
+func TestDeadProcessIsGone(t *testing.T) {
+	cmd := startChild(t, "child")
+	pid := cmd.Process.Pid
+	p := openLive(t, pid)
+	m, err := p.OpenPagemap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var info unix.Siginfo // wait, but leave the zombie
+	if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("zombie", func(t *testing.T) {
+		memoryIsGone(t, p, m)
+		if _, err := p.Exe(); !errors.Is(err, ErrGone) {
+			t.Errorf("Exe: %v", err)
+		}
+		if st, err := p.Stat(); err != nil || !st.Zombie() {
+			t.Errorf("Stat: %+v, %v", st, err)
+		}
+		if h, err := (FS{root: DefaultRoot}).Hold(pid); !errors.Is(err, ErrGone) {
+			t.Errorf("Hold: %v, %v", h, err)
+		}
+	})
+	_ = cmd.Wait()
+	t.Run("reaped", func(t *testing.T) {
+		memoryIsGone(t, p, m)
+		for name, read := range map[string]func() error{
+			"Stat":     func() error { _, err := p.Stat(); return err },
+			"Statm":    func() error { _, err := p.Statm(); return err },
+			"Status":   func() error { _, err := p.Status(); return err },
+			"Comm":     func() error { _, err := p.Comm(); return err },
+			"Cmdline":  func() error { _, err := p.Cmdline(); return err },
+			"Exe":      func() error { _, err := p.Exe(); return err },
+			"Tasks":    func() error { _, err := p.Tasks(); return err },
+			"TaskComm": func() error { _, err := p.TaskComm(pid); return err },
+			"NSInode":  func() error { _, err := p.NSInode("pid"); return err },
+			"Process":  func() error { _, err := (FS{root: DefaultRoot}).Process(pid); return err },
+			"Hold":     func() error { _, err := (FS{root: DefaultRoot}).Hold(pid); return err },
+		} {
+			if err := read(); !errors.Is(err, ErrGone) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func memoryIsGone(t *testing.T, p *Process, m *Pagemap) {
+	t.Helper()
+	if _, err := p.SmapsRollup(); !errors.Is(err, ErrGone) {
+		t.Errorf("SmapsRollup: %v", err)
+	}
+	if err := p.Smaps(func(*VMA) {}); !errors.Is(err, ErrGone) {
+		t.Errorf("Smaps: %v", err)
+	}
+	if err := p.Maps(func(*VMA) {}); !errors.Is(err, ErrGone) {
+		t.Errorf("Maps: %v", err)
+	}
+	for name, runs := range map[string]func(a, b uint64, fn func(a, b uint64, s PageState)) error{
+		"Runs": m.Runs, "readRuns": m.readRuns,
+	} {
+		err := runs(1<<20, 1<<21, func(a, b uint64, s PageState) { t.Errorf("%s found a page of a dead process", name) })
+		if !errors.Is(err, ErrGone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestHold(t *testing.T) {
+	cmd := startChild(t, "child")
+	h, err := (FS{root: DefaultRoot}).Hold(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = h.Close() }()
+	if st, err := h.Stat(); err != nil || st.StartTime != h.StartTime || h.StartTime == 0 {
+		t.Errorf("start time %d; %+v, %v", h.StartTime, st, err)
+	}
+	if !h.Alive() {
+		t.Error("running child is not alive")
+	}
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if err := h.Wait(ctx); !errors.Is(err, cause) {
+		t.Errorf("cancelled Wait: %v", err)
+	}
+	waited := make(chan error)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	go func() { waited <- h.Wait(ctx) }()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; err != nil {
+		t.Errorf("Wait: %v", err)
+	}
+	if h.Alive() {
+		t.Error("killed child is alive")
+	}
+}
+
+func TestPidfdOfNobody(t *testing.T) {
+	for _, pid := range []int{-1, 0, 1<<31 - 1} {
+		if _, err := OpenPidfd(pid); err == nil {
+			t.Errorf("pidfd of %d", pid)
+		}
+	}
+}
+
+// TestPermission reads init's memory as nobody would; as root the kernel says
+// yes to everything, so the refusal is checked on the error alone.
+func TestPermissionSaysWhatToDo(t *testing.T) {
+	p := &Process{pid: 1, dir: -1}
+	err := p.wrap("open", "pagemap", unix.EACCES)
+	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "CAP_SYS_PTRACE") {
+		t.Error(err)
+	}
+	if err := p.wrap("open", "smaps", unix.EPERM); !errors.Is(err, os.ErrPermission) {
+		t.Error(err)
+	}
+}
