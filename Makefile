@@ -1,0 +1,117 @@
+# make build       ./memtrace, static; needs Go alone
+# sudo make demo   builds, starts a service that leaks, traces it for 10 s
+# sudo make test   everything that CI checks
+# The rest stands in CONTRIBUTING.md.
+
+SHELL  := /bin/bash
+CC     := gcc
+CXX    := g++
+PKG    := github.com/memtrace/memtrace
+CLANG  := clang-19
+STRIP  := llvm-strip-19
+
+GO         ?= $(shell .ci/find-go)
+export PATH := $(if $(GO),$(patsubst %/,%,$(dir $(GO))):)$(PATH)
+# Under sudo, what builds runs as the user who called it, so that the checkout
+# and Go's caches stay theirs.
+OWNER      := $(shell stat -c %u .)
+AS_USER    := $(if $(and $(SUDO_UID),$(filter $(OWNER),$(SUDO_UID)),$(filter-out 0,$(SUDO_UID)),$(filter 0,$(shell id -u))),sudo -H -u "\#$(SUDO_UID)" -- env "PATH=$(PATH)")
+VERSION    := $(shell $(AS_USER) git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GO_BUILD   := $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VM_TIMEOUT ?= 420
+VM_TEST_ARGUMENTS ?= -test.v -test.timeout=6m
+VM_KERNELS ?= $(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels)
+
+.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-matrix bench demo test \
+        check-root deps-demo deps-test deps-bench clean
+.DEFAULT_GOAL := build
+
+include testdata/programs/programs.mk
+
+build:
+	$(GO_BUILD) -o memtrace ./cmd/memtrace
+
+# --- generated code -----------------------------------------------------------
+
+generate:
+	@command -v $(CLANG) >/dev/null && command -v $(STRIP) >/dev/null || { \
+		echo "generate: needs $(CLANG) and $(STRIP): apt-get install clang-19 llvm-19, or see https://apt.llvm.org" >&2; exit 1; }
+	@$(CLANG) --version | grep -q 'version 19\.' || { \
+		echo "generate: $(CLANG) is not version 19 but: $$($(CLANG) --version | head -1)" >&2; exit 1; }
+	CLANG=$(CLANG) STRIP=$(STRIP) $(GO) generate ./bpf
+
+check-generate:
+	$(AS_USER) .ci/check-generate $(MAKE)
+
+# --- checks -------------------------------------------------------------------
+
+lint:
+	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd procfs testdata tracer); \
+		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
+	$(AS_USER) $(GO) vet ./...
+	$(AS_USER) $(GO) vet -tags integration ./... ./testdata/vm/smoke
+	$(AS_USER) $(GO) run $(STATICCHECK) ./...
+	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration ./... ./testdata/vm/smoke
+	$(AS_USER) .ci/depguard $(GO)
+
+unit:
+	$(AS_USER) $(GO) test -timeout 5m ./...
+
+# Needs root. One package at a time: they attach probes and watch for leftovers.
+integration: check-root build
+	$(AS_USER) $(MAKE) --no-print-directory testprograms
+	testdata/tools/check_answers.sh build/testdata
+	$(GO) test -buildvcs=false -tags integration -count=1 -p 1 -timeout 15m ./...
+
+check-root:
+	@[ "$$(id -u)" = 0 ] || { echo "This attaches probes to processes and needs root: sudo make $(MAKECMDGOALS)" >&2; exit 1; }
+
+# --- other kernels ------------------------------------------------------------
+
+vm-kernels:
+	testdata/vm/fetch-kernels $(VM_KERNELS)
+
+# Each kernel has its turn, even after one has failed.
+vm-test: vm-kernels build
+	$(AS_USER) $(MAKE) --no-print-directory testprograms
+	$(AS_USER) testdata/vm/build-initramfs $(GO) $(VM_TEST_ARGUMENTS)
+	@bad=; for kernel in $(VM_KERNELS); do \
+		testdata/vm/run-kernel $$kernel $(VM_TIMEOUT) || bad="$$bad $$kernel"; \
+	done; \
+	[ -z "$$bad" ] || { echo "vm-test: failed on:$$bad" >&2; exit 1; }
+	testdata/vm/matrix check
+
+# Writes what the last vm-test found into README.md.
+vm-matrix:
+	$(AS_USER) testdata/vm/matrix write
+
+# --- for people ---------------------------------------------------------------
+
+bench: check-root deps-bench build
+	$(AS_USER) $(MAKE) --no-print-directory testprograms
+	testdata/bench/run
+
+demo: check-root deps-demo build
+	$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_service
+	@$(TP_OUT)/demo_service 60 & service=$$!; \
+	trap 'kill $$service 2>/dev/null; wait $$service 2>/dev/null' EXIT; \
+	trap 'exit 130' INT TERM HUP; \
+	echo "Tracing build/testdata/demo_service (PID $$service) for 10 s:"; \
+	./memtrace -p $$service -d 10s
+
+# One after the other, whatever -j says.
+test: check-root deps-test
+	$(MAKE) --no-print-directory build
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory check-generate
+	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory integration
+	$(MAKE) --no-print-directory vm-test
+
+deps-demo deps-test deps-bench: deps-%:
+	@.ci/setup $*
+	@$(if $(GO),,exit 1)
+
+clean:
+	rm -rf build memtrace
