@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
 )
 
 const (
@@ -223,7 +225,7 @@ func (r *Resolver) resolve(p place) []Frame {
 	for i, l := range locations {
 		f := physical
 		f.File, f.Line = l.File, l.Line
-		if f.Inlined = i < len(locations)-1; f.Inlined || preferDWARF(physical, l.Name) {
+		if f.Inlined = i < len(locations)-1; f.Inlined || preferDWARF(physical, l) {
 			f.Function, f.Mangled = r.readable(l.Name, "[inlined]")
 		}
 		frames = append(frames, f)
@@ -231,13 +233,20 @@ func (r *Resolver) resolve(p place) []Frame {
 	return slices.Clip(frames)
 }
 
-// preferDWARF tells whether a function goes by its name in DWARF: it does,
-// unless that is an internal alias such as __libc_malloc of an exported symbol.
-func preferDWARF(symbol Frame, name string) bool {
-	if name == "" {
+// preferDWARF tells whether a function goes by its name in DWARF, which has no
+// ".cold" or ".constprop.0" in it. It goes by its symbol where that says more:
+// a mangled name against a plain one, which lacks namespace and parameters, or
+// an exported name against an internal alias such as __libc_malloc.
+func preferDWARF(symbol Frame, l dwarf.Location) bool {
+	switch {
+	case l.Name == "":
 		return false
+	case symbol.Mangled != "":
+		return l.Linkage
+	case strings.HasPrefix(symbol.Function, "_"), strings.HasPrefix(symbol.Function, "0x"):
+		return true
 	}
-	return !strings.HasPrefix(name, "__") || strings.HasPrefix(symbol.Function, "_") || strings.HasPrefix(symbol.Function, "0x")
+	return !strings.HasPrefix(l.Name, "__")
 }
 
 // symbolFrame is the Frame at p as the symbol table knows it.

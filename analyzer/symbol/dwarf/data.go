@@ -21,9 +21,10 @@ type Sections struct {
 
 // Location is a function at an address, and where in its source.
 type Location struct {
-	Name string // linkage name where there is one, else the plain name; "" where unknown
-	File string // path, from the directory of compilation where relative
-	Line int    // 0 where unknown
+	Name    string // linkage name where there is one, else the plain name; "" where unknown
+	Linkage bool   // Name is the linkage name
+	File    string // path, from the directory of compilation where relative
+	Line    int    // 0 where unknown
 }
 
 // Data is the debug information of one file.
@@ -100,7 +101,7 @@ func (d *Data) inUnit(i int, addr uint64) ([]Location, error) {
 func locate(calls []call, file string, line int, lines *lineTable) []Location {
 	found := make([]Location, 0, len(calls))
 	for i := len(calls) - 1; i >= 0; i-- {
-		found = append(found, Location{Name: calls[i].name, File: file, Line: line})
+		found = append(found, Location{Name: calls[i].name, Linkage: calls[i].linkage, File: file, Line: line})
 		file, line = lines.path(calls[i].file), int(min(calls[i].line, 1<<31-1))
 	}
 	return found

@@ -12,6 +12,7 @@ const (
 // call is an entry on the way from a function to the innermost inlined one.
 type call struct {
 	name       string
+	linkage    bool
 	file, line uint64 // of the call, where inlined
 }
 
@@ -23,7 +24,8 @@ func (d *Data) chain(l *loaded, off, addr uint64) ([]call, error) {
 	if !e.read(&c, l.encoding, l.abbrevs) {
 		return nil, errEntries
 	}
-	calls := []call{{name: d.nameOf(l, &e)}}
+	name, linkage := d.nameOf(l, &e)
+	calls := []call{{name: name, linkage: linkage}}
 	if !e.children {
 		return calls, nil
 	}
@@ -31,7 +33,8 @@ func (d *Data) chain(l *loaded, off, addr uint64) ([]call, error) {
 	err := w.run(func(e *die) {
 		file, _ := constant(e.callFile)
 		line, _ := constant(e.callLine)
-		calls = append(calls, call{name: d.nameOf(l, e), file: file, line: line})
+		name, linkage := d.nameOf(l, e)
+		calls = append(calls, call{name: name, linkage: linkage, file: file, line: line})
 	})
 	return calls, err
 }
@@ -125,14 +128,13 @@ func (w *inlineWalk) skip(e *die) error {
 // nameOf returns the linkage name of the function that e is an instance of,
 // else its plain name: following abstract origins and specifications, which
 // may lead into other units.
-func (d *Data) nameOf(l *loaded, e *die) string {
-	plain := ""
+func (d *Data) nameOf(l *loaded, e *die) (name string, linkage bool) {
 	for hop := 0; hop < maxHops; hop++ {
 		if s := d.text(l, e.linkage); s != "" {
-			return s
+			return s, true
 		}
-		if plain == "" {
-			plain = d.text(l, e.name)
+		if name == "" {
+			name = d.text(l, e.name)
 		}
 		ref := e.origin
 		if !ref.present() {
@@ -146,7 +148,7 @@ func (d *Data) nameOf(l *loaded, e *die) string {
 			break
 		}
 	}
-	return plain
+	return name, false
 }
 
 // entryAt reads the entry at off, in l or in another unit.
