@@ -73,7 +73,7 @@ static __always_inline bool alloc_enter(struct pt_regs *ctx)
 	t = thread_get();
 	if (!t)
 		return false;
-	if (is_nested(t, REG_SP(ctx))) {
+	if (is_nested(t, ctx)) {
 		t->hidden++;
 		return false;
 	}
@@ -185,7 +185,7 @@ static __always_inline void free_enter(struct pt_regs *ctx)
 	if (!addr)
 		return;
 	t = thread_find();
-	if (t && is_nested(t, REG_SP(ctx))) {
+	if (t && is_nested(t, ctx)) {
 		t->hidden++;
 		return;
 	}

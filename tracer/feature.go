@@ -161,7 +161,11 @@ func tryPerfUprobe(cookie uint64) error {
 	return l.Close()
 }
 
+// tryKprobe needs no tracefs: perf events make kprobes since 4.17.
 func tryKprobe(symbol string) error {
+	if _, err := os.Stat("/sys/bus/event_source/devices/kprobe"); err != nil {
+		return err
+	}
 	prog, err := emptyProgram(ebpf.Kprobe, ebpf.AttachNone, "")
 	if err != nil {
 		return err
@@ -176,6 +180,11 @@ func tryKprobe(symbol string) error {
 
 func tryFexit(function string) error {
 	prog, err := emptyProgram(ebpf.Tracing, ebpf.AttachTraceFExit, function)
+	if errors.Is(err, unix.EPERM) && tryBTFTracepoint("sched_process_exit") == nil {
+		// We may load tracing programs, only not this one: the kernel's
+		// function tracing is locked, as a lockdown or a hardened build does.
+		return fmt.Errorf("the kernel refuses to patch its functions: %w", ErrNotSupported)
+	}
 	if err != nil {
 		return err
 	}
@@ -200,7 +209,11 @@ func tryBTFTracepoint(name string) error {
 	return l.Close()
 }
 
+// tryTracepoint needs tracefs, which tells the tracepoint's number.
 func tryTracepoint(group, name string) error {
+	if !tracefsMounted() {
+		return fmt.Errorf("tracefs is not mounted (mount -t tracefs tracefs /sys/kernel/tracing): %w", ErrNotSupported)
+	}
 	prog, err := emptyProgram(ebpf.TracePoint, ebpf.AttachNone, "")
 	if err != nil {
 		return err
@@ -232,4 +245,13 @@ func entryOffset(f *os.File) (uint64, error) {
 		}
 	}
 	return 0, fmt.Errorf("find the entry point of %s: no segment holds it", f.Name())
+}
+
+func tracefsMounted() bool {
+	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
+		if _, err := os.Stat(dir + "/events"); err == nil {
+			return true
+		}
+	}
+	return false
 }

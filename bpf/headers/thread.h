@@ -57,28 +57,36 @@ static __always_inline struct scratch *scratch_get(void)
 #define MAX_HIDDEN 64
 
 /*
- * Whether the call in progress of t really encloses a call entered at sp.
- *
- * The stack pointer tells most: an outer frame lies above an inner one. But a
- * call that was left by longjmp or an exception never returned, and the
- * thread may have gone deeper since. While a call is in progress its return
- * address is replaced by the kernel's trampoline, which starts a page; so
- * another word there means that the frame is gone.
+ * Whether the return address of the call in progress is still the kernel's
+ * trampoline, which starts a page. If not, its frame is gone.
  */
-static __always_inline bool is_nested(struct thread *t, u64 sp)
+static __always_inline bool returns_to_trampoline(struct thread *t, struct pt_regs *ctx)
+{
+#if defined(__TARGET_ARCH_x86)
+	u64 word = 0;
+
+	return bpf_probe_read_user(&word, sizeof(word), (void *)t->sp) == 0 && word && !(word & 4095);
+#else
+	/* The link register holds it only for a call at the same depth. */
+	return REG_SP(ctx) != t->sp || !(ctx->regs[30] & 4095);
+#endif
+}
+
+/*
+ * Whether the call in progress of t encloses the one that begins now.
+ *
+ * The stack pointer tells most: an outer frame lies above an inner one, or is
+ * the same if the outer function jumped to the inner (realloc(NULL) to malloc).
+ * But a call that was left by longjmp or an exception never returned, and the
+ * thread may have gone deeper since; a fresh call at the same depth has put
+ * its own return address there.
+ */
+static __always_inline bool is_nested(struct thread *t, struct pt_regs *ctx)
 {
 	if (!t->sp)
 		return false;
-	if (sp < t->sp && t->hidden < MAX_HIDDEN) {
-#if defined(__TARGET_ARCH_x86)
-		u64 word = 0;
-
-		if (bpf_probe_read_user(&word, sizeof(word), (void *)t->sp) == 0 && word && !(word & 4095))
-			return true;
-#else
+	if (REG_SP(ctx) <= t->sp && t->hidden < MAX_HIDDEN && returns_to_trampoline(t, ctx))
 		return true;
-#endif
-	}
 	t->sp = 0;
 	count_loss(LOSS_ABANDONED);
 	return false;

@@ -109,6 +109,9 @@ func groupByFile(mappings []mapping) [][]mapping {
 func (s *survey) inspect(file []mapping) {
 	first := file[0]
 	f, err := openMapped(s.dir, first)
+	if errors.Is(err, errNotRegular) {
+		return
+	}
 	if err != nil {
 		s.problems = append(s.problems, fmt.Errorf("open %s: %w", first.path, err))
 		return

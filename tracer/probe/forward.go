@@ -150,6 +150,8 @@ func (g *graph) next(i int) (nodes []int, leaves bool) {
 	case f == flowJump:
 	case i+1 < len(g.code):
 		nodes = append(nodes, i+1)
+	default: // runs into what follows
+		leaves = true
 	}
 	return nodes, leaves
 }
@@ -190,7 +192,7 @@ func (g *graph) anyWork(exits []int, into [][]int) bool {
 			continue
 		}
 		seen[i] = true
-		if works(g.code[i]) {
+		if g.works(i) {
 			return true
 		}
 		queue = append(queue, into[i]...)
@@ -198,17 +200,20 @@ func (g *graph) anyWork(exits []int, into [][]int) bool {
 	return false
 }
 
-// works says whether an instruction may have an effect beyond the function.
-func works(in x86Inst) bool {
-	f, _ := in.flow()
-	switch {
-	case in.Op == x86asm.RET, in.Op == x86asm.POP, in.Op == x86asm.LEAVE, f == flowBranch:
+// works says whether node i may have an effect beyond the function.
+func (g *graph) works(i int) bool {
+	in := g.code[i]
+	if in.Op == x86asm.RET || in.Op == x86asm.POP || in.Op == x86asm.LEAVE {
 		return false
-	case f == flowJump, f == flowNext && in.Op == x86asm.ADD && in.Args[0] == x86asm.RSP:
-		return false
-	case f != flowNext:
-		return true
 	}
-	_, known := effectOf(in)
-	return !known
+	switch f, _ := in.flow(); f {
+	case flowNext:
+		_, known := effectOf(in)
+		restores := in.Op == x86asm.ADD && in.Args[0] == x86asm.RSP
+		return !known && !restores
+	case flowJump, flowBranch:
+		_, leaves := g.next(i)
+		return leaves
+	}
+	return true
 }

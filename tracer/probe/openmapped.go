@@ -1,10 +1,11 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"unsafe"
 
@@ -16,12 +17,14 @@ import (
 // 5.9 on), which works for deleted and replaced files; or else by its path
 // under the process's own root, provided that leads to the same file.
 func openMapped(dir string, m mapping) (*os.File, error) {
-	exact, err := os.Open(filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.Start, m.End)))
-	if err == nil {
-		return exact, nil
+	exact, err := openRegular(filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.Start, m.End)))
+	if err == nil || errors.Is(err, errNotRegular) {
+		return exact, err
 	}
-	// O_NONBLOCK: the path may meanwhile lead to a FIFO.
-	f, err := os.OpenFile(filepath.Join(dir, "root", m.path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := openRegular(filepath.Join(dir, "root", m.path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrFileReplaced, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -36,14 +39,36 @@ func openMapped(dir string, m mapping) (*os.File, error) {
 	return f, nil
 }
 
+// errNotRegular: a device, a FIFO or the like, mapped as no program is.
+var errNotRegular = errors.New("not a regular file")
+
+// openRegular opens a regular file for reading. It looks before it opens:
+// opening a device may have effects, opening a FIFO may never return.
+func openRegular(path string) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }() // a reference only: nothing can be lost
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errNotRegular
+	}
+	readable, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(readable), path), nil
+}
+
 // sameFile says whether f is the file that maps shows as m.
 func sameFile(f *os.File, m mapping) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return false, fmt.Errorf("stat: %w", err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return false, nil
 	}
 	if st.Ino == m.inode && unix.Major(st.Dev) == m.major && unix.Minor(st.Dev) == m.minor {
 		return true, nil
