@@ -19,7 +19,7 @@ func Screen(r *analyzer.Report, opt Options, rows int) []string {
 		return squeezed(top, bottom, rows)
 	}
 	leaks := fitLeaks(part, r, left/3)
-	left -= len(leaks) + 1
+	left -= len(leaks)
 	opt.Top = sitesFor(r, opt.Top, left)
 	sites := part(func(p *page) { addSites(p, r, opt) })
 

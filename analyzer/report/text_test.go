@@ -125,7 +125,11 @@ func TestScreenFitsRows(t *testing.T) {
 }
 
 func TestScreenShowsWhatMatters(t *testing.T) {
-	out := strings.Join(Screen(serviceReport(), Options{Width: 80}, 24), "\n")
+	lines := Screen(serviceReport(), Options{Width: 80}, 24)
+	if len(lines) != 24 {
+		t.Errorf("%d lines on 24 rows", len(lines))
+	}
+	out := strings.Join(lines, "\n")
 	for _, want := range []string{"service (pid 4242)", "64.0 MiB", "session_new", "growing", "nothing lost"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("24 rows lack %q:\n%s", want, out)
