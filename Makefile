@@ -10,12 +10,14 @@ PKG    := github.com/memtrace/memtrace
 CLANG  := clang-19
 STRIP  := llvm-strip-19
 
-GO         ?= $(shell .ci/find-go)
+ifndef GO
+GO         := $(shell .ci/find-go)
+endif
 export PATH := $(if $(GO),$(patsubst %/,%,$(dir $(GO))):)$(PATH)
 # Under sudo, what builds runs as the user who called it, so that the checkout
 # and Go's caches stay theirs.
 OWNER      := $(shell stat -c %u .)
-AS_USER    := $(if $(and $(SUDO_UID),$(filter $(OWNER),$(SUDO_UID)),$(filter-out 0,$(SUDO_UID)),$(filter 0,$(shell id -u))),sudo -H -u "\#$(SUDO_UID)" -- env "PATH=$(PATH)")
+AS_USER    := $(if $(and $(SUDO_UID),$(filter $(OWNER),$(SUDO_UID)),$(filter-out 0,$(SUDO_UID)),$(filter 0,$(shell id -u))),sudo -H -u "$(SUDO_USER)" -- env "PATH=$(PATH)")
 VERSION    := $(shell $(AS_USER) git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO_BUILD   := $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -24,13 +26,20 @@ VM_TEST_ARGUMENTS ?= -test.v -test.timeout=6m
 VM_KERNELS ?= $(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels)
 
 .PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-matrix bench demo test \
-        check-root deps-demo deps-test deps-bench clean
+        check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
 include testdata/programs/programs.mk
 
-build:
-	$(GO_BUILD) -o memtrace ./cmd/memtrace
+# Commands are shown with V=1.
+Q := $(if $(V),,@)
+
+build: check-go
+	@echo "build   memtrace $(VERSION)"
+	$(Q)$(GO_BUILD) -o memtrace ./cmd/memtrace
+
+check-go:
+	@[ -n "$(GO)" ] || exit 1 # find-go has said what to do
 
 # --- generated code -----------------------------------------------------------
 
@@ -60,7 +69,7 @@ unit:
 
 # Needs root. One package at a time: they attach probes and watch for leftovers.
 integration: check-root build
-	$(AS_USER) $(MAKE) --no-print-directory testprograms
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms
 	testdata/tools/check_answers.sh build/testdata
 	$(GO) test -buildvcs=false -tags integration -count=1 -p 1 -timeout 15m ./...
 
@@ -74,7 +83,7 @@ vm-kernels:
 
 # Each kernel has its turn, even after one has failed.
 vm-test: vm-kernels build
-	$(AS_USER) $(MAKE) --no-print-directory testprograms
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms
 	$(AS_USER) testdata/vm/build-initramfs $(GO) $(VM_TEST_ARGUMENTS)
 	@bad=; for kernel in $(VM_KERNELS); do \
 		testdata/vm/run-kernel $$kernel $(VM_TIMEOUT) || bad="$$bad $$kernel"; \
@@ -89,11 +98,11 @@ vm-matrix:
 # --- for people ---------------------------------------------------------------
 
 bench: check-root deps-bench build
-	$(AS_USER) $(MAKE) --no-print-directory testprograms
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms
 	testdata/bench/run
 
 demo: check-root deps-demo build
-	$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_service
+	@$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_service
 	@$(TP_OUT)/demo_service 60 & service=$$!; \
 	trap 'kill $$service 2>/dev/null; wait $$service 2>/dev/null' EXIT; \
 	trap 'exit 130' INT TERM HUP; \
@@ -102,16 +111,15 @@ demo: check-root deps-demo build
 
 # One after the other, whatever -j says.
 test: check-root deps-test
-	$(MAKE) --no-print-directory build
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory check-generate
-	$(MAKE) --no-print-directory unit
-	$(MAKE) --no-print-directory integration
-	$(MAKE) --no-print-directory vm-test
+	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory check-generate
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory vm-test
 
-deps-demo deps-test deps-bench: deps-%:
+deps-demo deps-test deps-bench: deps-%: check-go
 	@.ci/setup $*
-	@$(if $(GO),,exit 1)
 
 clean:
 	rm -rf build memtrace

@@ -10,6 +10,8 @@ TP_FLAGS := -g -Wall -Wextra -Wno-missing-field-initializers -Wno-alloc-size-lar
 TP_FP    := -O1 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer
 TP_NOFP  := -O2 -fomit-frame-pointer
 
+TP_SAY    = @echo "compile $@"
+
 TP_C      := every_function two_threads cross_thread_free temporary churn fork_exec touch demo_service
 TP_CXX    := longjmp_throw cxx_containers
 # Static programs: no libc.so to probe; with and without symbols.
@@ -28,46 +30,59 @@ TP_ALL += $(if $(shell $(CC) -m32 -E -x c /dev/null >/dev/null 2>&1 && ld -V 2>/
 testprograms: $(TP_ALL)
 
 $(TP_OUT):
-	mkdir -p $@
+	@mkdir -p $@
 
 $(addprefix $(TP_OUT)/,$(TP_C)): $(TP_OUT)/%: $(TP_SRC)/%.c | $(TP_OUT)
-	$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
 
 $(addprefix $(TP_OUT)/,$(TP_CXX)): $(TP_OUT)/%: $(TP_SRC)/%.cc | $(TP_OUT)
-	$(CXX) -std=c++17 $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
+	$(TP_SAY)
+	$(Q)$(CXX) -std=c++17 $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
 
 $(TP_OUT)/churn_nofp: $(TP_SRC)/churn.c | $(TP_OUT)
-	$(CC) $(TP_FLAGS) $(TP_NOFP) -MMD -MP -o $@ $<
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_NOFP) -MMD -MP -o $@ $<
 
 $(TP_OUT)/cxx_containers_nofp: $(TP_SRC)/cxx_containers.cc | $(TP_OUT)
-	$(CXX) -std=c++17 $(TP_FLAGS) $(TP_NOFP) -MMD -MP -o $@ $<
+	$(TP_SAY)
+	$(Q)$(CXX) -std=c++17 $(TP_FLAGS) $(TP_NOFP) -MMD -MP -o $@ $<
 
 $(addprefix $(TP_OUT)/,$(TP_STATIC)): $(TP_OUT)/%_static: $(TP_SRC)/%.c | $(TP_OUT)
-	$(CC) $(TP_FLAGS) $(TP_FP) -static -no-pie -MMD -MP -o $@ $<
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -static -no-pie -MMD -MP -o $@ $<
 
 $(TP_OUT)/%_stripped: $(TP_OUT)/%
-	strip -o $@ $<
+	$(TP_SAY)
+	$(Q)strip -o $@ $<
 
 # musl-gcc drops its spec file on -static-pie; the dynamic ones run with musl's own loader.
 $(TP_OUT)/%_musl: $(TP_SRC)/%.c | $(TP_OUT)
-	musl-gcc $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
+	$(TP_SAY)
+	$(Q)musl-gcc $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
 
 $(TP_OUT)/%_musl_static: $(TP_SRC)/%.c | $(TP_OUT)
-	musl-gcc $(TP_FLAGS) $(TP_FP) -static -MMD -MP -o $@ $<
+	$(TP_SAY)
+	$(Q)musl-gcc $(TP_FLAGS) $(TP_FP) -static -MMD -MP -o $@ $<
 
 $(TP_OUT)/libescape.so: $(TP_SRC)/libescape.c | $(TP_OUT)
-	$(CC) $(TP_FLAGS) $(TP_FP) -fPIC -shared -Wl,-soname,libescape.so -MMD -MP -o $@ $<
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -fPIC -shared -Wl,-soname,libescape.so -MMD -MP -o $@ $<
 
 $(TP_OUT)/escape: $(TP_SRC)/escape.c $(TP_OUT)/libescape.so
-	$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $< $(TP_OUT)/libescape.so -Wl,-rpath,'$$ORIGIN'
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $< $(TP_OUT)/libescape.so -Wl,-rpath,'$$ORIGIN'
 
 $(TP_OUT)/sleeper32: $(TP_SRC)/sleeper32.c | $(TP_OUT)
-	$(CC) -m32 -O1 -ffreestanding -fno-pic -fno-stack-protector -nostdlib -static -Wl,-m,elf_i386 -o $@ $<
+	$(TP_SAY)
+	$(Q)$(CC) -m32 -O1 -ffreestanding -fno-pic -fno-stack-protector -nostdlib -static -Wl,-m,elf_i386 -o $@ $<
 
 $(TP_OUT)/plain_sleep: $(TP_SRC)/plain_sleep.c | $(TP_OUT)
-	$(CC) -O1 -ffreestanding -fno-pic -no-pie -fno-stack-protector -nostdlib -static -o $@ $<
+	$(TP_SAY)
+	$(Q)$(CC) -O1 -ffreestanding -fno-pic -no-pie -fno-stack-protector -nostdlib -static -o $@ $<
 
 $(TP_OUT)/libcount_calls.so: testdata/tools/count_calls.c | $(TP_OUT)
-	$(CC) -O1 -g -Wall -fno-builtin -fPIC -shared -MMD -MP -o $@ $< -ldl
+	$(TP_SAY)
+	$(Q)$(CC) -O1 -g -Wall -fno-builtin -fPIC -shared -MMD -MP -o $@ $< -ldl
 
 -include $(wildcard $(TP_OUT)/*.d)
