@@ -36,6 +36,9 @@ type Residence struct {
 	// Sites is valid until the next Measure.
 	Blocks SiteMemory
 	Sites  []SiteMemory
+	// StacksNotFound is how many threads' stacks are not in RSSBy.Stack, but
+	// in AnonMmap: see threadStacks.
+	StacksNotFound int
 	// Unmeasured is resident memory that holds live blocks, but whose page
 	// states are more than is kept in memory (AnonMmap and the like hold it).
 	Unmeasured uint64
@@ -50,6 +53,7 @@ type Residence struct {
 type Residency struct {
 	layout layout
 	pages  pageStates
+	stacks threadStacks
 	sites  []SiteMemory
 	total  SiteMemory
 	work   uint64 // chunks that blocks may still span; see spend
@@ -85,14 +89,15 @@ func (r *Residency) Measure(p *procfs.Process, base *Baseline, sites int, blocks
 	if err != nil {
 		return Residence{}, err
 	}
+	missing := r.stacks.mark(p, &r.layout)
 	if blocks(r.block); r.failed != nil {
 		return Residence{}, r.failed
 	}
 	if err := r.readSplit(); err != nil {
 		return Residence{}, err
 	}
-	out := Residence{Usage: r.layout.usage(), Blocks: r.total, Sites: r.sites, ReadTime: r.read}
-	out.Usage.PSS = rollup.Pss
+	out := Residence{Usage: r.layout.usage(), Blocks: r.total, Sites: r.sites, ReadTime: r.read, StacksNotFound: missing}
+	out.Usage.PSS = min(rollup.Pss, out.Usage.RSS) // a later instant, at which RSS may be greater
 	out.RSSBy, out.Unmeasured = r.layout.split(&r.pages)
 	r.layout.remember()
 	base.keepOnly(r.layout.mappings)

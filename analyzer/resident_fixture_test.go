@@ -226,3 +226,54 @@ func TestReadingsOfTwoInstants(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got.Sites[0], want)
 	}
 }
+
+// TestThreadStacks: a stack is a mapping above a guard with a thread's stack
+// pointer in it, and stays one while the thread runs.
+func TestThreadStacks(t *testing.T) {
+	p, dir := fakeProcess(t, []fakeVMA{
+		{32, "PPPP", "rw-p", "", -1},
+		{40, "-", "---p", "", -1},
+		{41, "PPP", "rw-p", "", -1}, // thread 78
+		{44, "-", "---p", "", -1},
+		{45, "PP", "rw-p", "", -1},    // thread 79, which runs at first
+		{60, "PPPPP", "rw-p", "", -1}, // thread 80's: no guard
+		{80, "-", "---p", "", -1},
+		{81, "P", "rw-p", "", -1}, // above an inaccessible mapping, but nobody's stack
+	})
+	threads := func(state map[int]string) {
+		if err := os.RemoveAll(filepath.Join(dir, "task")); err != nil {
+			t.Fatal(err)
+		}
+		for tid, text := range state {
+			task := filepath.Join(dir, "task", fmt.Sprint(tid))
+			if err := os.MkdirAll(task, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(task, "syscall"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	at := func(page int) string {
+		return fmt.Sprintf("34 0x0 0x0 0x2 0x40 0xf 0x0 %#x 0x400000\n", page*int(pageBytes)+64)
+	}
+	var r Residency
+	for _, step := range []struct {
+		threads     map[int]string
+		want        RSSBy
+		wantMissing int
+	}{
+		{map[int]string{77: at(33), 78: at(43), 79: "running\n", 80: at(60)}, RSSBy{Stack: 3, AnonMmap: 4 + 2 + 5 + 1}, 2},
+		{map[int]string{77: at(33), 78: "running\n", 79: at(45), 80: at(60)}, RSSBy{Stack: 5, AnonMmap: 4 + 5 + 1}, 1},
+		{map[int]string{77: at(33), 79: "running\n"}, RSSBy{Stack: 2, AnonMmap: 4 + 3 + 5 + 1}, 0},
+	} {
+		threads(step.threads)
+		got, err := r.Measure(p, nil, 0, yieldBlocks(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by := pagesOf(got.RSSBy); by != step.want || got.StacksNotFound != step.wantMissing {
+			t.Errorf("%v: got %+v, %d without a stack; want %+v, %d", step.threads, by, got.StacksNotFound, step.want, step.wantMissing)
+		}
+	}
+}

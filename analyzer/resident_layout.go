@@ -37,6 +37,7 @@ type mapping struct {
 	mayBeHeap  bool // anonymous private memory
 	wasHeap    bool // held a live block in an earlier Measure
 	blocks     bool // holds a live block
+	guarded    bool // begins where a mapping ends that cannot be accessed
 	pages      pagesState
 	spans      int // number of spans, from firstSpan on
 	firstSpan  int
@@ -69,13 +70,14 @@ type layout struct {
 	file     uint64
 	shmem    uint64
 	end      uint64 // of the mapping before
-	data     bool   // the mapping before is a file's private writable part, or its .bss
+	data     bool   // the mapping before is a file's private writable part
+	guard    bool   // the mapping before cannot be accessed
 }
 
 // load reads the mappings by smaps.
 func (l *layout) load(smaps func(func(*procfs.VMA)) error, base *Baseline) error {
 	l.mappings, l.spans, l.starts = l.mappings[:0], l.spans[:0], l.starts[:0]
-	l.sum, l.file, l.shmem, l.end, l.data = procfs.Memory{}, 0, 0, 0, false
+	l.sum, l.file, l.shmem, l.end, l.data, l.guard = procfs.Memory{}, 0, 0, 0, false, false
 	if err := smaps(l.add); err != nil {
 		return err
 	}
@@ -93,7 +95,9 @@ func (l *layout) add(v *procfs.VMA) {
 	m := mapping{
 		start: v.Start, end: v.End, rss: v.Rss, swap: v.Swap,
 		anonymous: min(v.Anonymous, v.Rss), brk: v.Kind == procfs.KindHeap,
+		guarded: l.guard && v.Start == l.end,
 	}
+	l.guard = v.Perms&(procfs.Read|procfs.Write|procfs.Exec) == 0
 	m.class, m.mayBeHeap = l.classify(v)
 	l.sum.Add(&v.Memory)
 	switch v.Kind {

@@ -121,3 +121,15 @@ func FuzzParseNSLink(f *testing.F) {
 		}
 	})
 }
+
+func FuzzParseSyscall(f *testing.F) {
+	f.Add([]byte("running\n"))
+	f.Add([]byte("-1 0x7ffc6d5bd728 0x7f70873bb503\n"))
+	f.Add([]byte("230 0x0 0x0 0x7ffc6d5bd740 0x7ffc6d5bd780 0x0 0x0 0x7ffc6d5bd728 0x7f70873bb503\n"))
+	f.Add([]byte(" "))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if sp, ok, err := parseSyscall(data); ok && (err != nil || sp == 0) {
+			t.Errorf("%q: %#x, %v", data, sp, err)
+		}
+	})
+}

@@ -42,6 +42,35 @@ func TestOddNameOfLiveProcess(t *testing.T) {
 	}
 }
 
+// TestStackPointer: the first thread of a stopped child is on [stack], or on
+// one of Go's own stacks; in any case on memory that can be written.
+func TestStackPointer(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"running\n":                                 0,
+		"-1 0x7ffc6d5bd728 0x7f70873bb503\n":        0x7ffc6d5bd728,
+		"34 0x0 0x0 0x2 0x4022 0xf 0x0 0x7f 0x80\n": 0x7f,
+	} {
+		if sp, ok, err := parseSyscall([]byte(text)); err != nil || ok != (want != 0) || sp != want {
+			t.Errorf("%q: %#x, %v, %v", text, sp, ok, err)
+		}
+	}
+	cmd := startChild(t, "child")
+	stopChild(t, cmd.Process.Pid)
+	p := openLive(t, cmd.Process.Pid)
+	sp, ok, err := p.TaskStackPointer(cmd.Process.Pid)
+	if err != nil || !ok {
+		t.Fatalf("%#x, %v, %v", sp, ok, err)
+	}
+	found := false
+	err = p.Maps(func(v *VMA) { found = found || v.Start <= sp && sp < v.End && v.Perms&Write != 0 })
+	if err != nil || !found {
+		t.Errorf("%#x is in no writable mapping: %v", sp, err)
+	}
+	if _, _, err := p.TaskStackPointer(1); !errors.Is(err, ErrGone) {
+		t.Errorf("no thread: %v", err)
+	}
+}
+
 // TestSmapsAgainstAwk sums the smaps of a stopped child with awk and here.
 func TestSmapsAgainstAwk(t *testing.T) {
 	cmd := startChild(t, "child")

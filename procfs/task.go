@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -68,4 +69,42 @@ func (p *Process) readTask(tid int, file string) (string, error) {
 		return "", p.wrap("read", file, err)
 	}
 	return string(buf[:n]), nil
+}
+
+// TaskStackPointer returns the user stack pointer of one of the process's
+// threads from /proc/PID/task/TID/syscall; ok is false where the thread runs
+// at the moment, so that the kernel has none to tell. It takes no lock of the
+// target's. ErrGone: the thread has ended. It needs the right to ptrace the
+// process, and a kernel with CONFIG_HAVE_ARCH_TRACEHOOK.
+func (p *Process) TaskStackPointer(tid int) (sp uint64, ok bool, err error) {
+	text, err := p.readTask(tid, "syscall")
+	if err != nil {
+		return 0, false, err
+	}
+	sp, ok, err = parseSyscall([]byte(text))
+	if err != nil {
+		return 0, false, p.wrap("parse", "syscall", err)
+	}
+	return sp, ok, nil
+}
+
+// parseSyscall takes the stack pointer, the last but one field, from
+// "running", "-1 0xSP 0xPC" (blocked outside a system call) or
+// "nr 0xARG… 0xSP 0xPC".
+func parseSyscall(data []byte) (sp uint64, ok bool, err error) {
+	data = bytes.TrimSuffix(data, []byte("\n"))
+	if string(data) == "running" {
+		return 0, false, nil
+	}
+	last := bytes.LastIndexByte(data, ' ')
+	before := bytes.LastIndexByte(data[:max(last, 0)], ' ')
+	if before < 0 {
+		return 0, false, fmt.Errorf("%w: %.80q", ErrFormat, data)
+	}
+	digits, prefixed := bytes.CutPrefix(data[before+1:last], []byte("0x"))
+	sp, rest, valid := hexadecimal(digits)
+	if !prefixed || !valid || len(rest) > 0 {
+		return 0, false, fmt.Errorf("%w: %.80q", ErrFormat, data)
+	}
+	return sp, sp != 0, nil
 }
