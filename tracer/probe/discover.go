@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -61,7 +62,8 @@ func (s *survey) mappings() ([]mapping, error) {
 	if err != nil {
 		return nil, exited(err)
 	}
-	_, after, _ := strings.Cut(string(stat), ") ")
+	after := string(stat[bytes.LastIndexByte(stat, ')')+1:]) // the name before may contain anything
+	after = strings.TrimLeft(after, " ")
 	if strings.HasPrefix(after, "Z") || strings.HasPrefix(after, "X") {
 		return nil, fmt.Errorf("it is a zombie: %w", os.ErrProcessDone)
 	}
@@ -148,6 +150,11 @@ func (s *survey) reject(path string, o Object, err error) {
 
 // failure explains why nothing was found, by the likeliest cause.
 func (s *survey) failure() error {
+	for _, problem := range s.problems {
+		if errors.Is(problem, Err32Bit) || errors.Is(problem, ErrNotSupportedMachine) {
+			return problem
+		}
+	}
 	switch {
 	case s.goBuilt:
 		return ErrGoProgram
