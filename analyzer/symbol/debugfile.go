@@ -95,8 +95,13 @@ func debugImage(fd int, name string, belongs func(*image) bool) *image {
 	if err != nil {
 		return nil
 	}
-	if !belongs(img) {
-		img.close()
+	kept := false
+	defer func() {
+		if !kept {
+			img.close()
+		}
+	}()
+	if kept = belongs(img); !kept {
 		return nil
 	}
 	return img

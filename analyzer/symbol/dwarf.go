@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
 )
@@ -27,13 +28,17 @@ func (d *dwarfReader) lookup(img, debug *image, addr uint64) (found []dwarf.Loca
 		return nil, err
 	}
 	var readErr error
-	fault := guard("read the DWARF of "+img.file.path, func() error {
+	what := "read the DWARF of " + img.file.path
+	fault := guard(what, func() error {
 		found, readErr = d.data.Lookup(addr)
 		return nil
 	})
 	if fault != nil {
 		d.damage++
 		return nil, errors.Join(err, fault)
+	}
+	if readErr != nil {
+		readErr = fmt.Errorf("%s: %w", what, readErr)
 	}
 	return found, errors.Join(err, readErr)
 }

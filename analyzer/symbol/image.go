@@ -31,18 +31,23 @@ type image struct {
 
 // openImage reads the headers of a 64-bit little-endian ELF file. It takes
 // over the caller's use of f, also where it fails.
-func openImage(f *mappedFile) (*image, error) {
+func openImage(f *mappedFile) (img *image, err error) {
+	defer func() {
+		// Also where reading panics, as on a file cut short.
+		if img == nil {
+			files.release(f)
+		}
+	}()
 	e, err := elf.NewFile(bytes.NewReader(f.data))
 	if err == nil && (e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB) {
 		err = errors.New("not a 64-bit little-endian ELF file")
 	}
 	if err != nil {
-		files.release(f)
 		return nil, fmt.Errorf("read ELF headers of %s: %w", f.path, err)
 	}
-	img := &image{file: f, elf: e, unpacked: map[string][]byte{}}
-	img.buildID = img.readBuildID()
-	return img, nil
+	parsed := &image{file: f, elf: e, unpacked: map[string][]byte{}}
+	parsed.buildID = parsed.readBuildID()
+	return parsed, nil
 }
 
 // close lets go of the file and of what was decompressed from it.

@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -48,7 +49,8 @@ func compile(t testing.TB, source string, flags ...string) string {
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	words []string // of the line
+	out   *bufio.Reader
+	words []string // of the line it printed last
 }
 
 func start(t testing.TB, path string, args ...string) *child {
@@ -68,12 +70,19 @@ func start(t testing.TB, path string, args ...string) *child {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.stop() })
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	c.out = bufio.NewReader(stdout)
+	c.read(t)
+	return c
+}
+
+// read waits for the next line of the child.
+func (c *child) read(t testing.TB) {
+	t.Helper()
+	line, err := c.out.ReadString('\n')
 	if err != nil {
-		t.Fatalf("%s ended before it printed: %v", path, err)
+		t.Fatalf("%s ended before it printed: %v", c.cmd.Path, err)
 	}
 	c.words = strings.Fields(line)
-	return c
 }
 
 // stop ends the child and waits until it has gone.
@@ -101,6 +110,16 @@ func (c *child) space(t testing.TB) *Space {
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// TestMain fails where a test leaves a file mapped.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if n := len(files.files); n > 0 && code == 0 {
+		fmt.Fprintf(os.Stderr, "%d files are still mapped after all tests\n", n)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 func newResolver(t testing.TB, o Options) *Resolver {

@@ -1,5 +1,6 @@
 /* Inlined calls in C, a nested function and a cold part. It prints the address
-   of plain and the return address of its call of where, then waits. */
+   of plain, the return address of its call of where and the address of malloc,
+   then waits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ int main(int argc, char **argv)
 	int v[] = { 5, 3, 1, 4 };
 	qsort(v, 4, sizeof v[0], compare);
 	void *at = where();
-	printf("%p %p %d %d\n", (void *)plain, at, nested(argc), v[0] + plain(argc));
+	printf("%p %p %p %d %d\n", (void *)plain, at, (void *)malloc, nested(argc), v[0] + plain(argc));
 	fflush(stdout);
 	while (getchar() != EOF)
 		;

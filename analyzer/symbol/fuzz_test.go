@@ -1,0 +1,49 @@
+package symbol
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzOpen reads damaged ELF files: no panic, no endless loop. Panics are
+// caught by guard, so the parts are called without it.
+func FuzzOpen(f *testing.F) {
+	source := filepath.Join(f.TempDir(), "small.c")
+	code := "static inline int sq(int x) { return x * x; }\nint f(int x) { return sq(x) + 1; }\nint g(int x) { return f(sq(x)) * f(2); }\n"
+	if err := os.WriteFile(source, []byte(code), 0o644); err != nil {
+		f.Fatal(err)
+	}
+	for _, flags := range [][]string{{"-gdwarf-5"}, {"-gdwarf-4"}, {"-g", "-gz"}, {"-g0"}} {
+		out := filepath.Join(f.TempDir(), "small.so")
+		tool(f, "gcc", append([]string{"-O2", "-shared", "-fPIC", "-nostdlib", "-o", out, source}, flags...)...)
+		data, err := os.ReadFile(out)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		img, err := openImage(&mappedFile{path: "fuzz", data: data, refs: 1})
+		if err != nil {
+			return
+		}
+		defer img.close()
+		img.debugLink()
+		var syms symtab
+		syms.addTables(img, img.executable)
+		syms.finish()
+		var d dwarfReader
+		// Damage shows as an error; only the budget bounds the time.
+		_ = d.open(img, nil)
+		for _, p := range img.elf.Progs {
+			img.virtualAddress(p.Off)
+			for _, addr := range []uint64{p.Vaddr, p.Vaddr + 1, p.Vaddr + 0x10, p.Vaddr + p.Memsz/2} {
+				syms.lookup(addr)
+				if d.data != nil {
+					_, _ = d.data.Lookup(addr)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package symbol
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReturnAddress looks a return address up inside its call.
+func TestReturnAddress(t *testing.T) {
+	program := compile(t, "inlines.c", "-O2", "-g")
+	c := start(t, program)
+	s, r := c.space(t), newResolver(t, Options{})
+	source, err := os.ReadFile("testdata/inlines.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := bytes.Cut(source, []byte("void *at = where();"))
+	line := bytes.Count(before, []byte("\n")) + 1
+	returnsTo := c.address(t, 1)
+	for name, frame := range map[string]Frame{
+		"alone":          r.Frames(s, []uint64{returnsTo}, true)[0],
+		"behind another": r.Frames(s, []uint64{0, returnsTo}, false)[1],
+	} {
+		if frame.Function != "main" || frame.Line != line || filepath.Base(frame.File) != "inlines.c" {
+			t.Errorf("%s: %+v, want main at inlines.c:%d", name, frame, line)
+		}
+	}
+}
+
+// TestLibcNames must say malloc, with libc's own symbols and with a debug
+// file's, where it is called __libc_malloc.
+func TestLibcNames(t *testing.T) {
+	c := start(t, compile(t, "inlines.c", "-O1"))
+	s, r := c.space(t), newResolver(t, Options{})
+	malloc := c.address(t, 2)
+	if got := r.Function(s, malloc); got != "malloc" {
+		t.Errorf("Function: %q, want malloc", got)
+	}
+	f := r.Frames(s, []uint64{malloc}, false)
+	last := f[len(f)-1]
+	if last.Function != "malloc" || !strings.HasPrefix(filepath.Base(last.Module), "libc") {
+		t.Errorf("Frames: %+v, want malloc of libc", last)
+	}
+}
+
+// TestOutsideModules gives every address one frame that says where it is.
+func TestOutsideModules(t *testing.T) {
+	c := start(t, compile(t, "inlines.c", "-O1"))
+	s, r := c.space(t), newResolver(t, Options{})
+	if got, want := r.Frames(s, []uint64{0x10}, false), (Frame{Function: "0x10", Offset: 0x10}); len(got) != 1 || got[0] != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, m := range s.current {
+		if m.path == "[vdso]" {
+			if f := r.Frames(s, []uint64{m.start + 0x800}, false)[0]; f.Function != "[vdso]" || f.Module != "[vdso]" {
+				t.Errorf("got %+v, want [vdso]", f)
+			}
+			return
+		}
+	}
+	t.Error("the child has no [vdso]")
+}
+
+// TestDemangle compares with c++filt.
+func TestDemangle(t *testing.T) {
+	names := []string{
+		"_ZNSt6vectorIiSaIiEE9push_backERKi",
+		"_ZN6shapes6CircleIdED0Ev",
+		"_ZSt4sortIN9__gnu_cxx17__normal_iteratorIPiSt6vectorIiSaIiEEEEEvT_S7_",
+		"_Zbroken", "main", "_start", "malloc",
+	}
+	for _, name := range names {
+		want := strings.TrimSpace(tool(t, "c++filt", name))
+		if got := FullNames.demangled(name); got != want {
+			t.Errorf("%s: %q, c++filt says %q", name, got, want)
+		}
+	}
+	// The example of the Rust mangling's RFC 2603; c++filt adds the crate's hash.
+	if got := FullNames.demangled("_RNvCskwGfYPst2Cb_3foo16example_function"); got != "foo::example_function" {
+		t.Errorf("Rust: %q, want foo::example_function", got)
+	}
+	for name, want := range map[string]string{
+		"_ZNSt6vectorIiSaIiEE9push_backERKi": "std::vector::push_back",
+		"_ZN6shapes6CircleIdED0Ev":           "shapes::Circle::~Circle",
+	} {
+		if got := ShortNames.demangled(name); got != want {
+			t.Errorf("short %s: %q, want %q", name, got, want)
+		}
+	}
+	long := "_Z1f" + strings.Repeat("St6vectorI", maxMangled)
+	if got := FullNames.demangled(long); got != long {
+		t.Error("a name too long was not left as it is")
+	}
+}
+
+// TestTruncatedFile truncates a mapped file between two lookups and before
+// the first: the kernel then answers reads with SIGBUS.
+func TestTruncatedFile(t *testing.T) {
+	program := compile(t, "inlines.c", "-O2", "-g")
+	plain := symbolValue(t, program, "plain")
+	for name, first := range map[string]bool{"after a lookup": true, "before any": false} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "program")
+			copyFile(t, program, path)
+			s, r := fileSpace(t, path), newResolver(t, Options{})
+			if first {
+				if got := r.Function(s, plain); got != "plain" {
+					t.Fatalf("Function: %q, want plain", got)
+				}
+			}
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+			f := r.Frames(s, []uint64{plain + 1}, false)
+			if len(f) != 1 || !strings.HasPrefix(f[0].Function, "0x") {
+				t.Errorf("got %+v, want one frame without a name", f)
+			}
+			if w := r.Warnings(); len(w) == 0 || !strings.Contains(w[0], "truncated") {
+				t.Errorf("warnings %q, want one that says truncated", w)
+			}
+		})
+	}
+}
+
+// TestDamagedDWARF keeps symbols where .debug_info is garbage, with a warning.
+func TestDamagedDWARF(t *testing.T) {
+	program := compile(t, "inlines.c", "-O2", "-g")
+	plain := symbolValue(t, program, "plain")
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	if err := os.WriteFile(garbage, bytes.Repeat([]byte{0xa5}, 2000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tool(t, "objcopy", "--update-section", ".debug_info="+garbage, program)
+	s, r := fileSpace(t, program), newResolver(t, Options{})
+	f := r.Frames(s, []uint64{plain}, false)
+	if len(f) != 1 || f[0].Function != "plain" || f[0].File != "" {
+		t.Errorf("got %+v, want plain alone", f)
+	}
+	if w := r.Warnings(); len(w) != 1 || !strings.Contains(w[0], program) || !strings.Contains(w[0], "unit at") {
+		t.Errorf("warnings %q, want one on the damaged unit", w)
+	}
+}

@@ -1,0 +1,235 @@
+package symbol
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestParseMaps(t *testing.T) {
+	text := `55d0c4e00000-55d0c4e01000 r--p 00000000 fe:01 1311 /usr/bin/cat
+55d0c4e01000-55d0c4e06000 r-xp 00001000 fe:01 1311                       /usr/bin/a b (deleted)
+7f0000000000-7f0000001000 rwxp 00000000 00:00 0
+7f0000002000-7f0000003000 r-xs 00003000 00:2f 18446744073709551615       /tmp/x\012y
+7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
+nonsense
+7f0000009000-7f0000008000 r-xp 00000000 00:00 0
+`
+	want := []region{
+		{start: 0x55d0c4e01000, end: 0x55d0c4e06000, offset: 0x1000, major: 0xfe, minor: 1, inode: 1311, path: "/usr/bin/a b", deleted: true},
+		{start: 0x7f0000000000, end: 0x7f0000001000},
+		{start: 0x7f0000002000, end: 0x7f0000003000, offset: 0x3000, minor: 0x2f, inode: 1<<64 - 1, path: "/tmp/x\ny"},
+		{start: 0x7ffd00000000, end: 0x7ffd00002000, path: "[vdso]"},
+	}
+	if got := parseMaps([]byte(text)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestNamesSurvive asks for names after the process has exited and its file
+// was deleted and replaced; what is expected was asked of addr2line before.
+func TestNamesSurvive(t *testing.T) {
+	program := compile(t, "inlines.c", "-O2", "-g")
+	c := start(t, program)
+	addrs := sampleCode(t, program)
+	want := addr2line(t, program, addrs)
+	bias := c.address(t, 0) - symbolValue(t, program, "plain")
+	s, r := c.space(t), newResolver(t, Options{})
+	c.stop()
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("another file"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Refresh(); !errors.Is(err, ErrExited) {
+		t.Errorf("Refresh after the exit: %v, want ErrExited", err)
+	}
+	for _, a := range addrs {
+		got := frameLines(r.Frames(s, []uint64{a + bias}, false))
+		if !sameFrames(got, want[a]) {
+			t.Fatalf("%#x: %q, addr2line said %q", a, got, want[a])
+		}
+	}
+}
+
+func TestNoSuchProcess(t *testing.T) {
+	if _, err := NewSpace("/proc", 1<<30); !errors.Is(err, ErrExited) {
+		t.Errorf("got %v, want ErrExited", err)
+	}
+}
+
+// TestUnloadedPlugin names a function of an object after dlclose, by its most
+// telling alias.
+func TestUnloadedPlugin(t *testing.T) {
+	plugin := compile(t, "plugin.c", "-O2", "-g", "-shared", "-fPIC", "-Wl,--version-script=testdata/plugin.map")
+	c := start(t, compile(t, "loader.c", "-O2"), plugin)
+	addr := c.address(t, 0)
+	s, r := c.space(t), newResolver(t, Options{})
+	if _, err := c.stdin.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	c.read(t)
+	if err := os.Remove(plugin); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range s.current {
+		if m.path == plugin {
+			t.Fatal("the plugin is still mapped: dlclose did not unload it")
+		}
+	}
+	if got := r.Function(s, addr); got != "plugin_work" {
+		t.Errorf("Function: %q, want plugin_work", got)
+	}
+	f := r.Frames(s, []uint64{addr}, false)[0]
+	if f.Function != "plugin_work" || filepath.Base(f.File) != "plugin.c" || f.Line != 2 || f.Module != plugin {
+		t.Errorf("Frames: %+v, want plugin_work at plugin.c:2 in %s", f, plugin)
+	}
+}
+
+// procTree makes a procfs of one process, 42, that maps the code of program
+// at its own address, with another root directory and no map_files.
+func procTree(t *testing.T, program, inRoot string, inode uint64, deleted string) (proc, root string) {
+	t.Helper()
+	proc, root = t.TempDir(), t.TempDir()
+	copyFile(t, program, filepath.Join(root, inRoot))
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(root, inRoot), &st); err != nil {
+		t.Fatal(err)
+	}
+	if inode == 0 {
+		inode = st.Ino
+	}
+	e, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	var maps strings.Builder
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			fmt.Fprintf(&maps, "%x-%x r-xp %08x %02x:%02x %d %s%s\n", p.Vaddr, p.Vaddr+(p.Memsz+0xfff)&^0xfff, p.Off,
+				unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), inode, inRoot, deleted)
+		}
+	}
+	dir := filepath.Join(proc, "42")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "maps"), []byte(maps.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(root, filepath.Join(dir, "root")); err != nil {
+		t.Fatal(err)
+	}
+	return proc, root
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOtherRoot finds program and debug file below the root of the process,
+// where the debug file is behind an absolute symbolic link.
+func TestOtherRoot(t *testing.T) {
+	program := compile(t, "inlines.c", "-O2", "-g", "-Wl,--build-id=0x0123456789abcdef")
+	stripped := filepath.Join(t.TempDir(), "stripped")
+	tool(t, "objcopy", "--strip-all", program, stripped)
+	proc, root := procTree(t, stripped, "/app/server", 0, "")
+	copyFile(t, program, filepath.Join(root, "/pool/server.debug"))
+	link := filepath.Join(root, "/usr/lib/debug/.build-id/01/23456789abcdef.debug")
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/pool/server.debug", link); err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewSpace(proc, 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f := newResolver(t, Options{}).Frames(s, []uint64{symbolValue(t, program, "plain")}, false)
+	last := f[len(f)-1]
+	if last.Function != "plain" || filepath.Base(last.File) != "inlines.c" || last.Module != "/app/server" || last.BuildID != "0123456789abcdef" {
+		t.Errorf("got %+v, want plain of inlines.c in /app/server with build ID 0123456789abcdef; warnings %q", last, s.Warnings())
+	}
+}
+
+// TestReplacedFile must not take names from a file that is not the mapped one.
+func TestReplacedFile(t *testing.T) {
+	program := compile(t, "inlines.c", "-O2", "-g")
+	plain := symbolValue(t, program, "plain")
+	for name, test := range map[string]struct {
+		inode   uint64
+		deleted string
+	}{
+		"another inode": {inode: 1},
+		"deleted":       {deleted: " (deleted)", inode: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc, _ := procTree(t, program, "/app/server", test.inode, test.deleted)
+			s, err := NewSpace(proc, 42)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			f := newResolver(t, Options{}).Frames(s, []uint64{plain}, false)[0]
+			if !strings.HasPrefix(f.Function, "0x") || f.Module != "/app/server" {
+				t.Errorf("got %+v, want no name in /app/server", f)
+			}
+			if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "/app/server") {
+				t.Errorf("warnings %q, want one on /app/server", w)
+			}
+		})
+	}
+}
+
+// TestRetired keeps what went away, once each, within bounds, behind what is
+// mapped now.
+func TestRetired(t *testing.T) {
+	s := &Space{root: -1}
+	at := func(start uint64, path string) region { return region{start: start, end: start + 0x1000, path: path} }
+	for range 10 {
+		s.update([]region{at(0x1000, "a"), at(0x2000, "b")})
+		s.update([]region{at(0x1000, "a")})
+	}
+	if len(s.retired) != 1 {
+		t.Errorf("%d retired mappings after ten times the same, want 1", len(s.retired))
+	}
+	s.update([]region{at(0x2800, "c")})
+	for addr, want := range map[uint64]string{0x1000: "a", 0x1fff: "a", 0x2000: "b", 0x27ff: "b", 0x2800: "c", 0x37ff: "c"} {
+		if m, ok := s.find(addr); !ok || m.path != want {
+			t.Errorf("%#x is in %q (%v), want %q", addr, m.path, ok, want)
+		}
+	}
+	if m, ok := s.find(0x3800); ok {
+		t.Errorf("0x3800 is in %q, want nowhere", m.path)
+	}
+	for i := range uint64(2 * maxRetired) {
+		s.update([]region{at(0x10000+i*0x1000, "d")})
+	}
+	if len(s.retired) != maxRetired {
+		t.Errorf("%d retired mappings, want %d", len(s.retired), maxRetired)
+	}
+}
