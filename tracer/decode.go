@@ -32,9 +32,9 @@ func decode(record []byte, e *event.Event) bool {
 		CPU: h.Cpu, Kind: event.Kind(h.Kind), Flags: event.Flags(h.Flags),
 	}
 	switch e.Kind {
-	case event.Free, event.Fault, event.Exec:
+	case event.Free, event.Fault:
 		return true
-	case event.Fork:
+	case event.Fork, event.Exec:
 		e.Child = h.Aux
 		return true
 	case event.Exit:

@@ -19,13 +19,16 @@ import (
 type Batch struct {
 	Stacks []event.Stack
 	Events []event.Event
+	// Life are forks, execs and exits, as soon as they are read: those who must
+	// act on them need not wait for their turn in Events, where they come too.
+	Life []event.Event
 
 	pool chan *Batch
 }
 
 // Release gives the batch back; its slices must not be used afterwards.
 func (b *Batch) Release() {
-	b.Stacks, b.Events = nil, b.Events[:0]
+	b.Stacks, b.Life, b.Events = nil, nil, b.Events[:0]
 	b.pool <- b
 }
 
@@ -55,6 +58,7 @@ type drain struct {
 	made      int
 	current   *Batch
 	stacks    []event.Stack
+	life      []event.Event
 	malformed atomic.Uint64
 
 	stopAt atomic.Uint64 // time of Stop, 0 before
@@ -170,7 +174,10 @@ func (d *drain) take(q *queue, record []byte) {
 			d.stacks = append(d.stacks, s)
 			return
 		}
-	} else if decode(record, q.slot()) {
+	} else if e := q.slot(); decode(record, e) {
+		if e.Kind >= event.Fork {
+			d.life = append(d.life, *e)
+		}
 		q.settle()
 		return
 	} else {
@@ -212,13 +219,14 @@ func (d *drain) fresh() bool {
 		}
 	}
 	d.current.Stacks, d.stacks = d.stacks, nil
+	d.current.Life, d.life = d.life, nil
 	return true
 }
 
 // flush hands the current batch to the reader. There are no more batches than
 // the channel holds, so it never blocks.
 func (d *drain) flush() {
-	if d.current == nil && (len(d.stacks) == 0 || !d.fresh()) {
+	if d.current == nil && (len(d.stacks)+len(d.life) == 0 || !d.fresh()) {
 		return
 	}
 	d.out <- d.current

@@ -43,7 +43,7 @@ int process_exec(u64 *ctx)
 		t->sp = 0;
 		t->stack_top = 0;
 	}
-	emit_life(RECORD_EXEC, tgid, 0, 0);
+	emit_life(RECORD_EXEC, tgid, (u32)ctx[1], 0);
 	return 0;
 }
 

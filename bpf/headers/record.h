@@ -38,7 +38,7 @@ struct record_head {
 	u64 addr; /* of a stack: its id */
 	u32 tgid;
 	u32 tid;
-	u32 aux; /* fork: the child; exit: the wait status; stack: frames */
+	u32 aux; /* fork: the child; exec: the thread that called it; exit: the wait status; stack: frames */
 	u16 cpu;
 	u8 kind;
 	u8 flags;

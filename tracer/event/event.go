@@ -29,9 +29,10 @@ const (
 	// Fork: PID made the process Child (with FlagSharedVM where both use one
 	// address space: vfork, clone with CLONE_VM).
 	Fork
-	// Exec: PID replaced its program; all of its blocks are gone.
+	// Exec: PID replaced its program; all of its blocks are gone. Child is the
+	// thread that called exec, by the ID it had before it became the leader.
 	Exec
-	// Exit: the last thread of PID has exited.
+	// Exit: the last thread of PID has exited. Size is the wait status.
 	Exit
 )
 
@@ -65,7 +66,7 @@ type Event struct {
 	Stack StackID
 	PID   uint32 // thread group ID; of a Fork, the parent's
 	TID   uint32
-	Child uint32 // Fork
+	Child uint32 // Fork, Exec
 	CPU   uint16
 	Kind  Kind
 	Flags Flags

@@ -1,0 +1,162 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Program is what to start. Nil files mean /dev/null.
+type Program struct {
+	Path                  string   // of the file to execute; see exec.LookPath
+	Args                  []string // argv, the name included
+	Env                   []string // nil means our own
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Process is a started program.
+type Process struct {
+	*os.Process
+}
+
+// ErrExited means that the program ended before there was anything to attach to.
+var ErrExited = errors.New("the program ended before its allocator was loaded")
+
+// ErrNothingFound means that the program went through its start-up without
+// mapping anything the caller wanted. It runs on.
+var ErrNothingFound = errors.New("the program started without loading what was looked for")
+
+// shimName is argv[0] of our own executable when it is to become the program.
+const shimName = "memtrace-exec"
+
+// gateFD is the shim's descriptor on which it waits to be let go.
+const gateFD = 3
+
+// maxStops bounds the system calls that a program is watched for.
+const maxStops = 100_000
+
+// Start starts a program and calls attach at its first instruction and after
+// each mapping of code, while the program stands still. attach returns true
+// once nothing more is wanted; an error from it kills the program, of which
+// nothing has run yet. After ErrNothingFound the Process is valid and runs.
+func Start(p Program, attach func(pid int) (done bool, err error)) (*Process, error) {
+	type result struct {
+		proc *Process
+		err  error
+	}
+	out := make(chan result, 1)
+	go func() {
+		// ptrace belongs to the thread that attached. It is left to end with
+		// the goroutine: its state is not one to go on with.
+		runtime.LockOSThread()
+		proc, err := start(p, attach)
+		out <- result{proc, err}
+	}()
+	r := <-out
+	return r.proc, r.err
+}
+
+func start(p Program, attach func(pid int) (bool, error)) (*Process, error) {
+	proc, gate, err := startShim(p)
+	if err != nil {
+		return nil, err
+	}
+	pid := proc.Pid
+	if err = seize(pid); err == nil {
+		_, err = gate.Write([]byte{1})
+	}
+	_ = gate.Close()
+	if err != nil {
+		_ = proc.Kill()
+		_, _ = proc.Wait()
+		return nil, fmt.Errorf("hold %s at its start by ptrace: %w", p.Path, err)
+	}
+	t := tracee{pid: pid, attach: attach}
+	err = t.run()
+	switch {
+	case err == nil, errors.Is(err, ErrExited), errors.Is(err, ErrNothingFound):
+		return &Process{proc}, err
+	}
+	_ = proc.Kill()
+	_, _ = unix.Wait4(pid, nil, unix.WALL, nil)
+	_ = proc.Release()
+	return nil, err
+}
+
+// startShim starts our own executable, which waits at the gate and then
+// becomes the program.
+func startShim(p Program) (*os.Process, *os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	defer r.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		_ = w.Close()
+		return nil, nil, fmt.Errorf("start %s: %w", p.Path, err)
+	}
+	defer null.Close()
+	files := []*os.File{p.Stdin, p.Stdout, p.Stderr, r}
+	for i, f := range files {
+		if f == nil {
+			files[i] = null
+		}
+	}
+	proc, err := os.StartProcess("/proc/self/exe", append([]string{shimName, p.Path}, p.Args...), &os.ProcAttr{
+		Env: p.Env, Files: files,
+	})
+	if err != nil {
+		_ = w.Close()
+		return nil, nil, fmt.Errorf("start %s: %w", p.Path, err)
+	}
+	return proc, w, nil
+}
+
+// seize attaches by ptrace without stopping the process, and asks for a stop
+// at exec and for system-call stops that can be told from a SIGTRAP. There is
+// no PTRACE_O_EXITKILL: the program shall outlive us.
+func seize(pid int) error {
+	const options = unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, options, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Shim becomes the program if this process was started to; otherwise it
+// returns at once. main calls it first of all, on the main thread: the one
+// whose exec ptrace is told of.
+func Shim() {
+	if len(os.Args) < 3 || os.Args[0] != shimName {
+		return
+	}
+	gate := os.NewFile(gateFD, "gate")
+	var one [1]byte
+	if n, err := gate.Read(one[:]); n != 1 || err != nil {
+		os.Exit(NotExecutable) // memtrace is gone
+	}
+	_ = gate.Close()
+	err := syscall.Exec(os.Args[1], os.Args[2:], os.Environ())
+	fmt.Fprintf(os.Stderr, "memtrace: execute %s: %v\n", os.Args[1], err)
+	os.Exit(ExitCode(err))
+}
+
+// Exit codes of a program that could not be started, as shells use them.
+const (
+	NotExecutable = 126
+	NotFound      = 127
+)
+
+// ExitCode is the code that a shell gives for a failure to start a program.
+func ExitCode(err error) int {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+		return NotFound
+	}
+	return NotExecutable
+}

@@ -1,0 +1,21 @@
+package launch
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// mappedCode reports whether the system call that has just returned mapped
+// executable memory.
+func (t *tracee) mappedCode() (bool, error) {
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
+		return false, fmt.Errorf("read the registers of process %d: %w", t.pid, err)
+	}
+	switch regs.Regs[8] {
+	case unix.SYS_MMAP, unix.SYS_MPROTECT:
+		return regs.Regs[2]&unix.PROT_EXEC != 0, nil
+	}
+	return false, nil
+}
