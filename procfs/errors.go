@@ -58,10 +58,12 @@ func (p *Process) wrap(verb, file string, err error) error {
 // whyNoFile says why a file is missing: the process has ended, or this kernel
 // (or its configuration) doesn't have the file.
 func (p *Process) whyNoFile() error {
-	if unix.Faccessat(p.dir, "stat", unix.F_OK, 0) == nil {
-		return ErrNotSupported
+	for _, dir := range []int{p.dir, p.memoryDir()} {
+		if unix.Faccessat(dir, "stat", unix.F_OK, 0) != nil {
+			return ErrGone
+		}
 	}
-	return ErrGone
+	return ErrNotSupported
 }
 
 // whyNoMemory says why a process that may still exist has no memory.

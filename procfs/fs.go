@@ -39,7 +39,7 @@ func (fs FS) Process(pid int) (*Process, error) {
 	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	switch {
 	case err == nil:
-		return &Process{pid: pid, dir: dir}, nil
+		return &Process{pid: pid, dir: dir, thread: -1}, nil
 	case err == unix.ENOENT || err == unix.ESRCH:
 		return nil, fmt.Errorf("open process %d: no such process: %w", pid, ErrGone)
 	default:

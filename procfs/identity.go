@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -29,12 +30,18 @@ func (p *Process) readComm(name string) (string, error) {
 // Exe returns what /proc/PID/exe links to: the program's path in the
 // process's own mount namespace, with " (deleted)" after it where the file is
 // gone.
-func (p *Process) Exe() (string, error) { return p.readLink("exe") }
+func (p *Process) Exe() (string, error) {
+	exe, err := p.readLink(p.memoryDir(), "exe")
+	if errors.Is(err, ErrGone) && p.adoptThread() {
+		return p.readLink(p.memoryDir(), "exe")
+	}
+	return exe, err
+}
 
 // NSInode returns the inode number of one of the process's namespaces, such
 // as "pid" or "mnt": equal numbers mean the same namespace (namespaces(7)).
 func (p *Process) NSInode(kind string) (uint64, error) {
-	link, err := p.readLink("ns/" + kind)
+	link, err := p.readLink(p.dir, "ns/"+kind)
 	if err != nil {
 		return 0, err
 	}
@@ -55,14 +62,12 @@ func parseNSLink(link, kind string) (uint64, error) {
 	return v, nil
 }
 
-func (p *Process) readLink(name string) (string, error) {
+func (p *Process) readLink(dir int, name string) (string, error) {
 	var buf [unix.PathMax]byte
-	n, err := unix.Readlinkat(p.dir, name, buf[:])
+	n, err := unix.Readlinkat(dir, name, buf[:])
 	if err != nil {
 		if err == unix.ENOENT && name == "exe" {
-			if unix.Faccessat(p.dir, "stat", unix.F_OK, 0) == nil {
-				err = p.whyNoMemory() // kernel threads and zombies have the link, but nowhere to go
-			}
+			err = p.whyNoMemory() // kernel threads and zombies have the link, but nowhere to go
 		}
 		return "", p.wrap("read link", name, err)
 	}
@@ -76,7 +81,7 @@ const maxCmdline = 64 << 10
 // which the process may have overwritten; at most 64 KiB of them.
 // Zombies and kernel threads have none: that is no error.
 func (p *Process) Cmdline() ([]string, error) {
-	fd, err := p.open(fileCmd)
+	fd, err := openAt(p.memoryDir(), fileCmd)
 	if err != nil {
 		return nil, p.wrap("open", "cmdline", err)
 	}

@@ -239,6 +239,50 @@ func memoryIsGone(t *testing.T, p *Process, m *Pagemap) {
 	}
 }
 
+// TestFirstThreadHasEnded: the memory of a process that lost its first thread
+// is read through another one.
+func TestFirstThreadHasEnded(t *testing.T) {
+	cmd := startChildAs(t, "child", "headless")
+	p := openLive(t, cmd.Process.Pid)
+	if st, err := p.Stat(); err != nil || !st.Zombie() || st.NumThreads < 2 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	for name, read := range map[string]func(*Process) (bool, error){
+		"Exe":         func(p *Process) (bool, error) { exe, err := p.Exe(); return exe != "", err },
+		"Statm":       func(p *Process) (bool, error) { s, err := p.Statm(); return s.Resident > 0, err },
+		"SmapsRollup": func(p *Process) (bool, error) { r, err := p.SmapsRollup(); return r.Rss > 0, err },
+		"Maps": func(p *Process) (bool, error) {
+			n := 0
+			err := p.Maps(func(*VMA) { n++ })
+			return n > 0, err
+		},
+		"Smaps": func(p *Process) (bool, error) {
+			var sum Memory
+			err := p.Smaps(func(v *VMA) { sum.Add(&v.Memory) })
+			return sum.Rss > 0, err
+		},
+		"OpenPagemap": func(p *Process) (bool, error) {
+			m, err := p.OpenPagemap()
+			if err != nil {
+				return false, err
+			}
+			return true, m.Close()
+		},
+	} {
+		if some, err := read(openLive(t, cmd.Process.Pid)); err != nil || !some {
+			t.Errorf("%s: %v, %v", name, some, err)
+		}
+	}
+	h, err := (FS{root: DefaultRoot}).Hold(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = h.Close() }()
+	if !h.Alive() {
+		t.Error("a process with threads left is not alive")
+	}
+}
+
 func TestHold(t *testing.T) {
 	cmd := startChild(t, "child")
 	h, err := (FS{root: DefaultRoot}).Hold(cmd.Process.Pid)
@@ -284,7 +328,7 @@ func TestPidfdOfNobody(t *testing.T) {
 // TestPermission reads init's memory as nobody would; as root the kernel says
 // yes to everything, so the refusal is checked on the error alone.
 func TestPermissionSaysWhatToDo(t *testing.T) {
-	p := &Process{pid: 1, dir: -1}
+	p := &Process{pid: 1, dir: -1, thread: -1}
 	err := p.wrap("open", "pagemap", unix.EACCES)
 	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "CAP_SYS_PTRACE") {
 		t.Error(err)

@@ -7,16 +7,44 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
+// The headless child ends its first thread, which must be the one that runs main.
+func init() {
+	if os.Getenv("PROCFS_TEST_CHILD") == "headless" {
+		runtime.LockOSThread()
+	}
+}
+
+// headless ends the thread it is called on once others are there to go on.
+func headless() {
+	go func() {
+		for {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", os.Getpid()))
+			if err != nil || strings.Contains(string(stat), ") Z ") {
+				break
+			}
+			runtime.Gosched()
+		}
+		fmt.Println("ready")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+}
+
 // TestMain also is the child process of the tests, and fails them where they
 // leave descriptors of processes open.
 func TestMain(m *testing.M) {
-	if os.Getenv("PROCFS_TEST_CHILD") != "" {
+	switch os.Getenv("PROCFS_TEST_CHILD") {
+	case "headless":
+		headless()
+	case "whole":
 		fmt.Println("ready")
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it
 		return
@@ -44,6 +72,11 @@ func openDescriptors() (open []string) {
 // startChild starts the test binary, named name, and returns it once it is up.
 func startChild(t testing.TB, name string) *exec.Cmd {
 	t.Helper()
+	return startChildAs(t, name, "whole")
+}
+
+func startChildAs(t testing.TB, name, kind string) *exec.Cmd {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +86,7 @@ func startChild(t testing.TB, name string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(link)
-	cmd.Env = append(os.Environ(), "PROCFS_TEST_CHILD=1")
+	cmd.Env = append(os.Environ(), "PROCFS_TEST_CHILD="+kind)
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}

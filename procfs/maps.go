@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"errors"
 	"io"
 	"sync"
 
@@ -31,9 +32,17 @@ func (p *Process) Smaps(fn func(*VMA)) error {
 }
 
 func (p *Process) eachVMA(name string, fn func(*VMA)) error {
-	fd, err := p.open(name)
+	n, err := p.readVMAs(name, fn)
+	if n == 0 && errors.Is(err, ErrGone) && p.adoptThread() {
+		_, err = p.readVMAs(name, fn)
+	}
+	return err
+}
+
+func (p *Process) readVMAs(name string, fn func(*VMA)) (int, error) {
+	fd, err := openAt(p.memoryDir(), name)
 	if err != nil {
-		return p.wrap("open", plain(name), err)
+		return 0, p.wrap("open", plain(name), err)
 	}
 	r := vmaReaders.Get().(*vmaReader)
 	defer vmaReaders.Put(r)
@@ -44,9 +53,9 @@ func (p *Process) eachVMA(name string, fn func(*VMA)) error {
 		err = p.whyNoMemory()
 	}
 	if err != nil {
-		return p.wrap("read", plain(name), err)
+		err = p.wrap("read", plain(name), err)
 	}
-	return nil
+	return n, err
 }
 
 // endedEarly reports whether the address space went away while it was read

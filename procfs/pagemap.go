@@ -53,11 +53,25 @@ type Pagemap struct {
 
 // OpenPagemap opens /proc/PID/pagemap. The caller closes the Pagemap.
 func (p *Process) OpenPagemap() (*Pagemap, error) {
-	fd, err := p.open(filePages)
+	m, err := p.openPagemap()
+	if errors.Is(err, ErrGone) && p.adoptThread() {
+		return p.openPagemap()
+	}
+	return m, err
+}
+
+func (p *Process) openPagemap() (*Pagemap, error) {
+	fd, err := openAt(p.memoryDir(), filePages)
 	if err != nil {
 		return nil, p.wrap("open", "pagemap", err)
 	}
-	return &Pagemap{p: p, fd: fd}, nil
+	m := &Pagemap{p: p, fd: fd}
+	var entry [1]PageEntry
+	if _, err := m.Read(0, entry[:]); err != nil { // the file of a zombie can be opened
+		_ = m.Close()
+		return nil, err
+	}
+	return m, nil
 }
 
 // Close closes the file.

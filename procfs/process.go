@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"errors"
 	"runtime"
 	"unsafe"
 
@@ -10,9 +11,12 @@ import (
 // Process is one process, held by its directory: a PID that is reused is a
 // different Process, and reading this one then fails with ErrGone.
 type Process struct {
-	pid  int
-	dir  int // O_PATH descriptor of /proc/PID
-	comm string
+	pid int
+	dir int // O_PATH descriptor of /proc/PID
+	// thread is that of /proc/PID/task/TID, through which the memory is read
+	// where the first thread has ended and others have not; else -1.
+	thread int
+	comm   string
 }
 
 // PID returns the process's ID as given to FS.Process.
@@ -23,16 +27,27 @@ func (p *Process) Close() error {
 	if p.dir < 0 {
 		return nil
 	}
+	p.dropThread()
 	err := unix.Close(p.dir)
 	p.dir = -1
 	return err
 }
 
-// open opens a file of the process for reading. It is unix.Openat without its
-// copy of the name, which is a file of this package, NUL-terminated.
-func (p *Process) open(name string) (int, error) {
+// open opens a file of the process for reading.
+func (p *Process) open(name string) (int, error) { return openAt(p.dir, name) }
+
+// memoryDir is the directory of the files about the process's memory.
+func (p *Process) memoryDir() int {
+	if p.thread >= 0 {
+		return p.thread
+	}
+	return p.dir
+}
+
+// openAt is unix.Openat without its copy of the name, which is NUL-terminated.
+func openAt(dir int, name string) (int, error) {
 	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(p.dir),
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir),
 			uintptr(unsafe.Pointer(unsafe.StringData(name))), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
 		runtime.KeepAlive(name)
 		switch errno {
@@ -65,7 +80,20 @@ func plain(name string) string { return name[:len(name)-1] }
 // status, comm, smaps_rollup) into buf: a short read is a complete one.
 // What doesn't fit in buf is cut off.
 func (p *Process) readSmall(name string, buf []byte) ([]byte, error) {
-	fd, err := p.open(name)
+	return p.readFrom(p.dir, name, buf)
+}
+
+// readMemory is readSmall for the files about the process's memory.
+func (p *Process) readMemory(name string, buf []byte) ([]byte, error) {
+	data, err := p.readFrom(p.memoryDir(), name, buf)
+	if errors.Is(err, ErrGone) && p.adoptThread() {
+		return p.readFrom(p.memoryDir(), name, buf)
+	}
+	return data, err
+}
+
+func (p *Process) readFrom(dir int, name string, buf []byte) ([]byte, error) {
+	fd, err := openAt(dir, name)
 	if err != nil {
 		return nil, p.wrap("open", plain(name), err)
 	}

@@ -18,7 +18,7 @@ type Rollup struct {
 func (p *Process) SmapsRollup() (Rollup, error) {
 	buf := textBuffers.Get().(*[maxText]byte)
 	defer textBuffers.Put(buf)
-	data, err := p.readSmall(fileRollup, buf[:])
+	data, err := p.readMemory(fileRollup, buf[:])
 	if errors.Is(err, ErrNotSupported) {
 		return p.sumSmaps()
 	}

@@ -21,7 +21,15 @@ type Statm struct {
 func (p *Process) Statm() (Statm, error) {
 	buf := textBuffers.Get().(*[maxText]byte)
 	defer textBuffers.Put(buf)
-	data, err := p.readSmall(fileStatm, buf[:])
+	s, err := p.readStatm(buf[:])
+	if err == nil && s.Size == 0 && p.adoptThread() {
+		return p.readStatm(buf[:])
+	}
+	return s, err
+}
+
+func (p *Process) readStatm(buf []byte) (Statm, error) {
+	data, err := p.readMemory(fileStatm, buf)
 	if err != nil {
 		return Statm{}, err
 	}
