@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -142,4 +143,29 @@ func TestDamagedDWARF(t *testing.T) {
 	if w := r.Warnings(); len(w) != 1 || !strings.Contains(w[0], program) || !strings.Contains(w[0], "unit at") {
 		t.Errorf("warnings %q, want one on the damaged unit", w)
 	}
+}
+
+// TestConcurrently lets the race detector look at lookups beside refreshes.
+func TestConcurrently(t *testing.T) {
+	program := compile(t, "inlines.c", "-O2", "-g")
+	c := start(t, program)
+	s, r := c.space(t), newResolver(t, Options{})
+	plain := c.address(t, 0)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 50 {
+				if f := r.Frames(s, []uint64{plain + uint64(i%8), plain + 1}, false); f[len(f)-1].Function != "plain" {
+					t.Errorf("got %+v, want plain", f)
+				}
+				if name := r.Function(s, plain); name != "plain" {
+					t.Errorf("got %s, want plain", name)
+				}
+				if err := s.Refresh(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

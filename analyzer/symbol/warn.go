@@ -1,6 +1,9 @@
 package symbol
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // maxWarnings bounds the warnings kept: names of files are the target's.
 const maxWarnings = 256
@@ -22,7 +25,8 @@ func (w *warnings) add(file, text string) {
 		w.seen = map[string]bool{}
 	}
 	w.seen[file] = true
-	w.text = append(w.text, text)
+	// Joined errors have a line each; a warning is one line.
+	w.text = append(w.text, strings.ReplaceAll(text, "\n", "; "))
 }
 
 func (w *warnings) list() []string {
