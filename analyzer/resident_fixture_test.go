@@ -238,7 +238,9 @@ func TestThreadStacks(t *testing.T) {
 		{45, "PP", "rw-p", "", -1},    // thread 79, which runs at first
 		{60, "PPPPP", "rw-p", "", -1}, // thread 80's: no guard
 		{80, "-", "---p", "", -1},
-		{81, "P", "rw-p", "", -1}, // above an inaccessible mapping, but nobody's stack
+		{81, "P", "rw-p", "", -1},                        // above an inaccessible mapping, but nobody's stack
+		{100, strings.Repeat("-", 1024), "---p", "", -1}, // reserved by a runtime
+		{1124, "PP", "rw-p", "", -1},                     // its heap, on which thread 81 runs
 	})
 	threads := func(state map[int]string) {
 		if err := os.RemoveAll(filepath.Join(dir, "task")); err != nil {
@@ -263,9 +265,9 @@ func TestThreadStacks(t *testing.T) {
 		want        RSSBy
 		wantMissing int
 	}{
-		{map[int]string{77: at(33), 78: at(43), 79: "running\n", 80: at(60)}, RSSBy{Stack: 3, AnonMmap: 4 + 2 + 5 + 1}, 2},
-		{map[int]string{77: at(33), 78: "running\n", 79: at(45), 80: at(60)}, RSSBy{Stack: 5, AnonMmap: 4 + 5 + 1}, 1},
-		{map[int]string{77: at(33), 79: "running\n"}, RSSBy{Stack: 2, AnonMmap: 4 + 3 + 5 + 1}, 0},
+		{map[int]string{77: at(33), 78: at(43), 79: "running\n", 80: at(60), 81: at(1125)}, RSSBy{Stack: 3, AnonMmap: 4 + 2 + 5 + 1 + 2}, 3},
+		{map[int]string{77: at(33), 78: "running\n", 79: at(45), 80: at(60)}, RSSBy{Stack: 5, AnonMmap: 4 + 5 + 1 + 2}, 1},
+		{map[int]string{77: at(33), 79: "running\n"}, RSSBy{Stack: 2, AnonMmap: 4 + 3 + 5 + 1 + 2}, 0},
 	} {
 		threads(step.threads)
 		got, err := r.Measure(p, nil, 0, yieldBlocks(nil))

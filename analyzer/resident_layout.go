@@ -37,7 +37,7 @@ type mapping struct {
 	mayBeHeap  bool // anonymous private memory
 	wasHeap    bool // held a live block in an earlier Measure
 	blocks     bool // holds a live block
-	guarded    bool // begins where a mapping ends that cannot be accessed
+	guarded    bool // begins where a mapping ends that may be a stack's guard
 	pages      pagesState
 	spans      int // number of spans, from firstSpan on
 	firstSpan  int
@@ -71,7 +71,7 @@ type layout struct {
 	shmem    uint64
 	end      uint64 // of the mapping before
 	data     bool   // the mapping before is a file's private writable part
-	guard    bool   // the mapping before cannot be accessed
+	guard    bool   // the mapping before may be a stack's guard
 }
 
 // load reads the mappings by smaps.
@@ -97,7 +97,7 @@ func (l *layout) add(v *procfs.VMA) {
 		anonymous: min(v.Anonymous, v.Rss), brk: v.Kind == procfs.KindHeap,
 		guarded: l.guard && v.Start == l.end,
 	}
-	l.guard = v.Perms&(procfs.Read|procfs.Write|procfs.Exec) == 0
+	l.guard = v.Perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.Size() <= maxGuard
 	m.class, m.mayBeHeap = l.classify(v)
 	l.sum.Add(&v.Memory)
 	switch v.Kind {

@@ -7,9 +7,10 @@ import "github.com/memtrace/memtrace/procfs"
 //
 //   - the stack pointer of a thread lies in it, which the kernel tells of a
 //     thread that sleeps, and
-//   - it begins where a mapping ends that cannot be accessed: the guard that
-//     pthread_create lays below a stack. Without it, memory that a runtime
-//     parcels out to stacks and to other uses (Go's) would be taken for a stack.
+//   - it begins where a small mapping ends that cannot be accessed: the guard
+//     that pthread_create lays below a stack. Without it, memory that a runtime
+//     parcels out to stacks and to other uses would be taken for a stack: Go's
+//     heap, which lies above reserved memory of 4 MiB and more.
 //
 // What was found once holds while the thread and the mapping last. So a
 // thread that never sleeps when it is looked at is missed, and so are stacks
@@ -17,6 +18,10 @@ import "github.com/memtrace/memtrace/procfs"
 type threadStacks struct {
 	of map[int]addrRange
 }
+
+// maxGuard is the greatest size of a guard, in bytes: a page by pthread_create's
+// default, two in musl, four and more in a JVM, each of up to 64 KiB.
+const maxGuard = 256 << 10
 
 // maxThreads bounds how many threads' stacks are looked for in one pass.
 const maxThreads = 4096

@@ -1,7 +1,9 @@
 package procfs
 
 import (
+	"bytes"
 	"os"
+	"path/filepath"
 	"testing"
 	"unsafe"
 
@@ -106,3 +108,24 @@ func BenchmarkPages(b *testing.B) {
 }
 
 func addressOf(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
+
+// BenchmarkParseSmaps is the parsing alone.
+func BenchmarkParseSmaps(b *testing.B) {
+	data, err := os.ReadFile(filepath.Join(fixtures, "6.18", "4001", "smaps"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := new(vmaReader)
+	src := new(bytes.Reader)
+	b.ReportAllocs()
+	mappings := 0
+	for b.Loop() {
+		src.Reset(data)
+		n, err := r.parse(src, func(*VMA) {})
+		if err != nil {
+			b.Fatal(err)
+		}
+		mappings += n
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(mappings), "ns/mapping")
+}
