@@ -1,0 +1,58 @@
+package analyzer
+
+// leaks looks for candidates among all sites that have live blocks. It needs
+// the ages of a survey of the live blocks at now (ns since Config.Start).
+func (a *Analyzer) leaks(now, minAge uint64) []Leak {
+	return leakCandidates(func(yield func(leakSite) bool) {
+		for id, s := range a.sites.all {
+			if s.live == nil || s.liveCount == 0 || s.other {
+				continue
+			}
+			if !yield(a.leakSite(id, s, now)) {
+				return
+			}
+		}
+	}, minAge)
+}
+
+func (a *Analyzer) leakSite(id siteID, s *site, now uint64) leakSite {
+	out := leakSite{id: int(id), bytes: s.liveBytes, count: s.liveCount, bins: s.lifetimeBins()}
+	w := &s.live.windows
+	windowNS := float64(now) / float64(max(a.windows, 1))
+	out.stepNS = windowNS * float64(max(w.step, 1))
+	for _, level := range w.samples {
+		out.levels = append(out.levels, float64(level.bytes))
+	}
+	out.observed = now - min(now, s.live.oldest)
+	if w.step != 0 {
+		out.observed = max(out.observed, min(now, uint64(windowNS*float64(a.windows-w.first))))
+	}
+	return out
+}
+
+// lifetimeBins merges the site's lifetimes and ages, whose buckets agree.
+func (s *site) lifetimeBins() []lifetimeBin {
+	if len(s.lifetimes.n) == 0 {
+		return nil
+	}
+	first, end := int(s.lifetimes.lo), int(s.lifetimes.lo)+len(s.lifetimes.n)
+	if ages := &s.live.ages; len(ages.n) > 0 {
+		first, end = min(first, int(ages.lo)), max(end, int(ages.lo)+len(ages.n))
+	}
+	// One bin more, empty, gives the first its lower bound.
+	first = max(first-1, 0)
+	bins := make([]lifetimeBin, end-first)
+	for i := range bins {
+		bins[i].upTo = durationMax(first + i)
+	}
+	for b, n := range s.lifetimes.all {
+		bins[b-first].freed = n
+	}
+	for b, n := range s.live.ages.all {
+		bins[b-first].live = n
+	}
+	for b, n := range s.live.ageBytes.all {
+		bins[b-first].liveBytes = n
+	}
+	return bins
+}
