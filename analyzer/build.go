@@ -58,7 +58,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Tracer:    a.config.Tracer,
 		Events:    a.events,
 		Processes: a.reportProcesses(),
-		Leaks:     []Leak{},
+		Leaks:     append([]Leak{}, a.leaks(at, a.config.MinAge)...),
 		Warnings:  a.warnings(),
 	}
 	r.Sites, r.SitesMore = a.reportSites(at, opt)
@@ -78,6 +78,7 @@ func (a *Analyzer) reportProcesses() []Process {
 			Attached: p.info.Attached, Allocators: allocators,
 			Heap: p.total,
 		})
+		p.pages.fill(&out[len(out)-1])
 	}
 	return out
 }

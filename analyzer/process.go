@@ -19,6 +19,7 @@ type process struct {
 	image    *image
 	faults   pendingFaults
 	replaced overwrites
+	pages    correlation
 	total    Heap // all but the figures of the residency pass
 	exited   bool
 	exitCode *int

@@ -90,3 +90,21 @@ func chooseOr[T ~string](ladder []rung[T], want T) (T, error) {
 	}
 	return "", fmt.Errorf("unknown mechanism %q", want)
 }
+
+// KnownMechanism reports whether m is "", "auto" or names a rung.
+func KnownMechanism(m Mechanism) bool { return known(mechanisms, m) }
+
+// KnownFaultSource reports whether s is "", "auto", FaultOff or names a rung.
+func KnownFaultSource(s FaultSource) bool { return s == FaultOff || known(faultSources, s) }
+
+func known[T ~string](ladder []rung[T], want T) bool {
+	if want == "" || want == "auto" {
+		return true
+	}
+	for _, r := range ladder {
+		if r.name == want {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+func doctorFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "show what would be probed in process `PID`"},
+	}
+}
+
+func doctorCommand(c *cli.Context) error {
+	if err := refuseArguments(c); err != nil {
+		return err
+	}
+	pids, err := parsePIDs(c.StringSlice("pid"))
+	if err != nil {
+		return err
+	}
+	ready := diagnose(os.Stdout)
+	for _, pid := range pids {
+		if err := showProbes(os.Stdout, pid); err != nil {
+			return err
+		}
+	}
+	if !ready {
+		return &exitError{exitUnsupported, errors.New("this kernel or these privileges do not allow to trace; see above")}
+	}
+	return nil
+}
+
+// diagnose prints what the kernel and the privileges allow, and reports
+// whether it is enough to trace.
+func diagnose(w io.Writer) bool {
+	fmt.Fprintf(w, "memtrace %s on Linux %s\n\n", version, kernelRelease())
+	fmt.Fprintf(w, "Privileges\n")
+	for _, line := range privileges() {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
+	fmt.Fprintf(w, "\nKernel\n")
+	for _, f := range tracer.Features() {
+		fmt.Fprintf(w, "  %-40s %s\n", f.Name, verdict(f))
+	}
+	mechanism, merr := tracer.ChooseMechanism("")
+	faults, ferr := tracer.ChooseFaultSource("")
+	fmt.Fprintf(w, "\nmemtrace would use\n")
+	fmt.Fprintf(w, "  %-12s %s\n", "probes", chosen(string(mechanism), merr))
+	fmt.Fprintf(w, "  %-12s %s\n", "page faults", chosen(string(faults), ferr))
+	return merr == nil && basics()
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "(unknown)"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// basics reports whether what memtrace can't do without is there.
+func basics() bool {
+	for _, f := range tracer.Features()[:2] { // BTF and the ring buffer
+		if f.Probe() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func verdict(f tracer.Feature) string {
+	err := f.Probe()
+	switch {
+	case err == nil:
+		return "yes"
+	case errors.Is(err, tracer.ErrNotPermitted):
+		return "not permitted: run as root"
+	case errors.Is(err, tracer.ErrNotSupported):
+		return "no (came with Linux " + f.Since + ")"
+	}
+	return "cannot tell: " + err.Error()
+}
+
+func chosen(name string, err error) string {
+	if err != nil {
+		return "none: " + err.Error()
+	}
+	return name
+}
+
+// privileges says what memtrace may do, and what grants the rest.
+func privileges() []string {
+	lines := []string{fmt.Sprintf("user ID %d", os.Geteuid())}
+	missing := missingCapabilities()
+	if len(missing) == 0 {
+		lines = append(lines, "all capabilities that memtrace uses")
+	} else {
+		lines = append(lines, "missing: "+strings.Join(missing, ", "),
+			fmt.Sprintf("remedy: sudo, or sudo setcap %s+ep %s", strings.ToLower(strings.Join(missing, ",")), ownPath()))
+	}
+	if text, err := os.ReadFile("/sys/kernel/security/lockdown"); err == nil && !strings.Contains(string(text), "[none]") {
+		lines = append(lines, "kernel lockdown: "+strings.TrimSpace(string(text))+" (confidentiality forbids to read memory from BPF; it is lifted only at boot)")
+	}
+	if fs, err := procfs.New("/proc"); err == nil {
+		if err := checkNamespace(fs); err != nil {
+			lines = append(lines, err.Error())
+		}
+	}
+	return lines
+}
+
+// capabilities that a full trace uses; include/uapi/linux/capability.h.
+var capabilities = []struct {
+	bit  uint
+	name string
+}{
+	{2, "CAP_DAC_READ_SEARCH"}, {19, "CAP_SYS_PTRACE"}, {21, "CAP_SYS_ADMIN"},
+	{24, "CAP_SYS_RESOURCE"}, {38, "CAP_PERFMON"}, {39, "CAP_BPF"},
+}
+
+func missingCapabilities() []string {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return []string{"(unknown: " + err.Error() + ")"}
+	}
+	effective := uint64(data[1].Effective)<<32 | uint64(data[0].Effective)
+	var missing []string
+	for _, c := range capabilities {
+		if effective&(1<<c.bit) == 0 {
+			missing = append(missing, c.name)
+		}
+	}
+	return missing
+}
+
+// showProbes prints what would be probed in a process, and at which cost.
+func showProbes(w io.Writer, pid int) error {
+	objects, err := probe.Discover("/proc", pid)
+	if err != nil {
+		return fmt.Errorf("look for the allocator of process %d: %w", pid, err)
+	}
+	defer probe.CloseAll(objects)
+	fmt.Fprintf(w, "\nProcess %d\n", pid)
+	for i := range objects {
+		o := &objects[i]
+		fmt.Fprintf(w, "  %s, %s, build ID %s\n", o.Path, o.Family, orNone(o.BuildID))
+		for _, p := range o.Probes {
+			fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s\n", p.Name, p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction)
+		}
+		for _, s := range o.Skipped {
+			fmt.Fprintf(w, "    %-24s not probed: %s\n", s.Name, s.Reason)
+		}
+	}
+	return nil
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// eventFilter says which events --events prints.
+type eventFilter struct {
+	kinds    []event.Kind
+	minSize  uint64
+	function string
+}
+
+func readFilter(c *cli.Context) (eventFilter, error) {
+	f := eventFilter{minSize: c.Uint64("min-size"), function: c.String("function")}
+	for _, word := range c.StringSlice("kind") {
+		kind, ok := event.ParseKind(word)
+		if !ok {
+			return f, usageError("--kind %q is none of %s", word, strings.Join(event.Kinds(), ", "))
+		}
+		f.kinds = append(f.kinds, kind)
+	}
+	if !c.Bool("events") && (len(f.kinds) > 0 || f.minSize > 0 || f.function != "") {
+		return f, usageError("--kind, --min-size and --function go with --events")
+	}
+	return f, nil
+}
+
+// passes looks at all but the function, which takes longer to find.
+func (f *eventFilter) passes(e *event.Event) bool {
+	return (len(f.kinds) == 0 || slices.Contains(f.kinds, e.Kind)) && e.Size >= f.minSize
+}
+
+const (
+	eventBuffers   = 64       // of text that wait for the terminal
+	eventBufferLen = 64 << 10 // bytes
+	maxEventNames  = 1 << 16  // sites and threads whose names are remembered
+)
+
+// eventOutput prints events as lines. It never waits for the terminal: lines
+// that it can't take are counted.
+type eventOutput struct {
+	silent
+	filter   eventFilter
+	names    *namer
+	fs       procfs.FS
+	start    uint64
+	frames   map[event.StackID]siteName
+	threads  map[uint32]string
+	text     chan []byte
+	free     chan []byte
+	shown    uint64
+	notShown uint64
+	lines    uint64 // in current
+	current  []byte
+	done     sync.WaitGroup
+	failed   atomic.Bool
+}
+
+// siteName is the caller in a stack, named when it is first needed.
+type siteName struct {
+	pid    int
+	frames []uint64
+	name   string
+}
+
+func newEventOutput(f eventFilter, names *namer, fs procfs.FS) *eventOutput {
+	o := &eventOutput{
+		filter: f, names: names, fs: fs, start: now(),
+		frames: make(map[event.StackID]siteName), threads: make(map[uint32]string),
+		text: make(chan []byte, eventBuffers), free: make(chan []byte, eventBuffers),
+	}
+	for range eventBuffers {
+		o.free <- make([]byte, 0, eventBufferLen)
+	}
+	o.done.Go(o.print)
+	return o
+}
+
+func (o *eventOutput) print() {
+	for b := range o.text {
+		if !o.failed.Load() {
+			if _, err := os.Stdout.Write(b); err != nil {
+				o.failed.Store(true)
+			}
+		}
+		o.free <- b[:0]
+	}
+}
+
+func (o *eventOutput) stack(s event.Stack) {
+	if len(o.frames) >= maxEventNames {
+		clear(o.frames)
+	}
+	o.frames[s.ID] = siteName{pid: int(s.PID), frames: s.Frames}
+}
+
+func (o *eventOutput) events(events []event.Event) {
+	for i := range events {
+		e := &events[i]
+		if !o.filter.passes(e) {
+			continue
+		}
+		site := o.site(e)
+		if o.filter.function != "" && !strings.Contains(site, o.filter.function) {
+			continue
+		}
+		o.line(e, site)
+	}
+	o.flush()
+}
+
+func (o *eventOutput) line(e *event.Event, site string) {
+	if o.current == nil {
+		select {
+		case o.current = <-o.free:
+		default:
+			o.notShown++
+			return
+		}
+	}
+	o.current = report.WriteEvent(o.current, e, o.start, report.EventNames{Thread: o.thread(e), Site: site})
+	o.shown++
+	if len(o.current) > eventBufferLen-4096 {
+		o.flush()
+	}
+}
+
+// flush hands the lines to the printer. There are no more buffers than the
+// channel holds, so it never blocks.
+func (o *eventOutput) flush() {
+	if len(o.current) > 0 {
+		o.text <- o.current
+		o.current = nil
+	}
+}
+
+// site names the function that allocated: the innermost that is no wrapper of
+// the allocator.
+func (o *eventOutput) site(e *event.Event) string {
+	s, ok := o.frames[e.Stack]
+	if !ok || e.Stack == 0 {
+		return ""
+	}
+	if s.name == "" {
+		for _, ret := range s.frames {
+			s.name = o.names.function(s.pid, ret)
+			if !analyzer.IsAllocator(s.name) {
+				break
+			}
+		}
+		o.frames[e.Stack] = s
+	}
+	return s.name
+}
+
+// thread names a thread as it was called when it was first seen.
+func (o *eventOutput) thread(e *event.Event) string {
+	name, ok := o.threads[e.TID]
+	if ok {
+		return name
+	}
+	if len(o.threads) >= maxEventNames {
+		clear(o.threads)
+	}
+	if p, err := o.fs.Process(int(e.PID)); err == nil {
+		name, _ = p.TaskComm(int(e.TID)) // a thread that has ended has no name
+		_ = p.Close()
+	}
+	o.threads[e.TID] = name
+	return name
+}
+
+// final ends the stream; the sum goes to stderr.
+func (o *eventOutput) final(r *analyzer.Report) error {
+	o.flush()
+	close(o.text)
+	o.done.Wait()
+	fmt.Fprintf(os.Stderr, "memtrace: %d events shown, %d not shown because the output was too slow, %d lost\n", o.shown, o.notShown, r.Events.Lost)
+	return nil
+}

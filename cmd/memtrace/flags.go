@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// settings are the flags of trace and run, checked.
+type settings struct {
+	tracer   tracer.Config
+	pids     []int
+	duration time.Duration
+	interval time.Duration
+	top      int // 0: all
+	sort     string
+	minAge   time.Duration
+	format   report.Format
+	failOn   []string
+	failCode int
+	events   bool
+	filter   eventFilter
+	verbose  bool
+}
+
+func traceFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "trace process `PID` (several: -p 1,2 or -p 1 -p 2)"},
+		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop after `TIME`, such as 30s (default: until Ctrl-C or the processes' end)"},
+		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
+		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of `KIND`: " + strings.Join(event.Kinds(), ", ")},
+		&cli.Uint64Flag{Name: "min-size", Usage: "with --events: only events of at least `BYTES`"},
+		&cli.StringFlag{Name: "function", Usage: "with --events: only events whose site's function contains `TEXT`"},
+	}, commonFlags()...)
+}
+
+func runFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.PathFlag{Name: "report", Usage: "write the Report to `FILE` instead of stderr (text) or stdout (json)"},
+	}, commonFlags()...)
+}
+
+func commonFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "show and correlate every `TIME`"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` sites; 0 shows all (json: all unless given)"},
+		&cli.StringFlag{Name: "sort", Value: "live", Usage: "sort sites by `KEY`: " + strings.Join(analyzer.SortKeys(), ", ")},
+		&cli.DurationFlag{Name: "min-age", Usage: "call a block old only if it is at least `TIME` old"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(report.Formats(), ", ")},
+		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if a site is reported as `KIND`: growing, old"},
+		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
+		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
+		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, fp (frame pointers) or none"},
+		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
+		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
+		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
+		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
+	}
+}
+
+// readSettings checks the flags. Checks that need the kernel come later, so
+// that a wrong flag is told to everyone.
+func readSettings(c *cli.Context) (settings, error) {
+	s := settings{
+		duration: c.Duration("duration"), interval: c.Duration("interval"),
+		sort: c.String("sort"), minAge: c.Duration("min-age"),
+		format: report.Format(c.String("format")), failOn: c.StringSlice("fail-on"),
+		failCode: c.Int("error-exitcode"), top: c.Int("top"),
+		events: c.Bool("events"), verbose: c.Bool("verbose"),
+	}
+	if s.format == report.JSON && !c.IsSet("top") {
+		s.top = 0
+	}
+	if err := s.check(c); err != nil {
+		return s, err
+	}
+	var err error
+	if s.tracer, err = tracerConfig(c); err != nil {
+		return s, err
+	}
+	if s.filter, err = readFilter(c); err != nil {
+		return s, err
+	}
+	s.pids, err = parsePIDs(c.StringSlice("pid"))
+	return s, err
+}
+
+func (s *settings) check(c *cli.Context) error {
+	switch {
+	case s.interval < 50*time.Millisecond:
+		return usageError("--interval %v is too short: at least 50ms", s.interval)
+	case s.duration < 0 || c.IsSet("duration") && s.duration == 0:
+		return usageError("--duration must be more than 0")
+	case s.top < 0:
+		return usageError("--top must not be negative")
+	case !slices.Contains(analyzer.SortKeys(), s.sort):
+		return usageError("--sort %q is none of %s", s.sort, strings.Join(analyzer.SortKeys(), ", "))
+	case !slices.Contains(report.Formats(), string(s.format)):
+		return usageError("--format %q is none of %s", s.format, strings.Join(report.Formats(), ", "))
+	case s.failCode < 1 || s.failCode > 255:
+		return usageError("--error-exitcode must be from 1 to 255")
+	}
+	for _, kind := range s.failOn {
+		if kind != "growing" && kind != "old" {
+			return usageError("--fail-on %q is none of growing, old", kind)
+		}
+	}
+	return nil
+}
+
+func tracerConfig(c *cli.Context) (tracer.Config, error) {
+	config := tracer.Config{
+		Mechanism: tracer.Mechanism(c.String("attach")), Faults: tracer.FaultSource(c.String("faults")),
+		StackDepth: c.Int("stack-depth"), NoFollow: !c.Bool("follow"),
+	}
+	if config.StackDepth < 1 || config.StackDepth > tracer.MaxStackDepth {
+		return config, usageError("--stack-depth must be from 1 to %d", tracer.MaxStackDepth)
+	}
+	switch unwind := c.String("unwind"); unwind {
+	case "auto", "fp":
+	case "none":
+		config.StackDepth = 0
+	default:
+		return config, usageError("--unwind %q is none of auto, fp, none", unwind)
+	}
+	if !tracer.KnownMechanism(config.Mechanism) {
+		return config, usageError("--attach %q is none of uprobe_session, uprobe_multi, perf_cookie, perf", config.Mechanism)
+	}
+	if !tracer.KnownFaultSource(config.Faults) {
+		return config, usageError("--faults %q is none of kprobe, fexit, raw_tracepoint, tracepoint, off", config.Faults)
+	}
+	return config, nil
+}
+
+func parsePIDs(words []string) ([]int, error) {
+	var pids []int
+	for _, word := range words {
+		for part := range strings.SplitSeq(word, ",") {
+			pid, err := strconv.Atoi(strings.TrimSpace(part))
+			if err != nil || pid <= 0 {
+				return nil, usageError("--pid %q is not a process ID", part)
+			}
+			if !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids, nil
+}

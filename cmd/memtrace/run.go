@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/launch"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+func runCommand(c *cli.Context) error {
+	argv := c.Args().Slice()
+	if len(argv) == 0 {
+		return usageError("no command given: memtrace run [flags] -- COMMAND [ARGUMENT...]")
+	}
+	set, err := readSettings(c)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return &exitError{launch.ExitCode(err), fmt.Errorf("start %s: %w", argv[0], err)}
+	}
+	out, done, err := runOutput(set, c.Path("report"))
+	if err != nil {
+		return err
+	}
+	defer done()
+	s, err := newSession(set, out)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.run(launch.Program{Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+}
+
+// runOutput says where the one Report of run goes: stdout belongs to the command.
+func runOutput(set settings, file string) (output, func(), error) {
+	opt := report.Options{Format: set.format, Compact: true, Frames: textFrames, Stacks: textStacks}
+	out := &stream{to: os.Stderr, opt: opt}
+	if set.format == report.JSON {
+		out.to = os.Stdout
+	}
+	if file == "" {
+		return out, func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("create the report file: %w", err)
+	}
+	out.to = f
+	return out, func() {
+		if err := f.Close(); err != nil {
+			fmt.Fprintf(os.Stderr, "memtrace: write the report: %v\n", err)
+		}
+	}, nil
+}
+
+// run starts the program, traces it from its first instruction to its end and
+// returns its exit code as an error, if it is not 0.
+func (s *session) run(program launch.Program) error {
+	proc, err := launch.Start(program, s.attachAtStart)
+	switch {
+	case errors.Is(err, launch.ErrNothingFound):
+		s.warn("%v: its allocations are not seen", err)
+	case errors.Is(err, launch.ErrExited):
+	case err != nil:
+		return err
+	}
+	stopSignals := forwardSignals(proc.Process)
+	ended := make(chan *os.ProcessState, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		state, err := proc.Wait()
+		if err != nil {
+			s.exitError = fmt.Errorf("wait for process %d: %w", proc.Pid, err)
+		}
+		ended <- state
+		cancel()
+	}()
+	err = s.loopUntilEnd(ctx, proc.Pid, ended)
+	stopSignals()
+	return err
+}
+
+// loopUntilEnd runs the trace while the program does, and reports its end.
+func (s *session) loopUntilEnd(ctx context.Context, pid int, ended <-chan *os.ProcessState) error {
+	var code int
+	s.beforeFinish = func() {
+		state := <-ended
+		if state == nil {
+			return
+		}
+		code = exitCodeOf(state)
+		s.analyzer.SetExitCode(uint32(pid), code)
+	}
+	if err := s.loop(ctx); err != nil {
+		return err
+	}
+	if s.exitError != nil {
+		return s.exitError
+	}
+	if err := s.failed(); err != nil {
+		return err
+	}
+	if code != 0 {
+		return &exitError{code, errQuiet}
+	}
+	return nil
+}
+
+// exitCodeOf is a program's exit code as a shell gives it: 128 and the signal
+// for one that was killed.
+func exitCodeOf(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return state.ExitCode()
+}
+
+// attachAtStart attaches to the allocators that the program has mapped so far.
+// It is content once the C library is among them: the last that a program
+// could need, since all of them are mapped before it runs.
+func (s *session) attachAtStart(pid int) (bool, error) {
+	objects, err := probe.Discover(s.fs.Root(), pid)
+	if err != nil {
+		if hasLoader(pid) && notLoadedYet(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("look for the allocator of %w", err)
+	}
+	t := s.targets[pid]
+	if t == nil {
+		if t, err = holdTarget(s.fs, pid); err != nil {
+			return false, err
+		}
+	}
+	if err := s.adopt(t, t.news(objects), true); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(t.objects, isLast), nil
+}
+
+func isLast(o probe.Object) bool {
+	return o.Static || o.Family == probe.Glibc || o.Family == probe.Musl
+}
+
+func notLoadedYet(err error) bool {
+	return errors.Is(err, probe.ErrNoAllocator) || errors.Is(err, probe.ErrGoProgram) || errors.Is(err, probe.ErrStripped)
+}
+
+// hasLoader reports whether the program was started through a dynamic loader:
+// the auxiliary vector then has its address (getauxval(3), AT_BASE).
+func hasLoader(pid int) bool {
+	const atBase = 7
+	auxv, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
+	if err != nil {
+		return false
+	}
+	for i := 0; i+16 <= len(auxv); i += 16 {
+		if binary.NativeEndian.Uint64(auxv[i:]) == atBase {
+			return binary.NativeEndian.Uint64(auxv[i+8:]) != 0
+		}
+	}
+	return false
+}
+
+// forwardSignals passes signals on to the program. Those that a terminal sends
+// reach it anyway, as it is in the foreground with us.
+func forwardSignals(proc *os.Process) (stop func()) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
+	fromTerminal := term.IsTerminal(int(os.Stdin.Fd())) && inForeground()
+	go func() {
+		for sig := range signals {
+			if fromTerminal && (sig == unix.SIGINT || sig == unix.SIGQUIT) {
+				continue
+			}
+			_ = proc.Signal(sig) // it may have ended
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+	}
+}
+
+// inForeground reports whether the terminal on stdin sends its signals to us.
+func inForeground() bool {
+	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

@@ -1,0 +1,319 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/symbol"
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer"
+	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// session ties a tracer, an analyzer and the processes' /proc files together.
+// All of it but the attaching of children runs in the goroutine of loop.
+type session struct {
+	settings
+	fs       procfs.FS
+	tracer   *tracer.Tracer
+	analyzer *analyzer.Analyzer
+	names    *namer
+	targets  map[int]*target
+	out      output
+	follower *follower
+
+	exits    chan int   // PIDs of targets that ended
+	stopped  chan error // the result of tracer.Stop
+	stopping bool
+	warnings []string
+	last     *analyzer.Report
+
+	beforeFinish func() // run: what must be known for the last Report
+	exitError    error  // run: why the program's end is not known
+}
+
+// newSession loads the tracer. Nothing is probed yet.
+func newSession(s settings, out output) (*session, error) {
+	fs, err := procfs.New("/proc")
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNamespace(fs); err != nil {
+		return nil, err
+	}
+	raiseFileLimit()
+	t, err := tracer.New(s.tracer)
+	if err != nil {
+		return nil, adviseOn(err)
+	}
+	config := t.Config()
+	unwind := "fp"
+	if config.StackDepth == 0 {
+		unwind = "none"
+	}
+	x := &session{
+		settings: s, fs: fs, tracer: t, names: newNamer(), out: out,
+		analyzer: analyzer.New(analyzer.Config{
+			Start: now(), MinAge: uint64(s.minAge),
+			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: unwind},
+		}),
+		targets: make(map[int]*target), exits: make(chan int, 16), stopped: make(chan error, 1),
+	}
+	x.follower = newFollower(x)
+	return x, nil
+}
+
+// raiseFileLimit lets memtrace hold every mapped file of many processes.
+func raiseFileLimit() {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < limit.Max {
+		limit.Cur = limit.Max
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // fewer files do for most
+	}
+}
+
+// adopt begins to trace a held process whose objects were found. all says that
+// its first instruction is still to come, so that every block will be seen.
+func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
+	if !all {
+		t.base = &analyzer.Baseline{}
+	}
+	known := s.targets[t.pid] == t
+	s.targets[t.pid] = t
+	t.objects = append(t.objects, objects...)
+	s.analyzer.AddProcess(t.describe())
+	if err := s.tracer.Attach(t.pid, objects); err != nil {
+		return err
+	}
+	if !all {
+		// Only now: what the process mapped while we attached may hold
+		// blocks that were not seen.
+		base, err := analyzer.ReadBaseline(t.held.Process)
+		if err != nil && !errors.Is(err, procfs.ErrGone) {
+			return err
+		}
+		t.base = base
+	}
+	if err := s.renew(t); err != nil {
+		return err
+	}
+	if !known {
+		go s.awaitExit(t)
+	}
+	return nil
+}
+
+// renew gives a process a new address space for names, after its start or an exec.
+func (s *session) renew(t *target) error {
+	space, err := symbol.NewSpace(s.fs.Root(), t.pid)
+	if errors.Is(err, symbol.ErrExited) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.space = space
+	s.names.set(t.pid, space)
+	return nil
+}
+
+func (s *session) awaitExit(t *target) {
+	if err := t.held.Wait(context.Background()); err == nil {
+		s.exits <- t.pid
+	}
+}
+
+// loop runs the trace until ctx ends, the duration is over or no process is
+// left; then it reports for the last time.
+func (s *session) loop(ctx context.Context) error {
+	ticker := time.NewTicker(s.interval)
+	defer ticker.Stop()
+	var over <-chan time.Time
+	if s.duration > 0 {
+		timer := time.NewTimer(s.duration)
+		defer timer.Stop()
+		over = timer.C
+	}
+	done := ctx.Done()
+	for {
+		select {
+		case b, ok := <-s.tracer.Batches():
+			if !ok {
+				return s.finish()
+			}
+			s.consume(b)
+		case <-ticker.C:
+			s.tick()
+		case <-over:
+			s.stop()
+		case <-done:
+			done = nil
+			s.stop()
+		case pid := <-s.exits:
+			s.ended(pid)
+		case r := <-s.follower.results:
+			s.followed(r)
+		}
+	}
+}
+
+// stop ends the trace at this instant. What came before is still consumed.
+func (s *session) stop() {
+	if s.stopping {
+		return
+	}
+	s.stopping = true
+	go func() { s.stopped <- s.tracer.Stop() }()
+}
+
+func (s *session) consume(b *tracer.Batch) {
+	for _, stack := range b.Stacks {
+		s.analyzer.AddStack(stack)
+		s.out.stack(stack)
+	}
+	for _, e := range b.Life {
+		s.follower.notice(e)
+	}
+	s.analyzer.Apply(b.Events)
+	s.out.events(b.Events)
+	for i := range b.Events {
+		if b.Events[i].Kind == event.Exec {
+			s.follower.execed(b.Events[i])
+		}
+	}
+	b.Release()
+}
+
+// ended notes that a target's process is gone.
+func (s *session) ended(pid int) {
+	t := s.targets[pid]
+	if t == nil {
+		return
+	}
+	t.exited = true
+	if err := s.tracer.Forget(pid); err != nil {
+		s.warn("%v", err)
+	}
+	for _, other := range s.targets {
+		if !other.exited {
+			return
+		}
+	}
+	s.stop()
+}
+
+// tick closes a window: it correlates with /proc and shows a Report.
+func (s *session) tick() {
+	s.correlate(false)
+	s.analyzer.Window(now())
+	s.out.interval(s.report(false))
+}
+
+// correlate reads where the targets' memory is; final readings are never put off.
+func (s *session) correlate(final bool) {
+	for _, t := range s.targets {
+		if t.exited || !final && !t.pace.Ready(time.Now()) {
+			continue
+		}
+		cost, err := s.analyzer.Correlate(t.held.Process, t.base, now())
+		if err != nil && !errors.Is(err, procfs.ErrGone) {
+			s.warn("%v", err)
+		}
+		t.pace.Done(time.Now(), cost)
+		if t.space != nil {
+			if err := t.space.Refresh(); err != nil && !errors.Is(err, symbol.ErrExited) {
+				s.warn("%v", err)
+			}
+		}
+		s.follower.rescan(t)
+	}
+}
+
+func (s *session) report(final bool) *analyzer.Report {
+	loss, err := s.tracer.Loss()
+	if err != nil {
+		s.warn("%v", err)
+	}
+	s.analyzer.SetLoss(loss)
+	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
+	r.Warnings = append(r.Warnings, s.warnings...)
+	for _, w := range s.names.resolver.Warnings() {
+		r.Warnings = append(r.Warnings, w)
+	}
+	return r
+}
+
+// finish reports once all events are in.
+func (s *session) finish() error {
+	if s.beforeFinish != nil {
+		s.beforeFinish()
+	}
+	s.correlate(true)
+	s.analyzer.Window(now())
+	s.last = s.report(true)
+	err := s.out.final(s.last)
+	if stopErr := <-s.stopped; stopErr != nil {
+		s.warn("%v", stopErr)
+	}
+	return err
+}
+
+// failed returns the error of --fail-on, if one of its conditions was met.
+func (s *session) failed() error {
+	if s.last == nil {
+		return nil
+	}
+	for _, leak := range s.last.Leaks {
+		if slices.Contains(s.failOn, leak.Kind) {
+			return &exitError{s.failCode, fmt.Errorf("--fail-on %s: %s", leak.Kind, leak.Why)}
+		}
+	}
+	return nil
+}
+
+// warn tells the user of a trouble once, on stderr and in the Reports.
+func (s *session) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if slices.Contains(s.warnings, text) || len(s.warnings) >= maxWarnings {
+		return
+	}
+	s.warnings = append(s.warnings, text)
+	s.out.warning(text)
+}
+
+// maxWarnings bounds what a process full of surprises can make us say.
+const maxWarnings = 100
+
+func (s *session) say(format string, args ...any) {
+	if s.verbose {
+		fmt.Fprintf(os.Stderr, "memtrace: "+format+"\n", args...)
+	}
+}
+
+func (s *session) close() {
+	if err := s.tracer.Close(); err != nil {
+		fmt.Fprintf(os.Stderr, "memtrace: %v\n", err)
+	}
+	for _, t := range s.targets {
+		t.close()
+	}
+	s.names.resolver.Close()
+	s.analyzer.Close()
+}
+
+// now is CLOCK_MONOTONIC in ns, the clock of the events.
+func now() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("read CLOCK_MONOTONIC: " + err.Error()) // it always exists
+	}
+	return uint64(ts.Nano())
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/symbol"
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// initPIDNamespace is the inode of the initial PID namespace
+// (include/linux/proc_ns.h, PROC_PID_INIT_INO).
+const initPIDNamespace = 0xEFFFFFFC
+
+// target is one process under trace.
+type target struct {
+	pid     int
+	held    *procfs.Held
+	objects []probe.Object // attached to; their files stay open
+	space   *symbol.Space
+	base    *analyzer.Baseline // nil where the trace saw every block
+	pace    analyzer.Pace
+	exited  bool
+}
+
+// holdTarget opens a process for tracing, or says why it can't be traced.
+func holdTarget(fs procfs.FS, pid int) (*target, error) {
+	if pid == os.Getpid() {
+		return nil, fmt.Errorf("trace process %d: that is memtrace itself", pid)
+	}
+	held, err := fs.Hold(pid)
+	if err != nil {
+		return nil, fmt.Errorf("trace process %d: %w", pid, errors.Join(err, threadHint(fs, pid)))
+	}
+	stat, err := held.Stat()
+	if err == nil && stat.KernelThread() {
+		err = probe.ErrKernelThread
+	}
+	if err != nil {
+		_ = held.Close()
+		return nil, fmt.Errorf("trace process %d: %w", pid, err)
+	}
+	return &target{pid: pid, held: held}, nil
+}
+
+// threadHint names the process of an ID that turns out to be a thread's.
+func threadHint(fs procfs.FS, tid int) error {
+	p, err := fs.Process(tid)
+	if err != nil {
+		return nil
+	}
+	defer p.Close()
+	status, err := p.Status()
+	if err != nil || status.Tgid == tid {
+		return nil
+	}
+	return fmt.Errorf("%d is a thread of process %d: trace that (-p %d)", tid, status.Tgid, status.Tgid)
+}
+
+// describe says who the process is, for the Report.
+func (t *target) describe() analyzer.ProcessInfo {
+	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil}
+	// A process that has just ended has no names any more; the Report then
+	// has none either.
+	info.Comm, _ = t.held.Comm()
+	info.Exe, _ = t.held.Exe()
+	for i := range t.objects {
+		info.Allocators = append(info.Allocators, fmt.Sprintf("%s %s", t.objects[i].Family, t.objects[i].Path))
+	}
+	return info
+}
+
+// has reports whether the process's object o is attached to.
+func (t *target) has(o *probe.Object) bool {
+	for i := range t.objects {
+		if sameFile(&t.objects[i], o) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameFile(a, b *probe.Object) bool {
+	return a.Major == b.Major && a.Minor == b.Minor && a.Inode == b.Inode
+}
+
+// news returns those of found that are not attached to yet, and closes the others.
+func (t *target) news(found []probe.Object) []probe.Object {
+	var out []probe.Object
+	for i := range found {
+		if t.has(&found[i]) {
+			_ = found[i].Close()
+		} else {
+			out = append(out, found[i])
+		}
+	}
+	return out
+}
+
+func (t *target) close() {
+	probe.CloseAll(t.objects)
+	if t.space != nil {
+		t.space.Close()
+	}
+	_ = t.held.Close()
+}
+
+// checkNamespace refuses to trace from inside a PID namespace: the kernel half
+// knows processes by their global IDs.
+func checkNamespace(fs procfs.FS) error {
+	self, err := fs.Process(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("look at memtrace's own process: %w", err)
+	}
+	defer self.Close()
+	inode, err := self.NSInode("pid")
+	if err != nil {
+		return err
+	}
+	if inode != initPIDNamespace {
+		return &exitError{exitUnsupported, errors.New("memtrace runs in a PID namespace (a container); run it on the host, or in a container with --pid=host")}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/tracer"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// errProcessDone is what probe.Discover wraps for a process that has exited.
+var errProcessDone = os.ErrProcessDone
+
+func traceCommand(c *cli.Context) error {
+	if err := refuseArguments(c); err != nil {
+		return err
+	}
+	set, err := readSettings(c)
+	if err != nil {
+		return err
+	}
+	if len(set.pids) == 0 {
+		if c.NumFlags() == 0 && c.Command.Name != "trace" {
+			_ = cli.ShowAppHelp(c)
+			return &exitError{exitUsage, errQuiet}
+		}
+		return usageError("no process given: use -p PID (memtrace run -- COMMAND starts one)")
+	}
+	return trace(c, set)
+}
+
+// trace attaches to running processes and follows them.
+func trace(c *cli.Context, set settings) error {
+	s, err := newSession(set, silent{})
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	for _, pid := range set.pids {
+		if err := s.begin(pid); err != nil {
+			return err
+		}
+	}
+	s.chooseOutput()
+	if err := s.loop(c.Context); err != nil {
+		return err
+	}
+	return s.failed()
+}
+
+// chooseOutput comes after the attach, so that its errors find a plain terminal.
+func (s *session) chooseOutput() {
+	if s.settings.events {
+		s.out = newEventOutput(s.settings.filter, s.names, s.fs)
+		return
+	}
+	s.out = traceOutput(s.settings)
+}
+
+// begin attaches to one process that runs already.
+func (s *session) begin(pid int) error {
+	t, err := holdTarget(s.fs, pid)
+	if err != nil {
+		return err
+	}
+	objects, err := probe.Discover(s.fs.Root(), pid)
+	if err != nil {
+		_ = t.held.Close()
+		return fmt.Errorf("look for the allocator of process %d: %w", pid, err)
+	}
+	s.say("attaching to process %d: %d files", pid, len(objects))
+	return s.adopt(t, objects, false)
+}
+
+// adviseOn adds to an error of the tracer what the user can do about it.
+func adviseOn(err error) error {
+	switch {
+	case errors.Is(err, tracer.ErrNotPermitted):
+		return fmt.Errorf("%w\nmemtrace needs root, or these capabilities: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_sys_admin,cap_dac_read_search,cap_sys_resource+ep %s\n(memtrace doctor says more)", err, ownPath())
+	case errors.Is(err, tracer.ErrNotSupported):
+		return fmt.Errorf("%w\nmemtrace doctor shows what this kernel has", err)
+	}
+	return err
+}
+
+func ownPath() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "memtrace"
+	}
+	return path
+}
