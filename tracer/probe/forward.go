@@ -56,10 +56,14 @@ func (im *image) jump(addr uint64) (uint64, bool) {
 		return target, true
 	}
 	mem, ok := in.Args[0].(x86asm.Mem)
-	if !ok || mem.Base != x86asm.RIP || mem.Index != 0 {
+	if !ok {
 		return 0, false
 	}
-	to, ok := im.slots[in.next()+uint64(mem.Disp)]
+	word, ok := in.relative(mem)
+	if !ok {
+		return 0, false
+	}
+	to, ok := im.slots[word]
 	return to, ok
 }
 

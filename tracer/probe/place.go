@@ -76,11 +76,12 @@ func (b body) straight() body {
 	return b
 }
 
-// jumpTable says whether the function may jump to addresses that cannot be
-// read off its code. An indirect jump through a pointer leaves the function;
-// one through a computed address may come back anywhere.
+// jumpTable says whether the function may jump to places of its own that its
+// branches don't show. An indirect jump through a pointer is a tail call; one
+// of a switch or a computed goto goes through an address that is picked out of
+// a table, or taken of code of the function itself.
 func (b body) jumpTable() bool {
-	for i, in := range b {
+	for _, in := range b {
 		if in.Op != x86asm.JMP {
 			continue
 		}
@@ -90,7 +91,8 @@ func (b body) jumpTable() bool {
 				return true
 			}
 		case x86asm.Reg:
-			if !b[:i].loadsPointer(to) {
+			const notrack = 0x3e // compilers mark the jumps of switches so
+			if in.raw[0] == notrack || b.picksAddress(to) {
 				return true
 			}
 		}
@@ -98,20 +100,30 @@ func (b body) jumpTable() bool {
 	return false
 }
 
-// loadsPointer says whether the last instruction to change a register loads
-// it whole from a fixed place in memory.
-func (b body) loadsPointer(reg x86asm.Reg) bool {
-	n, _ := register(reg)
-	for i := len(b) - 1; i >= 0; i-- {
-		e, ok := effectOf(b[i])
-		if f, _ := b[i].flow(); f != flowNext {
-			continue // loads that a branch passes by were seen on the way
-		}
-		if ok && e.writes&(1<<n) == 0 {
+// picksAddress says whether some instruction loads from a table of 32-bit
+// offsets or, into reg, from one of addresses, or takes the address of code of
+// the function.
+func (b body) picksAddress(reg x86asm.Reg) bool {
+	first, last := b[0].addr, b[len(b)-1].addr
+	for _, in := range b {
+		from, memory := in.Args[1].(x86asm.Mem)
+		if !memory {
 			continue
 		}
-		from, memory := b[i].Args[1].(x86asm.Mem)
-		return ok && b[i].Op == x86asm.MOV && full(b[i].Args[0]) && memory && from.Index == 0
+		switch in.Op {
+		case x86asm.MOVSXD:
+			if from.Index != 0 {
+				return true
+			}
+		case x86asm.LEA:
+			if at, ok := in.relative(from); ok && at >= first && at <= last {
+				return true
+			}
+		default:
+			if from.Index != 0 && in.Args[0] == reg {
+				return true
+			}
+		}
 	}
 	return false
 }

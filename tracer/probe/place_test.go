@@ -105,8 +105,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestJumpTable: an indirect jump through a pointer leaves the function; a
-// computed one may come back into it.
+// TestJumpTable: an indirect jump through a pointer leaves the function; one
+// through a table, or to an address within, may come back into it.
 func TestJumpTable(t *testing.T) {
 	for _, tt := range []struct {
 		name, code string
@@ -114,12 +114,15 @@ func TestJumpTable(t *testing.T) {
 	}{
 		{"none", "48 85 ff c3", false},
 		{"through the GOT", "ff 25 00 00 00 00", false},
-		{"pointer loaded", "48 8b 05 00 00 00 00 ff e0", false},                        // mov x(%rip),%rax; jmp *%rax
-		{"table in memory", "ff 24 c5 00 10 00 00", true},                              // jmp *0x1000(,%rax,8)
-		{"offset added", "48 63 04 82 48 01 d0 ff e0", true},                           // movslq (%rdx,%rax,4),%rax; add; jmp *%rax
-		{"loaded from a table", "48 8b 04 c2 ff e0", true},                             // mov (%rdx,%rax,8),%rax
-		{"loaded, then changed", "48 8b 05 00 00 00 00 48 01 d0 48 85 ff ff e0", true}, // mov; add; test; jmp *%rax
-		{"passed as argument", "ff e7", true},
+		{"through a hook", "48 8b 05 00 00 00 00 48 8b 00 48 83 c4 18 ff e0", false}, // mov x(%rip),%rax; mov (%rax),%rax; add $24,%rsp; jmp *%rax
+		{"passed as argument", "ff e7", false},
+		{"hook beside a look-up", "4c 8b 04 da ff e0", false},              // mov (%rdx,%rbx,8),%r8; jmp *%rax
+		{"table in memory", "ff 24 c5 00 10 00 00", true},                  // jmp *0x1000(,%rax,8)
+		{"offset added", "48 63 04 82 48 01 d0 ff e0", true},               // movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax
+		{"loaded from a table", "48 8b 04 c2 ff e0", true},                 // mov (%rdx,%rax,8),%rax; jmp *%rax
+		{"marked as a switch's", "48 8b 02 3e ff e0", true},                // mov (%rdx),%rax; notrack jmp *%rax
+		{"address of a label", "48 8d 05 f9 ff ff ff ff e0", true},         // lea -7(%rip),%rax; jmp *%rax
+		{"address of something else", "48 8d 05 00 10 00 00 ff e0", false}, // lea 0x1000(%rip),%rax; jmp *%rax
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			code, ok := decodeBody(unhex(t, tt.code), 0x1000)

@@ -105,6 +105,12 @@ func (in x86Inst) flow() (flow, uint64) {
 	return flowNext, 0
 }
 
+// relative returns the address of an operand that is given relative to the
+// instruction. x86asm leaves the 32-bit displacement unsigned.
+func (in x86Inst) relative(mem x86asm.Mem) (uint64, bool) {
+	return in.next() + uint64(int64(int32(mem.Disp))), mem.Base == x86asm.RIP && mem.Index == 0
+}
+
 // register returns the number (0 to 15, as the machine encodes it) of the
 // general register that an operand is or is a part of.
 func register(arg x86asm.Arg) (int, bool) {
