@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -66,27 +67,28 @@ func FuzzParseRollup(f *testing.F) {
 	})
 }
 
-// FuzzParseSmaps also checks that the text may come in pieces of any size.
+// FuzzParseSmaps also checks that the text may come in pieces of any size,
+// which takes every line the slow way.
 func FuzzParseSmaps(f *testing.F) {
 	seed(f, "smaps")
 	seed(f, "maps")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := new(vmaReader)
-		var ends []uint64
+		var whole []string
 		n, err := r.parse(bytes.NewReader(data), func(v *VMA) {
 			if v.End <= v.Start {
 				t.Errorf("mapping of no size: %+v", v)
 			}
-			ends = append(ends, v.End)
+			whole = append(whole, fmt.Sprintf("%+v", *v))
 		})
 		pieces := 0
 		n2, err2 := r.parse(&oneByOne{data}, func(v *VMA) {
-			if pieces >= len(ends) || ends[pieces] != v.End {
-				t.Errorf("mapping %d differs when read in pieces", pieces)
+			if pieces >= len(whole) || whole[pieces] != fmt.Sprintf("%+v", *v) {
+				t.Errorf("mapping %d differs when read in pieces: %+v", pieces, *v)
 			}
 			pieces++
 		})
-		if n != n2 || (err == nil) != (err2 == nil) || pieces != len(ends) {
+		if n != n2 || (err == nil) != (err2 == nil) || pieces != len(whole) {
 			t.Errorf("whole: %d, %v; in pieces: %d, %v", n, err, n2, err2)
 		}
 	})

@@ -14,6 +14,26 @@ type vmaReader struct {
 	lines lineReader
 	vma   VMA
 	path  []byte
+	known [maxKnown]knownLine
+	at    int // lines of the present mapping that were foreseen
+}
+
+// The kernel writes the same lines under each mapping, most of them 28 bytes
+// long ("Rss:" and blanks up to 16 bytes, the value in 8, " kB\n"). So the
+// lines of the mapping before tell what each line of this one will be.
+const (
+	maxKnown    = 32
+	lineBytes   = 28
+	keyBytes    = 16
+	valueEnd    = 24
+	lineTrailer = " kB\n"
+)
+
+// A knownLine is the beginning of a line and where its value goes: into the
+// vmaReader's own vma, or nowhere.
+type knownLine struct {
+	key [keyBytes]byte
+	to  *uint64
 }
 
 var vmaReaders = sync.Pool{New: func() any { return new(vmaReader) }}
@@ -71,6 +91,9 @@ func (r *vmaReader) endedEarly() bool {
 func (r *vmaReader) parse(src io.Reader, fn func(*VMA)) (n int, err error) {
 	r.lines.reset(src)
 	for {
+		if n > 0 {
+			r.foreseen()
+		}
 		line, err := r.lines.next()
 		if err != nil {
 			if err != io.EOF {
@@ -97,9 +120,57 @@ func (r *vmaReader) parse(src io.Reader, fn func(*VMA)) (n int, err error) {
 	}
 }
 
+// foreseen takes the lines that are as expected, as far as they are buffered.
+func (r *vmaReader) foreseen() {
+	for r.at < maxKnown && r.lines.w-r.lines.r >= lineBytes {
+		line := (*[lineBytes]byte)(r.lines.buf[r.lines.r:])
+		known := &r.known[r.at]
+		if known.key[0] == 0 || [keyBytes]byte(line[:keyBytes]) != known.key || string(line[valueEnd:]) != lineTrailer {
+			return
+		}
+		v, ok := eightDigits([8]byte(line[keyBytes:valueEnd]))
+		if !ok {
+			return
+		}
+		if known.to != nil {
+			*known.to = v << 10
+		}
+		r.lines.r += lineBytes
+		r.at++
+	}
+}
+
+// eightDigits parses a number that blanks fill up to eight bytes.
+func eightDigits(b [8]byte) (v uint64, ok bool) {
+	if b == [8]byte([]byte("       0")) {
+		return 0, true
+	}
+	i := 0
+	for i < 7 && b[i] == ' ' {
+		i++
+	}
+	for _, c := range b[i:] {
+		d := c - '0'
+		if d > 9 {
+			return 0, false
+		}
+		v = v*10 + uint64(d)
+	}
+	return v, true
+}
+
+// foresee expects the line, which is that of the present mapping after those
+// foreseen, in the next mapping too.
+func (r *vmaReader) foresee(line []byte, to *uint64) {
+	if r.at < maxKnown && len(line) == lineBytes-1 {
+		r.known[r.at] = knownLine{[keyBytes]byte(line), to}
+		r.at++
+	}
+}
+
 // header begins a new mapping.
 func (r *vmaReader) header(line []byte) error {
-	r.vma = VMA{}
+	r.vma, r.at = VMA{}, 0
 	path, err := parseVMA(line, &r.vma)
 	if err != nil {
 		return err
@@ -115,7 +186,9 @@ func (r *vmaReader) detail(line []byte) error {
 	if !ok {
 		return ErrFormat
 	}
-	if to := r.vma.field(key); to != nil {
+	to := r.vma.field(key)
+	r.foresee(line, to)
+	if to != nil {
 		if *to, ok = kilobytes(value); !ok {
 			return ErrFormat
 		}
