@@ -136,8 +136,11 @@ func signedRank(steps []float64) float64 {
 		}
 		return 0
 	})
-	ways := []float64{1} // probability by twice the sum of positive ranks
-	sum := 0
+	// The probability of each sum of positive ranks, all doubled so that
+	// midranks are whole.
+	ways := make([]float64, len(moved)*(len(moved)+1)+1)
+	ways[0] = 1
+	sum, top := 0, 0
 	for first := 0; first < len(moved); {
 		end := first
 		for end < len(moved) && math.Abs(moved[end]) == math.Abs(moved[first]) {
@@ -148,7 +151,8 @@ func signedRank(steps []float64) float64 {
 			if d > 0 {
 				sum += rank
 			}
-			ways = flipped(ways, rank)
+			top += rank
+			flip(ways[:top+1], rank)
 		}
 		first = end
 	}
@@ -159,14 +163,14 @@ func signedRank(steps []float64) float64 {
 	return min(p, 1)
 }
 
-// flipped adds one more rank that is as likely positive as negative.
-func flipped(ways []float64, rank int) []float64 {
-	out := make([]float64, len(ways)+rank)
-	for i, w := range ways {
-		out[i] += w / 2
-		out[i+rank] += w / 2
+// flip adds one more rank, in place, that is as likely positive as negative.
+func flip(ways []float64, rank int) {
+	for i := len(ways) - 1; i >= rank; i-- {
+		ways[i] = (ways[i] + ways[i-rank]) / 2
 	}
-	return out
+	for i := range min(rank, len(ways)) {
+		ways[i] /= 2
+	}
 }
 
 // unitRoot looks for a random walk: it returns how much of a deviation from

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -30,7 +31,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
-			fixture := name[:bytes.IndexByte([]byte(name), '.')]
+			fixture := name[:strings.IndexByte(name, '.')]
 			if err := Write(&got, fixtures()[fixture], opt); err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +52,13 @@ func compareGolden(t *testing.T, path string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (run with -update to rewrite it); got:\n%s", path, got)
+	gotLines, wantLines := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		if i >= len(gotLines) || i >= len(wantLines) || gotLines[i] != wantLines[i] {
+			t.Errorf("%s differs from line %d on; run with -update, then read the difference", path, i+1)
+			t.Logf("got  %q", gotLines[min(i, len(gotLines)-1)])
+			t.Logf("want %q", wantLines[min(i, len(wantLines)-1)])
+			return
+		}
 	}
 }
