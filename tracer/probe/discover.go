@@ -169,7 +169,7 @@ func (s *survey) failure() error {
 		more = fmt.Sprintf(" and %d more", len(looked)-shown)
 		looked = looked[:shown]
 	}
-	return fmt.Errorf("%w: looked for malloc and free in %s%s", ErrNoAllocator, strings.Join(looked, ", "), more)
+	return fmt.Errorf("%w: looked for malloc and free (also with prefixes je_, _rjem_ and mi_) in %s%s", ErrNoAllocator, strings.Join(looked, ", "), more)
 }
 
 // hostMachine is the machine whose code this kernel runs.

@@ -212,7 +212,7 @@ func TestDiscoverExplains(t *testing.T) {
 		says       string
 	}{
 		{"Go", self, []error{ErrGoProgram}, "pprof"},
-		{"static", link(t, bare, "-static"), []error{ErrNoAllocator}, "malloc and free in /program"},
+		{"static", link(t, bare, "-static"), []error{ErrNoAllocator}, "in /program"},
 		{"static and stripped", link(t, bare, "-static", "-s"), []error{ErrStripped}, "strip"},
 		{"dynamic", link(t, bare, "-shared", "-s"), []error{ErrNoAllocator}, "/program"},
 		{"another machine", foreign, []error{ErrNotSupportedMachine}, "EM_AARCH64"},

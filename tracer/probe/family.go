@@ -22,6 +22,8 @@ var familyMarks = []struct {
 	family Family
 }{
 	{"mallctl", Jemalloc},
+	{"je_mallctl", Jemalloc},
+	{"_rjem_mallctl", Jemalloc},
 	{"tc_malloc", Tcmalloc},
 	{"MallocExtension_GetNumericProperty", Tcmalloc},
 	{"mi_version", Mimalloc},

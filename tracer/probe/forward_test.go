@@ -118,3 +118,32 @@ func TestUnknownSize(t *testing.T) {
 		t.Errorf("free: %+v, want the entry", p)
 	}
 }
+
+// TestBundled: an allocator under prefixed names beside the C library's.
+func TestBundled(t *testing.T) {
+	local := func(name, code string) string {
+		return name + ":\n.type " + name + ",@function\n" + code + "\n.size " + name + ",.-" + name + "\n"
+	}
+	jemalloc := local("_rjem_malloc", "push %rbx\npop %rbx\nret") + local("_rjem_free", "test %rdi,%rdi\nje 1f\n1: ret") +
+		local("_rjem_sdallocx", "push %rbx\npop %rbx\nret") + local("_rjem_mallctl", "ret") +
+		local("mi_malloc", "ret") + local("je_free", "ret") + asmFunction("sdallocx", "ret") + asmFunction("_start", "ret")
+	names := func(o Object) (out []string) {
+		for _, p := range o.Probes {
+			out = append(out, p.Name)
+		}
+		slices.Sort(out)
+		return out
+	}
+	want := []string{"_rjem_free", "_rjem_malloc", "_rjem_sdallocx"}
+	o := inspectFile(t, link(t, ".text\n"+jemalloc, "-static"))
+	if got := names(o); !slices.Equal(got, want) || o.Family != Jemalloc {
+		t.Errorf("prefixed alone: %v of %v, want %v", got, o.Family, want)
+	}
+	o = inspectFile(t, link(t, ".text\n"+jemalloc+allocatorAsm, "-static"))
+	if got := names(o); !slices.Equal(got, append(want, "free", "malloc", "sdallocx")) {
+		t.Errorf("prefixed beside the C library's: %v", got)
+	}
+	if got := names(inspectFile(t, link(t, ".text\n"+jemalloc, "-shared"))); len(got) != 0 {
+		t.Errorf("local functions of a library: %v, want none", got)
+	}
+}

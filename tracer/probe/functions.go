@@ -1,12 +1,18 @@
 package probe
 
+import (
+	"slices"
+	"strings"
+)
+
 // function is what is known of an allocation function by its name alone.
 type function struct {
-	name  string
-	shape Shape
-	args  [3]uint8 // positions of Shape's arguments in the call, from 1; 0 is none
-	group group
-	rank  int // lower is more telling, where one function has several names
+	name   string
+	shape  Shape
+	args   [3]uint8 // positions of Shape's arguments in the call, from 1; 0 is none
+	group  group
+	prefix string // of name, in a program that brings its allocator along
+	rank   int    // lower is more telling, where one function has several names
 }
 
 // group says in which objects a function is an allocation function.
@@ -17,7 +23,13 @@ const (
 	groupCXX                  // where the allocator brings its own operator new
 	groupX                    // jemalloc's own interface
 	groupMapping              // mmap and munmap
+	groupMi                   // mimalloc's own interface, always prefixed
 )
+
+// prefixes are what programs that bring an allocator along put before its
+// names, so that it stands beside the C library's: jemalloc in C programs and
+// in Rust's, and mimalloc.
+var prefixes = [...]string{"", "je_", "_rjem_", "mi_"}
 
 // functionTable lists every function that may be probed, the most telling of
 // several names for one function first.
@@ -38,6 +50,20 @@ var functionTable = []function{
 	{name: "rallocx", shape: Realloc, args: [3]uint8{1, 2}, group: groupX},
 	{name: "sdallocx", shape: Free, args: [3]uint8{1}, group: groupX},
 	{name: "dallocx", shape: Free, args: [3]uint8{1}, group: groupX},
+
+	{name: "zalloc", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "malloc_small", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "zalloc_small", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "malloc_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "zalloc_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "realloc_aligned", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "new", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "new_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "new_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "new_aligned_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "free_size", shape: Free, args: [3]uint8{1}, group: groupMi},
+	{name: "free_aligned", shape: Free, args: [3]uint8{1}, group: groupMi},
+	{name: "free_size_aligned", shape: Free, args: [3]uint8{1}, group: groupMi},
 
 	{name: "_Znwm", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
 	{name: "_Znam", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
@@ -65,14 +91,38 @@ var functionTable = []function{
 	{name: "munmap", shape: Munmap, args: [3]uint8{1, 2}, group: groupMapping},
 }
 
-// functionsByName indexes functionTable.
+// functionsByName indexes functionTable, under every prefix that a name may
+// have.
 var functionsByName = indexFunctions()
 
 func indexFunctions() map[string]function {
-	byName := make(map[string]function, len(functionTable))
-	for i, fn := range functionTable {
-		fn.rank = i
-		byName[fn.name] = fn
+	byName := map[string]function{}
+	for i, prefix := range prefixes {
+		for rank, fn := range functionTable {
+			if !fn.takes(prefix) {
+				continue
+			}
+			fn.name, fn.prefix, fn.rank = prefix+fn.name, prefix, rank+i*len(functionTable)
+			byName[fn.name] = fn
+		}
 	}
 	return byName
+}
+
+// takes says whether the function is known under a prefix.
+func (fn function) takes(prefix string) bool {
+	switch fn.group {
+	case groupC:
+		return true
+	case groupX:
+		return prefix != "mi_"
+	case groupMi:
+		return prefix == "mi_"
+	}
+	return prefix == ""
+}
+
+// prefixed says whether a name has one of the prefixes.
+func prefixed(name string) bool {
+	return slices.ContainsFunc(prefixes[1:], func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -35,7 +35,7 @@ func Inspect(r io.ReaderAt) (o Object, err error) {
 		return Object{}, err
 	}
 	o.stripped = id.static && syms.count == 0
-	if !syms.has() || isLoader(id.soname) && !syms.defined[libcMark] {
+	if len(syms.found) == 0 || isLoader(id.soname) && !syms.defined[libcMark] {
 		return o, nil
 	}
 	o.Family = familyOf(syms.defined, id.soname)
@@ -61,7 +61,7 @@ func (im *image) candidates(o *Object, found []symbol) entries {
 		switch {
 		case s.group == groupCXX && !o.Family.bringsOperatorNew():
 			continue // calls malloc
-		case s.group == groupX && o.Family != Jemalloc:
+		case s.group == groupX && s.prefix == "" && o.Family != Jemalloc:
 			continue
 		case s.ifunc:
 			o.skip(s.name, "an indirect function: its code is chosen at run time")

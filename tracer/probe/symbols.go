@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"fmt"
+	"slices"
 )
 
 // symbol is one definition of an allocation function.
@@ -23,9 +24,9 @@ type symbols struct {
 	count   int             // function symbols of any name that are defined
 }
 
-// has says whether both malloc and free are defined.
-func (s *symbols) has() bool {
-	return s.defined["malloc"] && s.defined["free"]
+// has says whether both malloc and free are defined, under a prefix.
+func (s *symbols) has(prefix string) bool {
+	return s.defined[prefix+"malloc"] && s.defined[prefix+"free"]
 }
 
 // wanted are the names that readSymbols records in defined.
@@ -36,8 +37,8 @@ func indexWanted() map[string]bool {
 	for _, mark := range familyMarks {
 		names[mark.symbol] = true
 	}
-	for _, fn := range functionTable {
-		names[fn.name] = true
+	for name := range functionsByName {
+		names[name] = true
 	}
 	return names
 }
@@ -91,21 +92,24 @@ func (im *image) decodeSymbol(b []byte) rawSymbol {
 }
 
 // add records a symbol if it is the definition of a function of interest. A
-// local symbol counts only if it was made local by its visibility: a file's
-// own static function named free is nobody's allocator.
+// local symbol counts only if it was made local by its visibility, or has a
+// prefix: a file's own static function named free is nobody's allocator.
 func (s *symbols) add(raw rawSymbol, names []byte) {
 	kind := elf.ST_TYPE(raw.info)
 	if raw.section == elf.SHN_UNDEF || raw.value == 0 || kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC {
 		return
 	}
 	s.count++
-	hidden := elf.ST_VISIBILITY(raw.other) != elf.STV_DEFAULT
-	if elf.ST_BIND(raw.info) == elf.STB_LOCAL && !hidden || uint64(raw.name) >= uint64(len(names)) {
+	if uint64(raw.name) >= uint64(len(names)) {
 		return
 	}
 	name := names[raw.name:min(len(names), int(raw.name)+64)]
 	end := bytes.IndexByte(name, 0)
 	if end < 0 || !wanted[string(name[:end])] {
+		return
+	}
+	hidden := elf.ST_VISIBILITY(raw.other) != elf.STV_DEFAULT
+	if elf.ST_BIND(raw.info) == elf.STB_LOCAL && !hidden && !prefixed(string(name[:end])) {
 		return
 	}
 	s.defined[string(name[:end])] = true
@@ -114,17 +118,34 @@ func (s *symbols) add(raw rawSymbol, names []byte) {
 	}
 }
 
-// allocator reads the symbols of the allocator in the file: from the dynamic
-// symbols, or, in a program, also from the full table.
+// allocator reads the symbols of the allocator in the file. A library has
+// what it exports. A program may also have one of its own, prefixed or not,
+// that only the full table names.
 func (im *image) allocator(executable bool) (symbols, error) {
 	dynamic, err := im.readSymbols(elf.SHT_DYNSYM)
-	if err != nil || dynamic.has() || !executable {
-		return dynamic, err
+	if err != nil || dynamic.has("") {
+		return dynamic.only(""), err
+	}
+	if !executable {
+		return symbols{}, nil
 	}
 	full, err := im.readSymbols(elf.SHT_SYMTAB)
 	if err != nil {
 		return full, err
 	}
 	full.count += dynamic.count
-	return full, nil
+	return full.only(prefixes[:]...), nil
+}
+
+// only drops the functions of prefixes that are not given or under which no
+// complete allocator is defined.
+func (s symbols) only(given ...string) symbols {
+	var kept []symbol
+	for _, fn := range s.found {
+		if s.has(fn.prefix) && slices.Contains(given, fn.prefix) {
+			kept = append(kept, fn)
+		}
+	}
+	s.found = kept
+	return s
 }
