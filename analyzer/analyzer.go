@@ -8,6 +8,7 @@ import (
 type Config struct {
 	Start  uint64     // ns, CLOCK_MONOTONIC: when the trace began. Times in a Report count from it
 	Tracer TracerInfo // passed on to the Report
+	MinAge uint64     // ns: younger blocks are never called old
 
 	maxSites uint32 // for tests; 0 means as many as siteID can number
 }
@@ -31,6 +32,7 @@ type Analyzer struct {
 
 	recentProc *process // the process of recentPID, or nil
 	recentPID  uint32
+	sink       uint64               // see liveHeap.warm
 	frames     map[stackRef][]Frame // symbolized stacks
 }
 

@@ -6,30 +6,61 @@ import "github.com/memtrace/memtrace/tracer/event"
 // call and from call to call. It does not keep the slice. Events of processes
 // that are not known are counted, and otherwise ignored.
 func (a *Analyzer) Apply(events []event.Event) {
+	var w warmup
+	for len(events) > 0 {
+		n := min(len(events), warmEvents)
+		a.applySome(events[:n], &w)
+		events = events[n:]
+	}
+}
+
+// applySome applies at most warmEvents events.
+func (a *Analyzer) applySome(events []event.Event, w *warmup) {
+	first := a.process(events[0].PID)
+	if first != nil {
+		for i := range events {
+			w.hash[i] = first.heap.hash(events[i].Addr)
+		}
+		a.warm(first, w, len(events))
+	}
 	for i := range events {
-		e := &events[i]
+		e, hash := &events[i], w.hash[i]
 		p := a.process(e.PID)
 		if p == nil {
 			a.strangers++
 			continue
 		}
+		if p != first {
+			hash = p.heap.hash(e.Addr)
+		}
 		switch e.Kind {
 		case event.Alloc:
 			a.events.Alloc++
-			a.alloc(p, e)
+			a.alloc(p, e, hash)
 		case event.Free:
-			a.free(p, e)
+			a.free(p, e, hash)
+		case event.Realloc:
+			a.events.Realloc++
+			a.realloc(p, e, hash)
 		default:
 			a.applyRare(p, e)
 		}
 	}
 }
 
+func (a *Analyzer) warm(p *process, w *warmup, n int) {
+	sum := p.heap.warm(w, n)
+	for _, id := range w.site[:n] {
+		if uint32(id) < a.sites.used {
+			s := a.sites.at(id)
+			sum += s.liveCount + uint64(len(s.lifetimes.n))
+		}
+	}
+	a.sink += sum
+}
+
 func (a *Analyzer) applyRare(p *process, e *event.Event) {
 	switch e.Kind {
-	case event.Realloc:
-		a.events.Realloc++
-		a.realloc(p, e)
 	case event.AllocFailed, event.ReallocFailed:
 		a.events.Failed++
 	case event.Mmap:
@@ -48,13 +79,13 @@ func (a *Analyzer) applyRare(p *process, e *event.Event) {
 }
 
 // alloc makes the block of an Alloc or a Realloc live.
-func (a *Analyzer) alloc(p *process, e *event.Event) {
+func (a *Analyzer) alloc(p *process, e *event.Event, hash uint64) {
 	if e.Addr == 0 {
 		return
 	}
 	id := a.siteOf(p, e.Stack)
 	b := block{addr: e.Addr, size: min(e.Size, maxSize), time: a.since(e.Time), site: id}
-	old, displaced, err := p.heap.put(b)
+	old, displaced, err := p.heap.put(b, hash)
 	if err != nil {
 		a.untracked++
 		return
@@ -85,12 +116,12 @@ func (a *Analyzer) alloc(p *process, e *event.Event) {
 }
 
 // free applies a Free. free(NULL) is nothing.
-func (a *Analyzer) free(p *process, e *event.Event) {
+func (a *Analyzer) free(p *process, e *event.Event, hash uint64) {
 	if e.Addr == 0 {
 		return
 	}
 	a.events.Free++
-	b, ok := p.heap.remove(e.Addr)
+	b, ok := p.heap.remove(e.Addr, hash)
 	if !ok {
 		a.events.UnmatchedFree++
 		return
@@ -125,11 +156,11 @@ func (a *Analyzer) close(p *process, b block, now uint64) {
 
 // realloc ends the old block, then makes the new one live: in this order, as
 // both may have one address.
-func (a *Analyzer) realloc(p *process, e *event.Event) {
+func (a *Analyzer) realloc(p *process, e *event.Event, hash uint64) {
 	if e.Old != 0 {
 		a.reallocOld(p, e)
 	}
-	a.alloc(p, e)
+	a.alloc(p, e, hash)
 }
 
 // reallocOld ends the block given to realloc. The block that is live at Old
@@ -139,8 +170,9 @@ func (a *Analyzer) reallocOld(p *process, e *event.Event) {
 	if e.Began == 0 {
 		began = a.since(e.Time)
 	}
-	if b, ok := p.heap.get(e.Old); ok && b.time <= began {
-		p.heap.remove(e.Old)
+	hash := p.heap.hash(e.Old)
+	if b, ok := p.heap.get(e.Old, hash); ok && b.time <= began {
+		p.heap.remove(e.Old, hash)
 		a.freed(p, b, e)
 		return
 	}

@@ -38,7 +38,11 @@ const (
 
 	// mergeAt is the most blocks that two segments may have together to be
 	// merged. It leaves the result room for some inserts before the next split.
-	mergeAt = 124
+	mergeAt = 136
+
+	// mergeTry is the number of blocks below which a segment looks, at every
+	// fourth removal, whether it can be merged.
+	mergeTry = 84
 )
 
 func newLiveHeap() *liveHeap {
@@ -65,12 +69,11 @@ func (h *liveHeap) segmentOf(hash uint64) *segment {
 	return h.pool.at(h.dir[position(hash)>>h.shift])
 }
 
-// get returns the block at addr.
-func (h *liveHeap) get(addr uint64) (block, bool) {
+// get returns the block at addr, whose hash is given.
+func (h *liveHeap) get(addr, hash uint64) (block, bool) {
 	if h.count == 0 {
 		return block{}, false
 	}
-	hash := h.hash(addr)
 	s := h.segmentOf(hash)
 	if i := s.find(addr, hash); i >= 0 {
 		return s.slots[i].block(), true
@@ -80,40 +83,49 @@ func (h *liveHeap) get(addr uint64) (block, bool) {
 
 // put makes b live and returns the block that was live at its address, if
 // there was one. It fails where no memory is to be had; the heap is then
-// unchanged.
-func (h *liveHeap) put(b block) (old block, displaced bool, err error) {
+// unchanged. hash is that of b.addr.
+func (h *liveHeap) put(b block, hash uint64) (old block, displaced bool, err error) {
 	if h.dir == nil {
 		if err := h.start(); err != nil {
 			return block{}, false, err
 		}
 	}
-	hash := h.hash(b.addr)
 	s := h.segmentOf(hash)
 	if i := s.find(b.addr, hash); i >= 0 {
 		old = s.slots[i].block()
 		s.slots[i] = pack(b)
 		return old, true, nil
 	}
-	for s.count >= segFull {
-		if err := h.split(s); err != nil {
-			if s.count < segSlots { // there is still room
-				break
-			}
+	if s.count >= segFull {
+		if s, err = h.makeRoom(s, hash); err != nil {
 			return block{}, false, err
 		}
-		s = h.segmentOf(hash)
 	}
 	s.insert(pack(b), hash)
 	h.count++
 	return block{}, false, nil
 }
 
-// remove takes the block at addr out of the heap.
-func (h *liveHeap) remove(addr uint64) (block, bool) {
+// makeRoom splits s until the segment of hash has room, and returns that.
+func (h *liveHeap) makeRoom(s *segment, hash uint64) (*segment, error) {
+	for s.count >= segFull {
+		err := h.split(s)
+		if err != nil && s.count == segSlots {
+			return nil, err
+		}
+		if err != nil { // too full for good, but there is still room
+			return s, nil
+		}
+		s = h.segmentOf(hash)
+	}
+	return s, nil
+}
+
+// remove takes the block at addr, whose hash is given, out of the heap.
+func (h *liveHeap) remove(addr, hash uint64) (block, bool) {
 	if h.count == 0 {
 		return block{}, false
 	}
-	hash := h.hash(addr)
 	s := h.segmentOf(hash)
 	i := s.find(addr, hash)
 	if i < 0 {
@@ -122,10 +134,48 @@ func (h *liveHeap) remove(addr uint64) (block, bool) {
 	b := s.slots[i].block()
 	s.remove(i, hash)
 	h.count--
-	if s.count <= mergeAt/2 && s.count%8 == 0 {
+	if s.count < mergeTry && s.count%4 == 0 {
 		h.merge(s)
 	}
 	return b, true
+}
+
+// A warmup holds the hashes of a few events' addresses.
+type warmup struct {
+	hash [warmEvents]uint64
+	segs [warmEvents]*segment
+	site [warmEvents]siteID
+}
+
+const (
+	// warmEvents is how many events are looked ahead: more than the cache
+	// misses that a core can have under way, few enough to stay in its cache.
+	warmEvents = 32
+	// warmFrom is the size of a heap, in blocks, that a core's cache no longer holds.
+	warmFrom = 1 << 14
+)
+
+// warm brings the parts of the heap that concern some events into the cache.
+// An event waits for three reads of memory in turn (directory, tags, slot);
+// here those of all events are under way together, which takes about as long
+// as for one. It returns a value that depends on all that was read, so that
+// the reads are made.
+func (h *liveHeap) warm(w *warmup, n int) (sum uint64) {
+	if h.count < warmFrom {
+		return 0
+	}
+	for i, hash := range w.hash[:n] {
+		w.segs[i] = h.segmentOf(hash)
+	}
+	for i, hash := range w.hash[:n] {
+		s, g := w.segs[i], homeOf(hash)
+		diff := s.tags[g] ^ tagOf(hash)
+		m := (diff - lowBytes) &^ diff & highBytes
+		v := &s.slots[(g*groupSlots+uint(bits.TrailingZeros64(m|1<<63)>>3))%segSlots]
+		sum += v.addr + uint64(s.count)
+		w.site[i] = siteID(v.siteTime >> timeLow)
+	}
+	return sum
 }
 
 // all yields every live block, in no particular order. The heap must not be

@@ -30,8 +30,8 @@ func (h *liveHeap) split(s *segment) error {
 	}
 	old := *s
 	upper := h.pool.at(added)
-	*s = segment{prefix: old.prefix << 1, depth: old.depth + 1}
-	upper.prefix, upper.depth = s.prefix|1, s.depth
+	s.reset(old.prefix<<1, old.depth+1)
+	upper.reset(s.prefix|1, s.depth)
 	bit := 32 - s.depth
 	old.all(func(v *slot) bool {
 		hash := h.hash(v.addr)

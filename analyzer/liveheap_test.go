@@ -20,7 +20,7 @@ func newHeapModel(t *testing.T) *heapModel {
 }
 
 func (m *heapModel) put(b block) {
-	old, displaced, err := m.heap.put(b)
+	old, displaced, err := m.heap.put(b, m.heap.hash(b.addr))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -32,10 +32,10 @@ func (m *heapModel) put(b block) {
 }
 
 func (m *heapModel) remove(addr uint64) {
-	if b, ok := m.heap.get(addr); ok != (m.want[addr] != block{}) || b != m.want[addr] {
+	if b, ok := m.heap.get(addr, m.heap.hash(addr)); ok != (m.want[addr] != block{}) || b != m.want[addr] {
 		m.t.Fatalf("get %#x = %v %v, want %v", addr, b, ok, m.want[addr])
 	}
-	b, ok := m.heap.remove(addr)
+	b, ok := m.heap.remove(addr, m.heap.hash(addr))
 	want, wantOK := m.want[addr]
 	if ok != wantOK || b != want {
 		m.t.Fatalf("remove %#x = %v %v, want %v %v", addr, b, ok, want, wantOK)
@@ -57,7 +57,7 @@ func (m *heapModel) check() {
 		m.t.Fatalf("heap holds %d blocks and counts %d, want %d", len(got), m.heap.count, len(m.want))
 	}
 	for addr, want := range m.want {
-		if b, ok := m.heap.get(addr); !ok || b != want {
+		if b, ok := m.heap.get(addr, m.heap.hash(addr)); !ok || b != want {
 			m.t.Fatalf("get %#x = %v %v, want %v", addr, b, ok, want)
 		}
 	}
@@ -114,12 +114,12 @@ func TestLiveHeapShrinks(t *testing.T) {
 	defer h.close()
 	const n = 300_000
 	for i := range uint64(n) {
-		if _, _, err := h.put(block{addr: 0x7f0000000000 + i*32, size: 24}); err != nil {
+		if _, _, err := h.put(block{addr: 0x7f0000000000 + i*32, size: 24}, h.hash(0x7f0000000000+i*32)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range uint64(n - 1000) {
-		if _, ok := h.remove(0x7f0000000000 + i*32); !ok {
+		if _, ok := h.remove(0x7f0000000000+i*32, h.hash(0x7f0000000000+i*32)); !ok {
 			t.Fatalf("block %d is not there", i)
 		}
 	}
@@ -142,7 +142,7 @@ func TestLiveHeapDensity(t *testing.T) {
 	h := newLiveHeap()
 	defer h.close()
 	for i := range uint64(600_000) {
-		if _, _, err := h.put(block{addr: 0x555500000000 + i*48, size: 40}); err != nil {
+		if _, _, err := h.put(block{addr: 0x555500000000 + i*48, size: 40}, h.hash(0x555500000000+i*48)); err != nil {
 			t.Fatal(err)
 		}
 		if n := h.count; n >= 100_000 && n%1000 == 0 && h.bytes() > 48*n {

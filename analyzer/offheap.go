@@ -42,31 +42,70 @@ func (p *segmentPool) grow() (uint32, error) {
 	i := p.used
 	p.used++
 	p.high = max(p.high, p.used)
-	*p.at(i) = segment{}
+	p.at(i).reset(0, 0)
 	return i, nil
 }
 
-// shrink takes back the last segment. It keeps one empty chunk, so that a heap
-// that breathes at a chunk's border does not map and unmap all the time.
+// shrink takes back the last segment. Memory goes back to the kernel in
+// steps, so that a heap that breathes does not ask for the same pages again
+// and again.
 func (p *segmentPool) shrink() {
 	p.used--
-	if need := int(p.used+chunkSegs-1) / chunkSegs; len(p.chunks) > need+1 {
+	if spare := p.used/32 + 32; p.high > p.used+2*spare {
+		p.release(p.used + spare)
+	}
+}
+
+// release gives back the memory from segment keep on, as far as it can: whole
+// chunks, and pages of a chunk that has no huge pages.
+func (p *segmentPool) release(keep uint32) {
+	for len(p.chunks) > int(keep+chunkSegs-1)/chunkSegs {
 		p.unmapChunk()
+	}
+	last := len(p.chunks) - 1
+	if last < 0 || last >= hugeFrom || p.high <= keep {
+		return
+	}
+	first := keep - uint32(last*chunkSegs)
+	pages := unsafe.Slice((*byte)(p.chunks[last]), chunkSize)[first*pageSize:]
+	if unix.Madvise(pages, unix.MADV_DONTNEED) == nil {
+		p.high = keep
 	}
 }
 
 func (p *segmentPool) mapChunk() error {
-	mem, err := unix.MmapPtr(-1, 0, nil, chunkSize,
-		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	huge := len(p.chunks) >= hugeFrom
+	mem, err := mapAligned(huge)
 	if err != nil {
 		return fmt.Errorf("map %d bytes for the live heap: %w", chunkSize, err)
 	}
-	if len(p.chunks) >= hugeFrom {
+	if huge {
 		// Advice only: without huge pages the heap is slower, not wrong.
 		_ = unix.Madvise(unsafe.Slice((*byte)(mem), chunkSize), unix.MADV_HUGEPAGE)
 	}
 	p.chunks = append(p.chunks, mem)
 	return nil
+}
+
+// mapAligned maps a chunk, at a multiple of its size if aligned, as a huge page
+// must be: it maps twice as much and unmaps what juts out.
+func mapAligned(aligned bool) (unsafe.Pointer, error) {
+	size := uintptr(chunkSize)
+	if aligned {
+		size *= 2
+	}
+	mem, err := unix.MmapPtr(-1, 0, nil, size,
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	if err != nil || !aligned {
+		return mem, err
+	}
+	head := -uintptr(mem) % chunkSize
+	if head != 0 {
+		_ = unix.MunmapPtr(mem, head)
+	}
+	mem = unsafe.Add(mem, head)
+	_ = unix.MunmapPtr(unsafe.Add(mem, chunkSize), chunkSize-head)
+	return mem, nil
 }
 
 func (p *segmentPool) unmapChunk() {
@@ -92,5 +131,5 @@ func (p *segmentPool) free() {
 	for len(p.chunks) > 0 {
 		p.unmapChunk()
 	}
-	p.used = 0
+	p.used, p.high = 0, 0
 }

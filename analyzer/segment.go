@@ -85,6 +85,14 @@ func tagOf(hash uint64) uint64 { return (hash&0x7f | 0x80) * lowBytes }
 // than tagOf and the directory do.
 func homeOf(hash uint64) uint { return uint(hash >> 7 & 0xffff * groups >> 16) }
 
+// reset empties the segment. It leaves the slots as they are, since without a
+// tag they mean nothing.
+func (s *segment) reset(prefix uint32, depth uint8) {
+	s.prefix, s.depth, s.count = prefix, depth, 0
+	s.passed = [groups]uint8{}
+	s.tags = [groups]uint64{}
+}
+
 // find returns the slot of addr, or -1.
 func (s *segment) find(addr, hash uint64) int {
 	tag, g := tagOf(hash), homeOf(hash)
