@@ -99,3 +99,17 @@ func BenchmarkFunction(b *testing.B) {
 		r.Function(s, addr)
 	}
 }
+
+// BenchmarkRefresh reads the mappings of a process that did not change.
+func BenchmarkRefresh(b *testing.B) {
+	s, err := NewSpace("/proc", os.Getpid())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(s.Close)
+	for b.Loop() {
+		if err := s.Refresh(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

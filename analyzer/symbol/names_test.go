@@ -169,3 +169,17 @@ func TestConcurrently(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestPrintable keeps what a file's strings could do to a terminal out.
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"operator<< <int>": "operator<< <int>",
+		"größe":            "größe",
+		"a\x1b[2Jb\n\x7f":  "a\ufffd[2Jb\ufffd\ufffd",
+		"\xff\u202e":       "\ufffd\ufffd",
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -224,7 +224,7 @@ func (r *Resolver) resolve(p place) []Frame {
 	frames := make([]Frame, 0, len(locations))
 	for i, l := range locations {
 		f := physical
-		f.File, f.Line = l.File, l.Line
+		f.File, f.Line = printable(l.File), l.Line
 		if f.Inlined = i < len(locations)-1; f.Inlined || preferDWARF(physical, l) {
 			f.Function, f.Mangled = r.readable(l.Name, "[inlined]")
 		}
@@ -263,9 +263,9 @@ func (r *Resolver) readable(name, fallback string) (text, mangled string) {
 		return fallback, ""
 	}
 	if text = r.options.Names.demangled(name); text != name {
-		mangled = name
+		mangled = printable(name)
 	}
-	return text, mangled
+	return printable(text), mangled
 }
 
 // cacheKey is an address of a module.

@@ -218,5 +218,5 @@ func (m mapping) moduleName() string {
 	if m.path == "" || strings.HasPrefix(m.path, "//anon") {
 		return "[anon]"
 	}
-	return m.path
+	return printable(m.path)
 }

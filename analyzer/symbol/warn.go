@@ -26,7 +26,7 @@ func (w *warnings) add(file, text string) {
 	}
 	w.seen[file] = true
 	// Joined errors have a line each; a warning is one line.
-	w.text = append(w.text, strings.ReplaceAll(text, "\n", "; "))
+	w.text = append(w.text, printable(strings.ReplaceAll(text, "\n", "; ")))
 }
 
 func (w *warnings) list() []string {

@@ -7,6 +7,9 @@ const (
 	// ranges and rows read. The largest units seen (whole programs by
 	// link-time optimisation) have some 10 million entries.
 	lookupBudget = 100 << 20
+	// maxStrikes is how many lookups may use their budget up before the
+	// file's information is taken to be made to waste time, and left alone.
+	maxStrikes = 4
 	// DefaultLimit is the memory for units read, in bytes.
 	DefaultLimit = 64 << 20
 )
@@ -31,11 +34,14 @@ type Location struct {
 type Data struct {
 	s       Sections
 	limit   int
+	budget  int // of a lookup
 	work    budget
+	strikes int // lookups that used their budget up
 	indexed bool
 	units   []unit
 	index   spanTable // ref is an index into units
 	cache   map[int]*loaded
+	held    int // memory for the units in cache, in bytes
 	lookups uint64
 }
 
@@ -46,17 +52,21 @@ func New(s Sections, limit int) *Data {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Data{s: s, limit: limit, cache: map[int]*loaded{}}
+	return &Data{s: s, limit: limit, budget: lookupBudget, cache: map[int]*loaded{}}
 }
 
 // Lookup returns the functions at addr, an ELF virtual address: the innermost
 // inlined one first, the function that it was all compiled into last. Where
 // there is no function but a line, one Location has the line alone; where
 // there is nothing, the result is empty. An error says what part of the
-// sections could not be read; the result then has what could.
+// sections could not be read; the result then has what could. A file that
+// takes too much work again and again gets no more answers.
 func (d *Data) Lookup(addr uint64) ([]Location, error) {
+	if d.strikes >= maxStrikes {
+		return nil, nil
+	}
 	d.lookups++
-	d.work.left = lookupBudget
+	d.work.left = d.budget
 	var err error
 	if !d.indexed {
 		d.indexed = true
@@ -71,6 +81,9 @@ func (d *Data) Lookup(addr uint64) ([]Location, error) {
 		}
 		return len(best) == 0 || best[0].Name == ""
 	})
+	if d.work.left < 0 {
+		d.strikes++
+	}
 	d.shrink()
 	return best, err
 }
@@ -81,6 +94,7 @@ func (d *Data) inUnit(i int, addr uint64) ([]Location, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer d.charge(l)
 	lines, lineErr := d.linesOf(l)
 	off, ok, err := d.functionAt(l, addr)
 	err = errors.Join(lineErr, err)

@@ -3,6 +3,7 @@ package dwarf
 import (
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,6 +161,13 @@ func TestLimit(t *testing.T) {
 	if len(d.cache) > 1 {
 		t.Errorf("%d units are cached, want no more than the current one", len(d.cache))
 	}
+	held := 0
+	for _, l := range d.cache {
+		held += l.cost()
+	}
+	if d.held != held {
+		t.Errorf("%d bytes are counted, want %d", d.held, held)
+	}
 }
 
 // TestHostile gives lists that refer to themselves or never end: the lookup
@@ -186,6 +194,52 @@ func TestHostile(t *testing.T) {
 				t.Error("no error")
 			}
 		})
+	}
+}
+
+// TestBudget reads one long list of ranges for each of many units: the work
+// would be their product.
+func TestBudget(t *testing.T) {
+	var s Sections
+	// Abbreviation 1: DW_TAG_compile_unit without children, DW_AT_ranges as sec_offset.
+	s.Abbrev = []byte{1, 0x11, 0, 0x55, 0x17, 0, 0, 0}
+	unit := []byte{12, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 1, 0, 0, 0, 0}
+	for range 5000 {
+		s.Info = append(s.Info, unit...)
+	}
+	for i := range uint64(5000) {
+		s.Ranges = binary.LittleEndian.AppendUint64(s.Ranges, 0x1000+i)
+		s.Ranges = binary.LittleEndian.AppendUint64(s.Ranges, 0x1001+i)
+	}
+	s.Ranges = append(s.Ranges, make([]byte, 16)...)
+	d := New(s, 0)
+	d.budget = 20000
+	for range maxStrikes {
+		// The first builds the index, with an error; the others are cheap.
+		_, err := d.Lookup(0x1000)
+		if d.lookups == 1 && !errors.Is(err, errBudget) {
+			t.Errorf("got %v, want %v", err, errBudget)
+		}
+	}
+	if n := len(d.index.spans); n == 0 || n > d.budget {
+		t.Errorf("%d ranges were read on a budget of %d", n, d.budget)
+	}
+}
+
+// TestStrikes leaves a file alone whose lookups take too much time and again.
+func TestStrikes(t *testing.T) {
+	s, symbols := build(t, code, "-gdwarf-5")
+	d := New(s, 1)
+	d.budget = 3
+	for range maxStrikes {
+		if _, err := d.Lookup(symbols["f"]); err == nil && d.lookups == 1 {
+			t.Error("no error on a budget of 3")
+		}
+		d.indexed, d.index.spans = false, nil // as a file with more to read
+	}
+	d.budget = lookupBudget
+	if found, err := d.Lookup(symbols["f"]); len(found) != 0 || err != nil {
+		t.Errorf("got %+v, %v after %d strikes; want nothing", found, err, d.strikes)
 	}
 }
 

@@ -1,8 +1,10 @@
 package dwarf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -99,6 +101,7 @@ type loaded struct {
 	abbrevs *abbrevTable
 	root    die
 	used    uint64 // the lookup that used it last
+	charged int    // what of Data.held is its
 
 	functions functionTable
 	lines     *lineTable
@@ -139,6 +142,7 @@ func (d *Data) load(i int) (*loaded, error) {
 	}
 	l.used = d.lookups
 	d.cache[i] = l
+	d.charge(l)
 	return l, nil
 }
 
@@ -151,27 +155,30 @@ func (l *loaded) cost() int {
 	return n
 }
 
+// charge brings the memory that counts for l up to date.
+func (d *Data) charge(l *loaded) {
+	cost := l.cost()
+	d.held += cost - l.charged
+	l.charged = cost
+}
+
 // shrink drops the units unused for longest until the rest fits. What the
 // current lookup used stays.
 func (d *Data) shrink() {
-	total := 0
-	for _, l := range d.cache {
-		total += l.cost()
-	}
-	if total <= d.limit {
+	if d.held <= d.limit {
 		return
 	}
 	order := make([]int, 0, len(d.cache))
 	for i := range d.cache {
 		order = append(order, i)
 	}
-	sort.Slice(order, func(i, j int) bool { return d.cache[order[i]].used < d.cache[order[j]].used })
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(d.cache[a].used, d.cache[b].used) })
 	for _, i := range order {
 		// Down to half, so that this is not done at every lookup.
-		if total <= d.limit/2 || d.cache[i].used == d.lookups {
+		if d.held <= d.limit/2 || d.cache[i].used == d.lookups {
 			return
 		}
-		total -= d.cache[i].cost()
+		d.held -= d.cache[i].charged
 		delete(d.cache, i)
 	}
 }
