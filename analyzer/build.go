@@ -61,7 +61,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Leaks:     append([]Leak{}, a.leaks(at, a.config.MinAge)...),
 		Warnings:  a.warnings(),
 	}
-	r.Sites, r.SitesMore = a.reportSites(at, opt)
+	r.Sites, r.SitesMore = a.reportSites(at, opt, r.Leaks)
 	for i := range r.Sites {
 		a.name(&r.Sites[i], symb)
 	}
@@ -83,14 +83,15 @@ func (a *Analyzer) reportProcesses() []Process {
 	return out
 }
 
-// reportSites lists the first sites in the order asked for, and the number of
-// those left out.
-func (a *Analyzer) reportSites(now uint64, opt ReportOptions) ([]Site, int) {
+// reportSites lists the first sites in the order asked for, those of leaks
+// wherever they stand, and the number of those left out.
+func (a *Analyzer) reportSites(now uint64, opt ReportOptions, leaks []Leak) ([]Site, int) {
 	order := a.order(now, opt.Sort)
 	omitted := 0
 	if opt.Top > 0 && len(order) > opt.Top {
-		omitted = len(order) - opt.Top
-		order = order[:opt.Top]
+		all := len(order)
+		order = firstAndLeaking(order, opt.Top, leaks)
+		omitted = all - len(order)
 	}
 	out := make([]Site, 0, len(order))
 	for _, o := range order {

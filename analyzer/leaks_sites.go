@@ -56,3 +56,18 @@ func (s *site) lifetimeBins() []lifetimeBin {
 	}
 	return bins
 }
+
+// firstAndLeaking cuts order down to its first top sites and those with a leak.
+func firstAndLeaking(order []ordered, top int, leaks []Leak) []ordered {
+	leaking := make(map[siteID]bool, len(leaks))
+	for _, leak := range leaks {
+		leaking[siteID(leak.Site)] = true
+	}
+	out := order[:top]
+	for _, o := range order[top:] {
+		if leaking[o.id] {
+			out = append(out, o)
+		}
+	}
+	return out
+}
