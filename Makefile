@@ -22,7 +22,7 @@ VERSION    := $(shell $(AS_USER) git describe --tags --always --dirty 2>/dev/nul
 GO_BUILD   := $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VM_TIMEOUT ?= 420
-VM_TEST_ARGUMENTS ?= -test.v -test.timeout=6m
+VM_TEST_ARGUMENTS ?= -test.v -test.timeout=150s
 VM_KERNELS ?= $(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels)
 
 .PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-matrix bench demo test \
