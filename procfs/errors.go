@@ -9,7 +9,8 @@ import (
 
 var (
 	// ErrGone means that the process has ended: it is no more, or it is a
-	// zombie and has no memory.
+	// zombie and has no memory. From Maps, Smaps and a Pagemap it can also mean
+	// that exec replaced the memory meanwhile: Held.Alive tells.
 	ErrGone = errors.New("process has ended")
 	// ErrKernelThread means that the process has no memory of its own
 	// because it is a kernel thread.

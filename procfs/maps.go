@@ -11,6 +11,7 @@ import (
 // vmaReader is what reading maps or smaps needs; it is pooled for its buffers.
 type vmaReader struct {
 	file  fdReader
+	check fdReader // maps, opened before file
 	lines lineReader
 	vma   VMA
 	path  []byte
@@ -60,14 +61,12 @@ func (p *Process) eachVMA(name string, fn func(*VMA)) error {
 }
 
 func (p *Process) readVMAs(name string, fn func(*VMA)) (int, error) {
-	fd, err := openAt(p.memoryDir(), name)
-	if err != nil {
-		return 0, p.wrap("open", plain(name), err)
-	}
 	r := vmaReaders.Get().(*vmaReader)
 	defer vmaReaders.Put(r)
-	r.file.fd = fd
-	defer r.file.close()
+	if err := r.open(p, name); err != nil {
+		return 0, err
+	}
+	defer r.close()
 	n, err := r.parse(&r.file, fn)
 	if err == nil && (n == 0 || r.endedEarly()) {
 		err = p.whyNoMemory()
@@ -78,11 +77,36 @@ func (p *Process) readVMAs(name string, fn func(*VMA)) (int, error) {
 	return n, err
 }
 
+// open opens the file, and maps before it for endedEarly.
+func (r *vmaReader) open(p *Process, name string) error {
+	fd, err := openAt(p.memoryDir(), fileMaps)
+	if err != nil {
+		return p.wrap("open", plain(fileMaps), err)
+	}
+	r.check.fd, r.file.fd = fd, fd
+	if name == fileMaps {
+		return nil
+	}
+	if r.file.fd, err = openAt(p.memoryDir(), name); err != nil {
+		r.check.close()
+		return p.wrap("open", plain(name), err)
+	}
+	return nil
+}
+
+func (r *vmaReader) close() {
+	if r.file.fd != r.check.fd {
+		r.file.close()
+	}
+	r.check.close()
+}
+
 // endedEarly reports whether the address space went away while it was read
 // (exit or exec): the kernel then ends the text after a whole mapping, as it
-// does at its true end, but has nothing left at the beginning either.
+// does at its true end, but has nothing left at the beginning either. That is
+// asked of maps, which walks no page table to say so.
 func (r *vmaReader) endedEarly() bool {
-	n, err := unix.Pread(r.file.fd, r.lines.buf[:1], 0)
+	n, err := unix.Pread(r.check.fd, r.lines.buf[:1], 0)
 	return err == nil && n == 0 || err == unix.ESRCH
 }
 
