@@ -149,7 +149,7 @@ func missingCapabilities() []string {
 func showProbes(w io.Writer, pid int) error {
 	objects, err := probe.Discover("/proc", pid)
 	if err != nil {
-		return fmt.Errorf("look for the allocator of process %d: %w", pid, err)
+		return err
 	}
 	defer probe.CloseAll(objects)
 	fmt.Fprintf(w, "\nProcess %d\n", pid)

@@ -140,7 +140,7 @@ func (s *session) attachAtStart(pid int) (bool, error) {
 		if hasLoader(pid) && notLoadedYet(err) {
 			return false, nil
 		}
-		return false, fmt.Errorf("look for the allocator of %w", err)
+		return false, err
 	}
 	t := s.targets[pid]
 	if t == nil {

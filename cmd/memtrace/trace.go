@@ -69,7 +69,7 @@ func (s *session) begin(pid int) error {
 	objects, err := probe.Discover(s.fs.Root(), pid)
 	if err != nil {
 		_ = t.held.Close()
-		return fmt.Errorf("look for the allocator of process %d: %w", pid, err)
+		return err
 	}
 	s.say("attaching to process %d: %d files", pid, len(objects))
 	return s.adopt(t, objects, false)

@@ -67,8 +67,13 @@ func start(p Program, attach func(pid int) (bool, error)) (*Process, error) {
 		return nil, err
 	}
 	pid := proc.Pid
-	if err = seize(pid); err == nil {
-		_, err = gate.Write([]byte{1})
+	// Seized any earlier, the shim's own exec would pass for the program's.
+	var ready [1]byte
+	if _, err = gate.Read(ready[:]); err == nil {
+		err = seize(pid)
+	}
+	if err == nil {
+		_, err = gate.Write(ready[:])
 	}
 	_ = gate.Close()
 	if err != nil {
@@ -91,10 +96,11 @@ func start(p Program, attach func(pid int) (bool, error)) (*Process, error) {
 // startShim starts our own executable, which waits at the gate and then
 // becomes the program.
 func startShim(p Program) (*os.Process, *os.File, error) {
-	r, w, err := os.Pipe()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+		return nil, nil, fmt.Errorf("make a socket pair: %w", err)
 	}
+	r, w := os.NewFile(uintptr(pair[0]), "gate"), os.NewFile(uintptr(pair[1]), "gate")
 	defer r.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -137,9 +143,12 @@ func Shim() {
 		return
 	}
 	gate := os.NewFile(gateFD, "gate")
-	var one [1]byte
-	if n, err := gate.Read(one[:]); n != 1 || err != nil {
+	one := []byte{1}
+	if _, err := gate.Write(one); err != nil {
 		os.Exit(NotExecutable) // memtrace is gone
+	}
+	if n, err := gate.Read(one); n != 1 || err != nil {
+		os.Exit(NotExecutable)
 	}
 	_ = gate.Close()
 	err := syscall.Exec(os.Args[1], os.Args[2:], os.Environ())
