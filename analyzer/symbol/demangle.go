@@ -25,7 +25,7 @@ const (
 
 // demangled returns the readable form of name, or name itself.
 func (n Names) demangled(name string) (text string) {
-	if len(name) > maxMangled || !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") {
+	if !mayBeMangled(name) {
 		return name
 	}
 	// A name is input like any other; the parser of names has had its bugs.
@@ -39,6 +39,11 @@ func (n Names) demangled(name string) (text string) {
 		options = append(options, demangle.NoParams, demangle.NoTemplateParams, demangle.NoEnclosingParams)
 	}
 	return demangle.Filter(name, options...)
+}
+
+// mayBeMangled tells whether name looks like C++'s or Rust's and is worth a try.
+func mayBeMangled(name string) bool {
+	return len(name) <= maxMangled && (strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R"))
 }
 
 // trimVersion cuts the symbol version that .symtab keeps in the name:

@@ -8,13 +8,9 @@ import (
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
 )
 
-const (
-	// maxModules bounds the files whose symbols are held; the one unused for
-	// longest goes first.
-	maxModules = 1024
-	// maxCached bounds the addresses whose frames are kept, twice.
-	maxCached = 1 << 15
-)
+// maxModules bounds the files whose symbols are held; the one unused for
+// longest goes first.
+const maxModules = 1024
 
 // Options says where and how a Resolver finds names. The zero value is good.
 type Options struct {
@@ -37,8 +33,9 @@ type Resolver struct {
 	mu      sync.Mutex
 	lookups uint64
 	modules map[*mappedFile]*module
-	names   generations[string]
-	frames  generations[[]Frame]
+	names   generations[cacheKey, string]
+	frames  generations[cacheKey, []Frame]
+	texts   generations[string, string] // demangled names by mangled ones
 }
 
 // NewResolver makes a Resolver that knows nothing yet.
@@ -205,7 +202,7 @@ func (r *Resolver) evict() {
 	delete(r.modules, oldest.file)
 	oldest.close()
 	// The caches hold module pointers.
-	r.names, r.frames = generations[string]{}, generations[[]Frame]{}
+	r.names, r.frames = generations[cacheKey, string]{}, generations[cacheKey, []Frame]{}
 }
 
 // resolve asks DWARF, then the symbol table, for the frames at p.
@@ -262,40 +259,27 @@ func (r *Resolver) readable(name, fallback string) (text, mangled string) {
 	if name == "" {
 		return fallback, ""
 	}
-	if text = r.options.Names.demangled(name); text != name {
+	if text = r.demangled(name); text != name {
 		mangled = printable(name)
 	}
 	return printable(text), mangled
 }
 
-// cacheKey is an address of a module.
-type cacheKey struct {
-	module *module
-	addr   uint64
-}
-
-// generations is a cache of two generations: what was not asked for during a
-// whole generation is dropped.
-type generations[V any] struct {
-	young, old map[cacheKey]V
-}
-
-func (g *generations[V]) get(k cacheKey) (v V, ok bool) {
-	if v, ok = g.young[k]; ok {
-		return v, true
+// demangled remembers what it demangled: the same few functions are inlined
+// everywhere, and demangling is what costs most in C++.
+func (r *Resolver) demangled(name string) string {
+	if !mayBeMangled(name) {
+		return name
 	}
-	if v, ok = g.old[k]; ok {
-		g.put(k, v)
+	r.mu.Lock()
+	text, ok := r.texts.get(name)
+	r.mu.Unlock()
+	if ok {
+		return text
 	}
-	return v, ok
-}
-
-func (g *generations[V]) put(k cacheKey, v V) {
-	if g.young == nil {
-		g.young = map[cacheKey]V{}
-	}
-	if len(g.young) >= maxCached {
-		g.old, g.young = g.young, map[cacheKey]V{}
-	}
-	g.young[k] = v
+	text = r.options.Names.demangled(name)
+	r.mu.Lock()
+	r.texts.put(name, text)
+	r.mu.Unlock()
+	return text
 }

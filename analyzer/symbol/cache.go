@@ -1,0 +1,36 @@
+package symbol
+
+// maxCached bounds a generation of a cache, in entries.
+const maxCached = 1 << 15
+
+// cacheKey is an address of a module.
+type cacheKey struct {
+	module *module
+	addr   uint64
+}
+
+// generations is a cache of two generations: what was not asked for during a
+// whole generation is dropped. It is not locked.
+type generations[K comparable, V any] struct {
+	young, old map[K]V
+}
+
+func (g *generations[K, V]) get(k K) (v V, ok bool) {
+	if v, ok = g.young[k]; ok {
+		return v, true
+	}
+	if v, ok = g.old[k]; ok {
+		g.put(k, v)
+	}
+	return v, ok
+}
+
+func (g *generations[K, V]) put(k K, v V) {
+	if g.young == nil {
+		g.young = map[K]V{}
+	}
+	if len(g.young) >= maxCached {
+		g.old, g.young = g.young, map[K]V{}
+	}
+	g.young[k] = v
+}
