@@ -18,7 +18,8 @@ func addStacks(p *page, r *analyzer.Report, opt Options) {
 	for i := range sites {
 		s := &sites[i]
 		p.line(plain, "")
-		head := fmt.Sprintf("#%d  %s live in %s, allocated by", s.ID, size(s.LiveBytes), counted(s.LiveCount, "block", "blocks"))
+		head := fmt.Sprintf("#%d  %s live in %s, of %s allocated by", s.ID, size(s.LiveBytes),
+			counted(s.LiveCount, "block", "blocks"), count(s.AllocCount))
 		p.line(bold, head)
 		addStack(p, s, opt.Frames)
 	}

@@ -97,11 +97,11 @@ func TestLossesAreAlwaysStated(t *testing.T) {
 }
 
 func TestFramesLimitStacks(t *testing.T) {
-	if out := text(t, serviceReport(), Options{Frames: 0}); strings.Contains(out, "allocated by") {
+	if out := text(t, serviceReport(), Options{Frames: 0}); strings.Contains(out, " allocated by") {
 		t.Error("stacks shown with Frames 0")
 	}
 	out := text(t, serviceReport(), Options{Frames: 2, Stacks: 1})
-	if !strings.Contains(out, "list_append (inlined)") || !strings.Contains(out, "and 2 more frames") || strings.Count(out, "allocated by") != 1 {
+	if !strings.Contains(out, "list_append (inlined)") || !strings.Contains(out, "and 2 more frames") || strings.Count(out, " allocated by") != 1 {
 		t.Errorf("got:\n%s", out)
 	}
 }
