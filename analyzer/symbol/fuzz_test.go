@@ -31,6 +31,7 @@ func FuzzOpen(f *testing.F) {
 		defer img.close()
 		img.debugLink()
 		var syms symtab
+		syms.addSections(img)
 		syms.addTables(img, img.executable)
 		syms.finish()
 		var d dwarfReader

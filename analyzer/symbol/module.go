@@ -45,6 +45,7 @@ func (m *module) load(finder debugFinder, path string, root int) error {
 		if !img.hasDWARF() {
 			m.debug = finder.find(img, path, root)
 		}
+		m.syms.addSections(img)
 		m.syms.addTables(img, img.executable)
 		if m.debug != nil {
 			m.syms.addTables(m.debug, img.executable)

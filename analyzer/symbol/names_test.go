@@ -65,6 +65,25 @@ func TestOutsideModules(t *testing.T) {
 	t.Error("the child has no [vdso]")
 }
 
+// TestSymbolsWithoutSize names assembly by the label before it, but not what
+// lies in another section: the PLT follows .init, where _init has no size.
+func TestSymbolsWithoutSize(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "labels.s")
+	code := ".globl _start\n.globl label\n.text\n_start: nop\n nop\nlabel: nop\n nop\n.section .text2, \"ax\"\nnop\nnop\n"
+	if err := os.WriteFile(source, []byte(code), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "labels")
+	tool(t, "gcc", "-nostdlib", "-static", "-o", program, source)
+	s, r := fileSpace(t, program), newResolver(t, Options{})
+	label := symbolValue(t, program, "label")
+	for addr, want := range map[uint64]string{label - 1: "_start", label: "label", label + 1: "label", label + 2: hexName(label + 2)} {
+		if got := r.Function(s, addr); got != want {
+			t.Errorf("%#x: %q, want %q", addr, got, want)
+		}
+	}
+}
+
 // TestDemangle compares with c++filt.
 func TestDemangle(t *testing.T) {
 	names := []string{

@@ -157,7 +157,10 @@ func (r *Resolver) place(s *Space, addr uint64) (p place, ok bool) {
 	if p.module.img == nil {
 		return p, false
 	}
-	p.addr, ok = p.module.img.virtualAddress(p.addr)
+	vaddr, ok := p.module.img.virtualAddress(p.addr)
+	if ok {
+		p.addr = vaddr
+	}
 	return p, ok
 }
 

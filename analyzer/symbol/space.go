@@ -16,6 +16,9 @@ import (
 // loads and unloads plugins for months must not fill memtrace.
 const maxRetired = 4096
 
+// anonymous is the module of memory without a file or a name.
+const anonymous = "[anon]"
+
 // ErrExited says that the process has no mappings any more. What was mapped
 // before stays resolvable.
 var ErrExited = errors.New("the process has exited")
@@ -108,7 +111,9 @@ func (s *Space) update(regions []region) {
 	}
 	sort.Slice(next, func(i, j int) bool { return next[i].start < next[j].start })
 	for _, m := range s.current {
-		if _, gone := known[m.region]; gone {
+		// Memory without a name, as of JIT compilers, comes and goes in numbers
+		// and has nothing to keep.
+		if _, gone := known[m.region]; gone && m.moduleName() != anonymous {
 			s.retire(m)
 		}
 	}
@@ -216,7 +221,7 @@ func (s *Space) Warnings() []string { return s.warnings.list() }
 // moduleName is what a mapping is called in a Frame.
 func (m mapping) moduleName() string {
 	if m.path == "" || strings.HasPrefix(m.path, "//anon") {
-		return "[anon]"
+		return anonymous
 	}
 	return printable(m.path)
 }

@@ -211,7 +211,7 @@ func TestRetired(t *testing.T) {
 	s := &Space{root: -1}
 	at := func(start uint64, path string) region { return region{start: start, end: start + 0x1000, path: path} }
 	for range 10 {
-		s.update([]region{at(0x1000, "a"), at(0x2000, "b")})
+		s.update([]region{at(0x1000, "a"), at(0x2000, "b"), at(0x5000, "")})
 		s.update([]region{at(0x1000, "a")})
 	}
 	if len(s.retired) != 1 {

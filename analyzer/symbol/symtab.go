@@ -22,8 +22,9 @@ const (
 // symtab is the functions of a module by address. Names stay in the mapped
 // string tables.
 type symtab struct {
-	symbols []symbolEntry // ascending by value
-	strings [][]byte
+	symbols  []symbolEntry // ascending by value
+	strings  [][]byte
+	sections []elf.SectionHeader // of code
 }
 
 type symbolEntry struct {
@@ -54,6 +55,26 @@ func (t *symtab) addTables(img *image, code func(uint64) bool) {
 		t.strings = append(t.strings, img.raw(names.Offset, names.FileSize))
 		t.add(img.raw(s.Offset, s.FileSize), code)
 	}
+}
+
+// addSections notes where sections of code begin and end, which symbols
+// without a size do not reach over.
+func (t *symtab) addSections(img *image) {
+	for _, s := range img.elf.Sections {
+		if s.Flags&elf.SHF_ALLOC != 0 && s.Flags&elf.SHF_EXECINSTR != 0 {
+			t.sections = append(t.sections, s.SectionHeader)
+		}
+	}
+}
+
+// sameSection tells whether one section of code has both addresses.
+func (t *symtab) sameSection(a, b uint64) bool {
+	for _, s := range t.sections {
+		if a >= s.Addr && a-s.Addr < s.Size {
+			return b >= s.Addr && b-s.Addr < s.Size
+		}
+	}
+	return false
 }
 
 // add takes the functions out of one symbol table, with names in the latest
@@ -99,7 +120,11 @@ func (t *symtab) lookup(addr uint64) (name string, start uint64, ok bool) {
 	if e, ok := t.covering(i, addr); ok {
 		return trimVersion(t.name(e)), e.value, true
 	}
-	// Assembly without sizes: the label before it, up to the next symbol.
+	// Assembly without sizes: the label before it, up to the next symbol. The
+	// PLT, which has no symbols, must not go by the last label of .init.
+	if !t.sameSection(t.symbols[i-1].value, addr) {
+		return "", 0, false
+	}
 	if e, ok := t.best(t.symbols[i-1].value, i, func(e symbolEntry) bool { return e.size == 0 }); ok {
 		return trimVersion(t.name(e)), e.value, true
 	}
