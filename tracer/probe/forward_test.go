@@ -109,13 +109,18 @@ func TestOwnFunctions(t *testing.T) {
 	}
 }
 
-// TestUnknownSize: without a size nobody knows where the branches are.
-func TestUnknownSize(t *testing.T) {
-	source := ".text\n" + asmFunction("malloc", "push %rbx\npop %rbx\nret") +
-		".globl free\n.type free,@function\nfree: test %rdi,%rdi\nje 1f\n1: ret\n"
-	p, _ := probeNamed(inspectFile(t, link(t, source, "-shared")), "free")
-	if p.Offset != p.Entry || p.Cost != Stepped || p.Instruction != "test %rdi,%rdi" {
-		t.Errorf("free: %+v, want the entry", p)
+// TestUnsure: where nobody knows what leads where, the entry is probed.
+func TestUnsure(t *testing.T) {
+	for name, free := range map[string]string{
+		"no size":    ".globl free\n.type free,@function\nfree: test %rdi,%rdi\nje 1f\n1: ret\n",
+		"jump table": asmFunction("free", "test %rdi,%rdi\nje 1f\nlea table(%rip),%rdx\nmovslq (%rdx,%rax,4),%rax\nadd %rdx,%rax\njmp *%rax\n1: ret"),
+		"bad code":   asmFunction("free", "test %rdi,%rdi\nje 1f\n1: ret\n.byte 0x06"), // no instruction in 64-bit mode
+	} {
+		source := ".text\n" + asmFunction("malloc", "push %rbx\npop %rbx\nret") + free + ".section .rodata\ntable: .long 0\n"
+		p, _ := probeNamed(inspectFile(t, link(t, source, "-shared")), "free")
+		if p.Entry == 0 || p.Offset != p.Entry || p.Cost != Stepped || p.Instruction != "test %rdi,%rdi" {
+			t.Errorf("%s: %+v, want the entry", name, p)
+		}
 	}
 }
 

@@ -165,6 +165,20 @@ func installed() (paths []string) {
 	return paths
 }
 
+// BenchmarkInspect measures what attaching waits for.
+func BenchmarkInspect(b *testing.B) {
+	f, err := os.Open("/lib/x86_64-linux-gnu/libc.so.6")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	for b.Loop() {
+		if _, err := Inspect(f); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func ExampleProbe() {
 	p := Probe{Name: "free", Shape: Free, Entry: 0x98ef0, Offset: 0x98ef3, Args: [3]Reg{RegRDI}, Instruction: "je 0x98fb8"}
 	fmt.Printf("%s+%d %s, %v in %v\n", p.Name, p.Offset-p.Entry, p.Instruction, p.Cost, p.Args[0])
