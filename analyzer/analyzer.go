@@ -116,7 +116,7 @@ func (a *Analyzer) watch(s *site) bool {
 			return false
 		}
 		a.series++
-		s.live = &liveStats{}
+		s.live = &liveStats{oldest: maxTime}
 	}
 	return true
 }

@@ -9,8 +9,8 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 	if e.Flags&event.FlagSharedVM == 0 || e.Child == e.PID {
 		return
 	}
-	if c := a.byPID[e.Child]; c != nil && !c.exited {
-		if c == parent || c.total.AllocCount != 0 || c.total.LiveCount != 0 {
+	if c := a.byPID[e.Child]; c != nil && !c.exited && c.info.PID == e.Child {
+		if c.total.AllocCount != 0 || c.total.LiveCount != 0 {
 			return
 		}
 		// It was added before the news of its fork came.

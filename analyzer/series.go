@@ -51,9 +51,13 @@ func (s *series) decimate() {
 	s.samples = kept
 }
 
-// idle reports whether no sample that is kept had live blocks.
+// idle reports whether the site had no live blocks for the latter half of a
+// full series.
 func (s *series) idle() bool {
-	for _, w := range s.samples {
+	if len(s.samples) < seriesCap/2 {
+		return false
+	}
+	for _, w := range s.samples[len(s.samples)-seriesCap/2:] {
 		if w.count != 0 {
 			return false
 		}
