@@ -38,7 +38,8 @@ func (p *page) line(st style, text string) {
 func (p *page) flow(st style, label string, items []string, gap string) {
 	indent := strings.Repeat(" ", max(columns(label), 2))
 	line, empty := label, true
-	for _, item := range items {
+	stop := strings.TrimRight(gap, " ") // stays at the end of a wrapped line
+	for i, item := range items {
 		if item == "" {
 			continue
 		}
@@ -46,8 +47,12 @@ func (p *page) flow(st style, label string, items []string, gap string) {
 		if !empty {
 			next = line + gap + item
 		}
-		if p.width > 0 && columns(next) > p.width && !empty {
-			p.line(st, strings.TrimRight(line+gap, " "))
+		room := p.width
+		if i < len(items)-1 {
+			room -= len(stop)
+		}
+		if p.width > 0 && columns(next) > room && !empty {
+			p.line(st, line+stop)
 			next = indent + item
 		}
 		line, empty = next, false

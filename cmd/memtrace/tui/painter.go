@@ -160,11 +160,13 @@ func (p *Painter) frame(r *analyzer.Report) []byte {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		b.WriteString(line)
+		// Before the text: after a line as wide as the terminal, the cursor
+		// is still on its last character.
 		b.WriteString(eraseLine)
+		b.WriteString(line)
 	}
 	if len(lines) < rows {
-		b.WriteString(eraseBelow)
+		b.WriteString("\r\n" + eraseBelow)
 	}
 	return b.Bytes()
 }

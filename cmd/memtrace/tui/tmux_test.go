@@ -34,6 +34,7 @@ func paintUntilInterrupted() {
 	p := Start(ForTerminal(os.Stdout))
 	for frame := 0; ; frame++ {
 		r := example("site_of_frame")
+		r.Sites[0].Function = strings.Repeat("x", 200) + "END" // fills every width
 		for i := range 40 {
 			r.Sites = append(r.Sites, analyzer.Site{ID: i + 1, Function: fmt.Sprintf("site_%d", i+1), LiveBytes: 1})
 		}
@@ -90,7 +91,8 @@ func TestInTmux(t *testing.T) {
 	defer exec.Command("tmux", "-S", x.socket, "kill-server").Run()
 
 	x.until("the report on 24 rows", func(s []string) bool {
-		return len(s) == 24 && strings.HasPrefix(s[0], "demo (pid 7)") && s[23] == "Losses: nothing lost"
+		return len(s) == 24 && strings.HasPrefix(s[0], "demo (pid 7)") && s[23] == "Losses: nothing lost" &&
+			len([]rune(s[7])) == 80 && strings.HasSuffix(s[7], "xEND")
 	})
 	if state := strings.TrimSpace(x.run("display-message", "-p", "#{alternate_on} #{cursor_flag}")); state != "1 0" {
 		t.Errorf("alternate screen, cursor: %q, want on and hidden", state)
