@@ -1,0 +1,171 @@
+//go:build integration
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"rsc.io/script"
+)
+
+// TestRootScripts runs the scripts that attach to processes.
+func TestRootScripts(t *testing.T) {
+	programs, err := filepath.Abs(filepath.Join("..", "..", "build", "testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PROGRAMS", programs)
+	runScripts(t, filepath.Join("testdata", "root"), map[string]script.Cmd{
+		"target": targetCommand(t, programs),
+		"json":   jsonCommand(),
+	})
+}
+
+// child is a test program in attach mode; see testdata/programs/target.h.
+type child struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	answer map[string]any
+}
+
+// targetCommand drives test programs:
+//
+//	target start NAME [ARG...]   start it; $PID is its process
+//	target go                    let it run its measured part
+//	target end                   let it exit, which must be with code 0
+func targetCommand(t *testing.T, programs string) script.Cmd {
+	children := make(map[*script.State]*child)
+	return script.Command(script.CmdUsage{Summary: "drive a test program", Args: "start|go|end [name] [args...]"},
+		func(s *script.State, args ...string) (script.WaitFunc, error) {
+			if len(args) == 0 {
+				return nil, script.ErrUsage
+			}
+			switch args[0] {
+			case "start":
+				c, err := startChild(t, filepath.Join(programs, args[1]), args[2:])
+				if err != nil {
+					return nil, err
+				}
+				children[s] = c
+				return nil, s.Setenv("PID", strconv.Itoa(c.cmd.Process.Pid))
+			case "go":
+				return nil, children[s].proceed()
+			case "end":
+				return nil, children[s].end()
+			}
+			return nil, script.ErrUsage
+		})
+}
+
+func startChild(t *testing.T, path string, args []string) (*child, error) {
+	cmd := exec.Command(path, append([]string{"attach"}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s (make testprograms builds it): %w", path, err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	c := &child{cmd: cmd, in: in, out: bufio.NewReader(out)}
+	line, err := c.out.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "ready ") {
+		return nil, fmt.Errorf("%s said %q (%v), want ready", path, line, err)
+	}
+	return c, nil
+}
+
+// proceed lets the program run and reads the answer that ends its measured part.
+func (c *child) proceed() error {
+	if _, err := io.WriteString(c.in, "go\n"); err != nil {
+		return err
+	}
+	for {
+		line, err := c.out.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(line), &c.answer); err != nil {
+			return fmt.Errorf("parse the answer %q: %w", line, err)
+		}
+		if c.answer["final"] == true {
+			return nil
+		}
+	}
+}
+
+func (c *child) end() error {
+	if _, err := io.WriteString(c.in, "go\n"); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, c.out); err != nil {
+		return err
+	}
+	if err := c.cmd.Wait(); err != nil {
+		return fmt.Errorf("the traced program was harmed: %w", err)
+	}
+	return nil
+}
+
+// jsonCommand compares figures in the last stdout's last line of JSON:
+//
+//	json events.alloc 38
+//	json processes.0.heap.live_bytes 75456
+func jsonCommand() script.Cmd {
+	return script.Command(script.CmdUsage{Summary: "compare a figure of the Report on stdout", Args: "path value"},
+		func(s *script.State, args ...string) (script.WaitFunc, error) {
+			if len(args) != 2 {
+				return nil, script.ErrUsage
+			}
+			lines := strings.Split(strings.TrimSpace(s.Stdout()), "\n")
+			var doc any
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &doc); err != nil {
+				return nil, fmt.Errorf("parse stdout: %w", err)
+			}
+			got, err := lookup(doc, args[0])
+			if err != nil {
+				return nil, err
+			}
+			if got != args[1] {
+				return nil, fmt.Errorf("%s is %s, want %s", args[0], got, args[1])
+			}
+			return nil, nil
+		})
+}
+
+func lookup(doc any, path string) (string, error) {
+	for key := range strings.SplitSeq(path, ".") {
+		switch d := doc.(type) {
+		case map[string]any:
+			doc = d[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i >= len(d) {
+				return "", fmt.Errorf("no element %s", key)
+			}
+			doc = d[i]
+		default:
+			return "", errors.New("nothing at " + key)
+		}
+	}
+	if f, ok := doc.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64), nil
+	}
+	return fmt.Sprint(doc), nil
+}

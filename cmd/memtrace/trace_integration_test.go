@@ -1,0 +1,215 @@
+//go:build integration
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// tracing is memtrace attached to a process.
+type tracing struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	out *bufio.Reader
+}
+
+// attach starts memtrace on a process and returns once it is attached: its
+// first Report says so.
+func attach(t *testing.T, pid int, flags ...string) *tracing {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-p", strconv.Itoa(pid), "--format", "json", "-i", "100ms"}, flags...)
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), asMemtrace+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	tr := &tracing{t: t, cmd: cmd, out: bufio.NewReaderSize(out, 1<<20)}
+	tr.report()
+	return tr
+}
+
+func (tr *tracing) report() analyzer.Report {
+	tr.t.Helper()
+	line, err := tr.out.ReadBytes('\n')
+	if err != nil {
+		tr.t.Fatalf("read a Report: %v", err)
+	}
+	var r analyzer.Report
+	if err := json.Unmarshal(line, &r); err != nil {
+		tr.t.Fatalf("parse a Report: %v", err)
+	}
+	return r
+}
+
+// interrupt ends memtrace as Ctrl-C does and returns its last Report.
+func (tr *tracing) interrupt() analyzer.Report {
+	tr.t.Helper()
+	if err := tr.cmd.Process.Signal(os.Interrupt); err != nil {
+		tr.t.Fatal(err)
+	}
+	return tr.end()
+}
+
+// end reads on until the last Report and memtrace's end.
+func (tr *tracing) end() analyzer.Report {
+	tr.t.Helper()
+	var r analyzer.Report
+	for !r.Final {
+		r = tr.report()
+	}
+	if rest, err := io.ReadAll(tr.out); err != nil || len(rest) > 0 {
+		tr.t.Errorf("after the last Report: %q, %v", rest, err)
+	}
+	if err := tr.cmd.Wait(); err != nil {
+		tr.t.Errorf("memtrace: %v", err)
+	}
+	return r
+}
+
+// program starts a test program that waits to be told to go on.
+func program(t *testing.T, name string, args ...string) *child {
+	t.Helper()
+	c, err := startChild(t, filepath.Join("..", "..", "build", "testdata", name), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *child) total(t *testing.T, key string) uint64 {
+	t.Helper()
+	total, _ := c.answer["total"].(map[string]any)
+	n, ok := total[key].(float64)
+	if !ok {
+		t.Fatalf("the program's answer has no total %s", key)
+	}
+	return uint64(n)
+}
+
+func TestAttachSeesWhatComesAfter(t *testing.T) {
+	for _, name := range []string{"two_threads", "every_function", "cross_thread_free", "temporary"} {
+		t.Run(name, func(t *testing.T) {
+			c := program(t, name)
+			tr := attach(t, c.cmd.Process.Pid)
+			if err := c.proceed(); err != nil {
+				t.Fatal(err)
+			}
+			r := tr.interrupt()
+			if err := c.end(); err != nil {
+				t.Error(err)
+			}
+			checkReport(t, &r)
+			c.checkSites(t, &r)
+		})
+	}
+}
+
+// checkSites compares each call site with what the program says of it. A
+// function may have several sites: one a call.
+func (c *child) checkSites(t *testing.T, r *analyzer.Report) {
+	t.Helper()
+	type sums struct{ live, count, allocs uint64 }
+	got := make(map[string]sums)
+	for _, s := range r.Sites {
+		sum := got[s.Function]
+		got[s.Function] = sums{sum.live + s.LiveBytes, sum.count + s.LiveCount, sum.allocs + s.AllocCount}
+	}
+	sites, _ := c.answer["sites"].([]any)
+	if len(sites) == 0 {
+		t.Fatal("the program named no sites")
+	}
+	for _, site := range sites {
+		f := site.(map[string]any)
+		n := func(key string) uint64 { return uint64(f[key].(float64)) }
+		want := sums{n("live_bytes"), n("live_count"), n("alloc") + n("realloc") - n("realloc_freed")}
+		if name := f["function"].(string); got[name] != want {
+			t.Errorf("%s: live bytes, live blocks, allocations are %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+// checkReport checks what must hold of every complete Report.
+func checkReport(t *testing.T, r *analyzer.Report) {
+	t.Helper()
+	if r.Events.Lost != 0 {
+		t.Errorf("lost events: %+v", r.Events.LostBy)
+	}
+	for _, p := range r.Processes {
+		if p.RSSBy.Sum() != p.Usage.RSS {
+			t.Errorf("process %d: rss_by adds up to %d, RSS is %d", p.PID, p.RSSBy.Sum(), p.Usage.RSS)
+		}
+	}
+}
+
+func TestTargetThatExitsEndsTheTrace(t *testing.T) {
+	c := program(t, "two_threads")
+	tr := attach(t, c.cmd.Process.Pid)
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.end(); err != nil {
+		t.Fatal(err)
+	}
+	r := tr.end()
+	if !r.Processes[0].Exited || len(r.Sites) == 0 {
+		t.Fatalf("exited %v, %d sites", r.Processes[0].Exited, len(r.Sites))
+	}
+	if got := r.Sites[0].Stack[0]; got.File == "" || got.Line == 0 {
+		t.Errorf("the first frame of %s has no source line after the exit", r.Sites[0].Function)
+	}
+}
+
+func TestSIGKILLLeavesTheTargetUnprobed(t *testing.T) {
+	c := program(t, "two_threads")
+	tr := attach(t, c.cmd.Process.Pid)
+	if err := tr.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = tr.cmd.Wait()
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTwoTracersOnOneTarget(t *testing.T) {
+	c := program(t, "every_function")
+	first, second := attach(t, c.cmd.Process.Pid), attach(t, c.cmd.Process.Pid)
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range []*tracing{first, second} {
+		r := tr.interrupt()
+		checkReport(t, &r)
+		if got, want := r.Processes[0].Heap.LiveBytes, c.total(t, "live_bytes"); got != want {
+			t.Errorf("live bytes: %d, want %d", got, want)
+		}
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+}
