@@ -48,7 +48,12 @@ func (a *Analyzer) applySome(events []event.Event, w *warmup) {
 	}
 }
 
+// warm brings what the next events need into the cache: see liveHeap.warm.
+// The sites are those of the blocks at the events' addresses.
 func (a *Analyzer) warm(p *process, w *warmup, n int) {
+	if p.heap.count < warmFrom {
+		return
+	}
 	sum := p.heap.warm(w, n)
 	for _, id := range w.site[:n] {
 		if uint32(id) < a.sites.used {

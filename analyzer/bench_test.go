@@ -18,14 +18,15 @@ type churn struct {
 	free  []uint64
 	batch []event.Event
 	time  uint64
-	sites int
-	young bool // free mostly young blocks, as programs do, not any block
+	site  *rand.Zipf // of 1,000, some much busier than others
+	young bool       // free mostly young blocks, as programs do, not any block
 }
 
 const benchBatch = 4096
 
 func newChurn(live int) *churn {
-	c := &churn{r: rand.New(rand.NewPCG(3, 4)), sites: 1000, batch: make([]event.Event, 0, benchBatch)}
+	r := rand.New(rand.NewPCG(3, 4))
+	c := &churn{r: r, site: rand.NewZipf(r, 1.1, 1, 999), batch: make([]event.Event, 0, benchBatch)}
 	for i := range live + live/8 + 64 {
 		c.free = append(c.free, 0x7f1200000000+uint64(i)*64)
 	}
@@ -45,7 +46,7 @@ func (c *churn) alloc() {
 	c.time += 100
 	c.batch = append(c.batch, event.Event{
 		Time: c.time, Addr: addr, Size: 16 + c.r.Uint64N(256), Kind: event.Alloc, PID: 7, TID: 7 + c.r.Uint32N(4),
-		Stack: event.StackID(1+c.r.IntN(c.sites)) * 0x9e3779b97f4a7c15,
+		Stack: event.StackID(1+c.site.Uint64()) * 0x9e3779b97f4a7c15,
 	})
 }
 

@@ -159,11 +159,8 @@ const (
 // An event waits for three reads of memory in turn (directory, tags, slot);
 // here those of all events are under way together, which takes about as long
 // as for one. It returns a value that depends on all that was read, so that
-// the reads are made.
+// the reads are made. The heap must not be empty.
 func (h *liveHeap) warm(w *warmup, n int) (sum uint64) {
-	if h.count < warmFrom {
-		return 0
-	}
 	for i, hash := range w.hash[:n] {
 		w.segs[i] = h.segmentOf(hash)
 	}

@@ -42,7 +42,7 @@ type image struct {
 }
 
 // recentSites is the number of sites an image finds without its map.
-const recentSites = 256
+const recentSites = 512
 
 type recentSite struct {
 	stack event.StackID

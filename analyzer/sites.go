@@ -44,7 +44,7 @@ func (t *siteTable) all(yield func(siteID, *site) bool) {
 // siteOf returns the site of a stack in a process, made at its first event.
 func (a *Analyzer) siteOf(p *process, stack event.StackID) siteID {
 	m := p.image
-	r := &m.recent[uint64(stack)*0x9e3779b97f4a7c15>>56]
+	r := &m.recent[uint64(stack)*0x9e3779b97f4a7c15>>55]
 	if r.known && r.stack == stack {
 		return r.site
 	}
