@@ -21,7 +21,7 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 	a.recentProc = nil
 }
 
-// forget removes a process that nothing has happened in.
+// forget removes a process that nothing has been allocated in.
 func (a *Analyzer) forget(p *process) {
 	p.heap.close()
 	for i, q := range a.processes {

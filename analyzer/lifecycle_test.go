@@ -117,8 +117,12 @@ func TestCloneProcess(t *testing.T) {
 	a := newTestAnalyzer(t)
 	a.AddStack(event.Stack{ID: 1, PID: testPID, Frames: []uint64{0x42}})
 	a.Apply(new(trace).malloc(0x1000, 40, 1).malloc(0x2000, 60, 2).free(0x1000).malloc(0x1000, 41, 1).fork(child, 0).events)
+	a.AddProcess(ProcessInfo{PID: child, Comm: "child"})
 	if err := a.CloneProcess(testPID, child); err != nil {
 		t.Fatal(err)
+	}
+	if n := len(a.processes); n != 2 || a.processes[1].info.Comm != "child" {
+		t.Fatalf("%d processes after the fork, want the parent and the child", n)
 	}
 	a.Apply(new(trace).free(0x1000).of(child).free(0x2000).malloc(0x3000, 1, 1).of(child).events)
 	checkConservation(t, a)

@@ -115,6 +115,10 @@ func (a *Analyzer) CloneProcess(parent, child uint32) error {
 	}
 	info := from.info
 	info.PID = child
+	if c := a.byPID[child]; c != nil && !c.exited && c.info.PID == child {
+		info = c.info // it was added before the news of its fork came
+		a.forget(c)
+	}
 	p := a.startProcess(info, from.image)
 	delete(a.orphans, child)
 	p.heap.close()
