@@ -51,7 +51,7 @@ func (p *segmentPool) grow() (uint32, error) {
 // and again.
 func (p *segmentPool) shrink() {
 	p.used--
-	if spare := p.used/32 + 32; p.high > p.used+2*spare {
+	if spare := p.used/64 + 16; p.high > p.used+2*spare {
 		p.release(p.used + spare)
 	}
 }

@@ -102,26 +102,35 @@ func (a *Analyzer) startProcess(info ProcessInfo, base *image) *process {
 
 // CloneProcess makes a forked child known that has its own copy of its
 // parent's memory: it starts with copies of the parent's live blocks. Its
-// sites count those as inherited, not as allocated.
+// sites count those as inherited, not as allocated. Call it before the first
+// event of the child is applied; later it does nothing.
 func (a *Analyzer) CloneProcess(parent, child uint32) error {
 	from := a.byPID[parent]
 	if from == nil {
 		a.AddProcess(ProcessInfo{PID: child, Attached: true})
 		return nil
 	}
+	info := from.info
+	info.PID = child
+	early := a.byPID[child]
+	if early != nil && (early.exited || early.info.PID != child) {
+		early = nil
+	}
+	if early != nil {
+		if early.total.AllocCount != 0 || early.total.LiveCount != 0 {
+			return nil // too late: it has a heap of its own
+		}
+		info = early.info // it was added before the news of its fork came
+	}
 	heap, err := from.heap.clone()
 	if err != nil {
 		return err
 	}
-	info := from.info
-	info.PID = child
-	if c := a.byPID[child]; c != nil && !c.exited && c.info.PID == child {
-		info = c.info // it was added before the news of its fork came
-		a.forget(c)
+	if early != nil {
+		a.forget(early)
 	}
 	p := a.startProcess(info, from.image)
 	delete(a.orphans, child)
-	p.heap.close()
 	p.heap = heap
 	a.inherit(p)
 	return nil
