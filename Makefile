@@ -21,8 +21,8 @@ AS_USER    := $(if $(and $(SUDO_UID),$(filter $(OWNER),$(SUDO_UID)),$(filter-out
 VERSION    := $(shell $(AS_USER) git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO_BUILD   := $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-VM_TIMEOUT ?= 420
-VM_TEST_ARGUMENTS ?= -test.v -test.timeout=150s
+VM_TIMEOUT ?= 480
+VM_TEST_ARGUMENTS ?= -test.v -test.timeout=400s
 VM_KERNELS ?= $(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels)
 
 .PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-matrix bench demo test \
