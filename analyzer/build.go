@@ -217,8 +217,6 @@ func (a *Analyzer) warnings() []string {
 			out = append(out, fmt.Sprintf(format, n))
 		}
 	}
-	warn(a.events.Lost, "%d events were lost: the figures are incomplete")
-	warn(a.events.LostBy.StackFull, "%d allocations came without their stack")
 	warn(a.untracked, "%d blocks are not tracked: no memory was left for the live heap")
 	warn(a.sites.beyond, "%d allocations are counted under [all other sites]: there are too many sites")
 	warn(a.strangers, "%d events came from processes that are not traced")

@@ -40,7 +40,10 @@ func cookie(pid int, p *probe.Probe) uint64 {
 	for i, reg := range p.Args {
 		c |= uint64(reg) << (36 + 4*i)
 	}
-	return c
+	if p.MayForward != "" {
+		c |= 1 << 48
+	}
+	return c | uint64(p.SPDelta/8&127)<<49
 }
 
 // attachOrder sorts an object's allocating probes: reallocations first, for a

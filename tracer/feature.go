@@ -22,12 +22,13 @@ import (
 // ErrNotSupported, or another error where it could not be told.
 type Feature struct {
 	Name  string
-	Since string // the kernel version that brought it
+	Since string // the kernel version that brought it, such as "6.6"
+	Needs string // what else it takes, such as a configuration option; empty where the version says all
 	Probe func() error
 }
 
-func feature(name, since string, try func() error) Feature {
-	return Feature{Name: name, Since: since, Probe: sync.OnceValue(func() error {
+func feature(name, since, needs string, try func() error) Feature {
+	return Feature{Name: name, Since: since, Needs: needs, Probe: sync.OnceValue(func() error {
 		return classify(name, since, try())
 	})}
 }
@@ -52,38 +53,38 @@ const errENOTSUPP = syscall.Errno(524)
 
 // The features that memtrace chooses its mechanisms by.
 var (
-	haveBTF = feature("BTF", "5.4 with CONFIG_DEBUG_INFO_BTF", func() error {
+	haveBTF = feature("BTF", "5.4", "CONFIG_DEBUG_INFO_BTF", func() error {
 		_, err := btf.LoadKernelSpec()
 		return err
 	})
-	haveRingbuf = feature("BPF ring buffer", "5.8", func() error {
+	haveRingbuf = feature("BPF ring buffer", "5.8", "", func() error {
 		return features.HaveMapType(ebpf.RingBuf)
 	})
-	haveTaskStorage = feature("task storage in tracing programs", "5.12", func() error {
+	haveTaskStorage = feature("task storage in tracing programs", "5.12", "", func() error {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnTaskStorageGet)
 	})
-	haveUprobe = feature("perf-event uprobe", "4.17", func() error {
+	haveUprobe = feature("perf-event uprobe", "4.17", "", func() error {
 		return tryPerfUprobe(0)
 	})
-	haveCookie = feature("uprobe cookie", "5.15", func() error {
+	haveCookie = feature("uprobe cookie", "5.15", "", func() error {
 		return tryPerfUprobe(1)
 	})
-	haveUprobeMulti = feature("uprobe_multi", "6.6", func() error {
+	haveUprobeMulti = feature("uprobe_multi", "6.6", "", func() error {
 		return tryMultiLink(attachUprobeMulti)
 	})
-	haveUprobeSession = feature("uprobe session", "6.13", func() error {
+	haveUprobeSession = feature("uprobe session", "6.13", "", func() error {
 		return tryMultiLink(attachUprobeSession)
 	})
-	haveKprobe = feature("kprobe on handle_mm_fault", "2.6.9 with CONFIG_KPROBES", func() error {
+	haveKprobe = feature("kprobe on handle_mm_fault", "2.6.9", "CONFIG_KPROBES", func() error {
 		return tryKprobe("handle_mm_fault")
 	})
-	haveFexit = feature("fexit on handle_mm_fault", "5.5", func() error {
+	haveFexit = feature("fexit on handle_mm_fault", "5.5", "CONFIG_FUNCTION_TRACER, not locked", func() error {
 		return tryFexit("handle_mm_fault")
 	})
-	haveFaultRawTracepoint = feature("BTF tracepoint page_fault_user", "5.5", func() error {
+	haveFaultRawTracepoint = feature("BTF tracepoint page_fault_user", "5.5", "x86 or RISC-V", func() error {
 		return tryBTFTracepoint("page_fault_user")
 	})
-	haveFaultTracepoint = feature("tracepoint exceptions:page_fault_user", "3.13", func() error {
+	haveFaultTracepoint = feature("tracepoint exceptions:page_fault_user", "3.13", "x86 or RISC-V, tracefs mounted", func() error {
 		return tryTracepoint("exceptions", "page_fault_user")
 	})
 )

@@ -87,9 +87,17 @@ func verdict(f tracer.Feature) string {
 	case errors.Is(err, tracer.ErrNotPermitted):
 		return "not permitted: run as root"
 	case errors.Is(err, tracer.ErrNotSupported):
-		return "no (came with Linux " + f.Since + ")"
+		return "no (" + requirement(f) + ")"
 	}
 	return "cannot tell: " + err.Error()
+}
+
+func requirement(f tracer.Feature) string {
+	text := "Linux " + f.Since
+	if f.Needs != "" {
+		text += " with " + f.Needs
+	}
+	return text
 }
 
 func chosen(name string, err error) string {

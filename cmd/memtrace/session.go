@@ -134,8 +134,9 @@ func (s *session) awaitExit(t *target) {
 // loop runs the trace until ctx ends, the duration is over or no process is
 // left; then it reports for the last time.
 func (s *session) loop(ctx context.Context) error {
-	ticker := time.NewTicker(s.interval)
+	ticker, windows := time.NewTicker(s.interval), time.NewTicker(windowInterval)
 	defer ticker.Stop()
+	defer windows.Stop()
 	var over <-chan time.Time
 	if s.duration > 0 {
 		timer := time.NewTimer(s.duration)
@@ -152,6 +153,8 @@ func (s *session) loop(ctx context.Context) error {
 			s.consume(b)
 		case <-ticker.C:
 			s.tick()
+		case <-windows.C:
+			s.analyzer.Window(now())
 		case <-over:
 			s.stop()
 		case <-done:
@@ -210,10 +213,13 @@ func (s *session) ended(pid int) {
 	s.stop()
 }
 
-// tick closes a window: it correlates with /proc and shows a Report.
+// windowInterval is the step of the sites' series, in which growth is looked
+// for: short, so that some seconds of trace hold enough steps to tell.
+const windowInterval = 250 * time.Millisecond
+
+// tick correlates with /proc and shows a Report.
 func (s *session) tick() {
 	s.correlate(false)
-	s.analyzer.Window(now())
 	s.out.interval(s.report(false))
 }
 
@@ -257,7 +263,6 @@ func (s *session) finish() error {
 		s.beforeFinish()
 	}
 	s.correlate(true)
-	s.analyzer.Window(now())
 	s.last = s.report(true)
 	err := s.out.final(s.last)
 	if stopErr := <-s.stopped; stopErr != nil {

@@ -1,0 +1,103 @@
+//go:build integration
+
+package tracer
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// allocators are other allocators of Debian's packages, preloaded.
+var allocators = map[string]string{
+	"jemalloc": "libjemalloc.so.2",
+	"tcmalloc": "libtcmalloc_minimal.so.4",
+	"mimalloc": "libmimalloc.so.2",
+}
+
+func library(t *testing.T, name string) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/*-linux-gnu*/" + name)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s is not installed (.ci/setup test installs it)", name)
+	}
+	return found[0]
+}
+
+// What the program counts of its own calls must be what is seen, whoever
+// serves malloc.
+func TestOtherAllocators(t *testing.T) {
+	for family, file := range allocators {
+		t.Run(family, func(t *testing.T) {
+			p := start(t, []string{"LD_PRELOAD=" + library(t, file)}, "every_function", "no-pvalloc")
+			a, events, _, loss := trace(t, Config{StackDepth: 32}, p)
+			p.finish()
+			if got := tally(events); got != a.Total {
+				t.Errorf("\n got %+v\nwant %+v", got, a.Total)
+			}
+			if loss.Lost() != 0 {
+				t.Errorf("lost events: %+v", loss)
+			}
+		})
+	}
+}
+
+// C++ programs enter these allocators by operator new and delete, which have
+// fast paths of their own.
+func TestOperatorNewOfOtherAllocators(t *testing.T) {
+	for family, file := range allocators {
+		t.Run(family, func(t *testing.T) {
+			p := start(t, []string{"LD_PRELOAD=" + library(t, file)}, "cxx_containers")
+			a, events, _, _ := trace(t, Config{StackDepth: 8}, p)
+			p.finish()
+			got := tally(events)
+			if got.Free != a.Total.Free || got.Alloc != a.Total.Alloc || got.LiveBytes != a.Total.LiveBytes {
+				t.Errorf("\n got %+v\nwant %+v", got, a.Total)
+			}
+		})
+	}
+}
+
+func TestLongjmpAndExceptions(t *testing.T) {
+	for _, m := range rungs(t) {
+		t.Run(string(m), func(t *testing.T) {
+			p := start(t, nil, "longjmp_throw")
+			a, events, _, loss := trace(t, Config{Mechanism: m, StackDepth: 8}, p)
+			p.finish()
+			got := tally(events)
+			if got.LiveBytes != a.Total.LiveBytes || loss.Lost() != 0 {
+				t.Errorf("\n got %+v\nwant %+v, lost %+v", got, a.Total, loss)
+			}
+		})
+	}
+}
+
+// isThreadVector picks out the block in which ld.so keeps a new thread's TLS
+// addresses: it is no allocation of the program's.
+func isThreadVector(e event.Event) bool {
+	return e.Kind == event.Alloc && e.Size == 288
+}
+
+func TestEscapesFromAnAllocator(t *testing.T) {
+	for _, m := range rungs(t) {
+		t.Run(string(m), func(t *testing.T) {
+			lib, err := filepath.Abs(filepath.Join(programs(), "libescape.so"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(lib); err != nil {
+				t.Fatal(err)
+			}
+			p := start(t, []string{"LD_PRELOAD=" + lib}, "escape")
+			a, events, _, loss := trace(t, Config{Mechanism: m, StackDepth: 8}, p)
+			p.finish()
+			got := tally(slices.DeleteFunc(events, isThreadVector))
+			if got.Alloc != a.Total.Alloc || got.LiveBytes != a.Total.LiveBytes || loss.Lost() != 0 {
+				t.Errorf("\n got %+v\nwant %+v, lost %+v", got, a.Total, loss)
+			}
+		})
+	}
+}
