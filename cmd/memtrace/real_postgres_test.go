@@ -1,0 +1,173 @@
+//go:build integration && services
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// cluster is a PostgreSQL of its own, reached by a socket in dir. It runs as
+// the user postgres, as it refuses to run as root.
+type cluster struct {
+	t      *testing.T
+	dir    string
+	server *spawned
+}
+
+// asPostgres is a command that runs as the user postgres.
+func asPostgres(t *testing.T, argv ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err1 := strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	if err1 != nil || err2 != nil {
+		t.Fatalf("the user postgres is %s:%s", u.Uid, u.Gid)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	return cmd
+}
+
+// postgresProgram finds a program of the newest version that is installed.
+func postgresProgram(t *testing.T, name string) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("PostgreSQL's %s is not installed; .ci/setup test installs all that the tests need", name)
+	}
+	return found[len(found)-1]
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	// Not in t.TempDir: that one's parent is for root only.
+	dir, err := os.MkdirTemp("", "memtrace-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	c := &cluster{t: t, dir: dir}
+	initdb := asPostgres(t, postgresProgram(t, "initdb"), "-D", filepath.Join(dir, "data"), "-A", "trust", "--no-sync")
+	if err := os.Chown(dir, int(initdb.SysProcAttr.Credential.Uid), int(initdb.SysProcAttr.Credential.Gid)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	c.server = spawn(t, asPostgres(t, postgresProgram(t, "postgres"), "-D", filepath.Join(dir, "data"), "-k", dir,
+		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB"))
+	eventually(t, "PostgreSQL accepts connections", func() bool {
+		return strings.Contains(c.server.errors.String(), "ready to accept connections") // the C locale's words
+	})
+	return c
+}
+
+// session is a psql that stays connected, so that its backend can be traced.
+func (c *cluster) session() *spawned {
+	c.t.Helper()
+	return spawn(c.t, asPostgres(c.t, postgresProgram(c.t, "psql"), "-h", c.dir, "-d", "postgres", "-XqAt", "-v", "ON_ERROR_STOP=1"))
+}
+
+// number runs a query that returns one number.
+func number(p *spawned, query string) uint64 {
+	p.t.Helper()
+	p.say("select 'answer ' || (" + query + ");")
+	n, err := strconv.ParseUint(strings.TrimPrefix(p.lineWith("answer "), "answer "), 10, 64)
+	if err != nil {
+		p.t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// TestPostgres traces the postmaster and a backend of pgbench.
+func TestPostgres(t *testing.T) {
+	c := startCluster(t)
+	pgbench := postgresProgram(t, "pgbench")
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := asPostgres(t, append([]string{pgbench, "-h", c.dir, "-n"}, append(args, "postgres")...)...).CombinedOutput(); err != nil {
+			t.Errorf("pgbench: %v\n%s", err, out)
+		}
+	}
+	run("-i", "-q", "-s", "1")
+	ask := c.session()
+	bench := spawn(t, asPostgres(t, pgbench, "-h", c.dir, "-n", "-c", "2", "-T", "8", "postgres"))
+	const backends = "from pg_stat_activity where application_name = 'pgbench'"
+	eventually(t, "pgbench has its backends", func() bool { return number(ask, "select count(*) "+backends) == 2 })
+	backend := int(number(ask, "select min(pid) "+backends))
+
+	m := startTracing(t, []int{c.server.pid(), backend}, "-d", "4s")
+	connect := c.session() // makes the postmaster fork, under trace
+	number(connect, "select 1")
+	r := m.finish()
+	checkSound(t, r, c.server.pid(), backend)
+	if h := processOf(t, r, backend).Heap; h.AllocCount == 0 {
+		t.Error("no allocation of the backend was seen")
+	}
+	bench.end()
+	run("-c", "2", "-t", "10")
+	for _, p := range []*spawned{connect, ask} {
+		if n := number(p, "select 1"); n != 1 {
+			t.Errorf("after the trace 1 is %d", n)
+		}
+		p.end()
+	}
+	c.server.signal(unix.SIGTERM) // it ends once its last session has
+	c.server.end()
+	checkLog(t, "PostgreSQL", c.server.errors.String())
+}
+
+// TestPostgresContexts compares the growth of a backend's live heap with that
+// of its memory contexts.
+//
+// Each context is made of blocks that are malloc'ed as they are
+// (src/backend/utils/mmgr/aset.c); total_bytes are their sizes. What differs:
+// contexts that were reset keep a block for the next one of their kind, at
+// most 100 of 8 KiB in each of two lists.
+func TestPostgresContexts(t *testing.T) {
+	c := startCluster(t)
+	p := c.session()
+	backend := int(number(p, "select pg_backend_pid()"))
+	const total = "select sum(total_bytes) from pg_backend_memory_contexts"
+	prepare := func(from, to int) {
+		p.say("select format('prepare p%s as select count(*) from pg_class a join pg_attribute b on a.oid = b.attrelid where a.relname <> %L and b.attnum > %s', i, i, i)" +
+			" from generate_series(" + strconv.Itoa(from) + ", " + strconv.Itoa(to) + ") i \\gexec")
+		number(p, "select 1")
+	}
+	prepare(1, 50) // caches of the catalogue are filled before the comparison
+	m := startTracing(t, []int{backend}, "-d", "600s")
+	prepare(51, 100)
+	used := number(p, total)
+	live := processOf(t, m.reportAfter(), backend).Heap.LiveBytes
+	prepare(101, 2000)
+	used2 := number(p, total)
+	r := m.interrupt()
+	live2 := processOf(t, r, backend).Heap.LiveBytes
+	checkSound(t, r, backend)
+	const slack = 2 * 100 * 8192
+	t.Logf("PostgreSQL says %d bytes more; %d more are live", used2-used, live2-live)
+	if used2-used < 4*slack {
+		t.Fatalf("the backend grew by %d bytes only", used2-used)
+	}
+	if diff := int64(live2-live) - int64(used2-used); max(diff, -diff) > slack {
+		t.Errorf("the contexts grew by %d bytes, the live heap by %d: more than %d apart", used2-used, live2-live, slack)
+	}
+	p.end()
+	c.server.signal(unix.SIGTERM)
+	c.server.end()
+	checkLog(t, "PostgreSQL", c.server.errors.String())
+}

@@ -1,0 +1,268 @@
+//go:build integration && services
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// troubleWords are what no log of a service that was left unharmed contains.
+var troubleWords = regexp.MustCompile(`(?i)\b(error|crit|alert|emerg|fatal|panic|crash(ed)?|bug report|segmentation|assert\w*|terminated by|signal 11|exited on signal)\b`)
+
+// checkLog requires a log without trouble, and shows what is in it.
+func checkLog(t *testing.T, name, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if troubleWords.MatchString(line) {
+			t.Errorf("%s logged: %s", name, line)
+		}
+	}
+}
+
+func readLog(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// load runs a load generator to its end and returns what it said.
+func load(t *testing.T, argv ...string) string {
+	t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", filepath.Base(argv[0]), err, out)
+	}
+	return string(out)
+}
+
+// redis is a connection to a redis-server, whose protocol is lines.
+type redis struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// startRedis starts a server of its own on a socket.
+func startRedis(t *testing.T) (server *spawned, socket, log string) {
+	t.Helper()
+	dir := t.TempDir()
+	socket, log = filepath.Join(dir, "redis.sock"), filepath.Join(dir, "redis.log")
+	server = spawn(t, exec.Command(need(t, "redis-server"), "--port", "0", "--unixsocket", socket, "--dir", dir,
+		"--logfile", log, "--save", "", "--appendonly", "no", "--daemonize", "no", "--activerehashing", "yes"))
+	eventually(t, "redis-server listens", func() bool {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	return server, socket, log
+}
+
+func dialRedis(t *testing.T, socket string) *redis {
+	t.Helper()
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &redis{t, conn, bufio.NewReader(conn)}
+}
+
+// ask sends an inline command and returns its answer: a line, or a bulk string.
+func (r *redis) ask(command string) string {
+	r.t.Helper()
+	_ = r.conn.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(r.conn, command+"\r\n"); err != nil {
+		r.t.Fatal(err)
+	}
+	line, err := r.in.ReadString('\n')
+	if err != nil {
+		r.t.Fatalf("redis, asked %q: %v", command, err)
+	}
+	line = strings.TrimSpace(line)
+	if !strings.HasPrefix(line, "$") {
+		return line
+	}
+	n, err := strconv.Atoi(line[1:])
+	if err != nil || n < 0 || n > 1<<20 {
+		r.t.Fatalf("redis, asked %q, answered %q", command, line)
+	}
+	text := make([]byte, n+2)
+	if _, err := io.ReadFull(r.in, text); err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text[:n])
+}
+
+// info reads a number of INFO.
+func (r *redis) info(key string) uint64 {
+	r.t.Helper()
+	text := r.ask("INFO everything")
+	match := regexp.MustCompile(`(?m)^` + key + `:(\d+)`).FindStringSubmatch(text)
+	if match == nil {
+		r.t.Fatalf("INFO has no %s", key)
+	}
+	n, err := strconv.ParseUint(match[1], 10, 64)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+// atRest returns redis's used_memory and memtrace's live bytes and blocks at
+// an instant when nothing goes on: used_memory is the same before and after
+// the Report.
+func (r *redis) atRest(m *running, pid int) (used, live, blocks uint64) {
+	r.t.Helper()
+	eventually(r.t, "redis is at rest", func() bool {
+		before := r.info("used_memory")
+		h := processOf(r.t, m.reportAfter(), pid).Heap
+		used, live, blocks = r.info("used_memory"), h.LiveBytes, h.LiveCount
+		return used == before && r.info("connected_clients") == 1
+	})
+	return used, live, blocks
+}
+
+// TestRedis loads a server with strings and compares the growth of the live
+// heap with the growth of used_memory.
+//
+// used_memory sums the usable sizes of jemalloc, whose classes lie 16 bytes
+// apart up to 128 and at most a quarter apart above (jemalloc(3), size
+// classes). So a block uses from as many bytes as were asked for to
+// a quarter and 15 bytes more. What redis asked for before the attach and has
+// given back since counts against used_memory only: at most what it used then.
+func TestRedis(t *testing.T) {
+	server, socket, log := startRedis(t)
+	r := dialRedis(t, socket)
+	began := r.info("used_memory")
+	m := startTracing(t, []int{server.pid()}, "-d", "600s")
+	used, live, blocks := r.atRest(m, server.pid())
+	load(t, need(t, "redis-benchmark"), "-s", socket, "-q", "-n", "30000", "-c", "20", "-r", "25000", "-d", "1000", "-t", "set,get,lpush,lpop,sadd")
+	used2, live2, blocks2 := r.atRest(m, server.pid())
+	usedGrowth, liveGrowth, blockGrowth := used2-used, live2-live, blocks2-blocks
+	t.Logf("redis says that it uses %d bytes more; %d are live in %d blocks", usedGrowth, liveGrowth, blockGrowth)
+	if used2 < used+10<<20 {
+		t.Fatalf("the load made redis grow from %d to %d bytes only", used, used2)
+	}
+	low, high := liveGrowth-min(liveGrowth, began), liveGrowth+liveGrowth/4+15*blockGrowth
+	if usedGrowth < low || usedGrowth > high {
+		t.Errorf("used_memory grew by %d, which is not from %d to %d", usedGrowth, low, high)
+	}
+	checkSound(t, m.interrupt(), server.pid())
+	if got := r.ask("PING"); got != "+PONG" {
+		t.Errorf("after the trace redis answers %q", got)
+	}
+	server.signal(unix.SIGTERM)
+	server.end()
+	checkLog(t, "redis-server", readLog(t, log))
+}
+
+// freePort finds a TCP port of the loopback that nobody uses.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// childrenOf lists the children of a process, in order of age.
+func childrenOf(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range strings.Fields(string(text)) {
+		child, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, child)
+	}
+	return pids
+}
+
+const nginxConfig = `
+daemon off;
+worker_processes 1;
+user nobody nogroup;
+pid %[1]s/nginx.pid;
+error_log %[1]s/error.log notice;
+events { worker_connections 256; }
+http {
+	access_log off;
+	client_body_temp_path %[1]s/body;
+	proxy_temp_path %[1]s/proxy;
+	fastcgi_temp_path %[1]s/fastcgi;
+	uwsgi_temp_path %[1]s/uwsgi;
+	scgi_temp_path %[1]s/scgi;
+	server {
+		listen 127.0.0.1:%[2]d;
+		location / { return 200 "served\n"; }
+	}
+}
+`
+
+func startNginx(t *testing.T) (master *spawned, url, log string) {
+	t.Helper()
+	program := need(t, "nginx")
+	dir, port := t.TempDir(), freePort(t)
+	config := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(config, fmt.Appendf(nil, nginxConfig, dir, port), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log = filepath.Join(dir, "error.log")
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	master = spawn(t, exec.Command(program, "-p", dir, "-e", log, "-c", config))
+	eventually(t, "nginx listens and has a worker", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil && len(childrenOf(t, master.pid())) == 1
+	})
+	return master, "http://" + address + "/", log
+}
+
+// TestNginx traces a worker while wrk asks it for pages.
+func TestNginx(t *testing.T) {
+	master, url, log := startNginx(t)
+	worker := childrenOf(t, master.pid())[0]
+	m := startTracing(t, []int{worker}, "-d", "4s")
+	wrk := need(t, "wrk")
+	said := load(t, wrk, "-t", "1", "-c", "8", "-d", "6s", url) // outlives the trace
+	checkSound(t, m.finish(), worker)
+	t.Log(said)
+	if strings.Contains(said, "Non-2xx") || strings.Contains(said, "Socket errors") {
+		t.Errorf("wrk saw errors:\n%s", said)
+	}
+	if after := load(t, wrk, "-t", "1", "-c", "1", "-d", "1s", url); !strings.Contains(after, "Requests/sec") || strings.Contains(after, "Non-2xx") {
+		t.Errorf("after the trace nginx serves:\n%s", after)
+	}
+	if got := childrenOf(t, master.pid()); len(got) != 1 || got[0] != worker {
+		t.Errorf("the worker was %d, the workers are %v", worker, got)
+	}
+	master.signal(unix.SIGQUIT)
+	master.end()
+	checkLog(t, "nginx", readLog(t, log))
+}
