@@ -17,11 +17,25 @@ type Program struct {
 	Args                  []string // argv, the name included
 	Env                   []string // nil means our own
 	Stdin, Stdout, Stderr *os.File
+
+	// AtExit is called once while the program stands still at its end, all of
+	// its memory there; the program goes on to end when it returns. It is
+	// called from a goroutine of its own. Nil lets the program go as soon as
+	// attach is content. docs/reachability.md says which ends it sees.
+	AtExit func(Ending)
 }
 
 // Process is a started program.
 type Process struct {
 	*os.Process
+	watched <-chan struct{} // closed once ptrace has nothing to do with it any more
+}
+
+// Wait waits for the program's end. It hides os.Process.Wait, which would take
+// a tracee's stops for its end (wait(2) reports them whatever was asked for).
+func (p *Process) Wait() (*os.ProcessState, error) {
+	<-p.watched
+	return p.Process.Wait()
 }
 
 // ErrExited means that the program ended before there was anything to attach to.
@@ -46,25 +60,34 @@ const maxStops = 100_000
 // nothing has run yet. After ErrNothingFound the Process is valid and runs.
 func Start(p Program, attach func(pid int) (done bool, err error)) (*Process, error) {
 	type result struct {
-		proc *Process
+		proc *os.Process
 		err  error
 	}
 	out := make(chan result, 1)
+	watched := make(chan struct{})
 	go func() {
 		// ptrace belongs to the thread that attached. It is left to end with
 		// the goroutine: its state is not one to go on with.
 		runtime.LockOSThread()
-		proc, err := start(p, attach)
+		defer close(watched)
+		proc, watch, err := start(p, attach)
 		out <- result{proc, err}
+		if watch != nil {
+			watch.run()
+		}
 	}()
 	r := <-out
-	return r.proc, r.err
+	if r.proc == nil {
+		return nil, r.err
+	}
+	return &Process{r.proc, watched}, r.err
 }
 
-func start(p Program, attach func(pid int) (bool, error)) (*Process, error) {
+// start returns the program, and what watches it to its end where that is wanted.
+func start(p Program, attach func(pid int) (bool, error)) (*os.Process, *watch, error) {
 	proc, gate, err := startShim(p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pid := proc.Pid
 	// Seized any earlier, the shim's own exec would pass for the program's.
@@ -79,18 +102,24 @@ func start(p Program, attach func(pid int) (bool, error)) (*Process, error) {
 	if err != nil {
 		_ = proc.Kill()
 		_, _ = proc.Wait()
-		return nil, fmt.Errorf("hold %s at its start by ptrace: %w", p.Path, err)
+		return nil, nil, fmt.Errorf("hold %s at its start by ptrace: %w", p.Path, err)
 	}
 	t := tracee{pid: pid, attach: attach}
 	err = t.run()
 	switch {
-	case err == nil, errors.Is(err, ErrExited), errors.Is(err, ErrNothingFound):
-		return &Process{proc}, err
+	case errors.Is(err, ErrExited):
+		return proc, nil, err
+	case err == nil, errors.Is(err, ErrNothingFound):
+		w, letGo := t.leave(p.AtExit)
+		if letGo == nil {
+			return proc, w, err
+		}
+		err = letGo
 	}
 	_ = proc.Kill()
 	_, _ = unix.Wait4(pid, nil, unix.WALL, nil)
 	_ = proc.Release()
-	return nil, err
+	return nil, nil, err
 }
 
 // startShim starts our own executable, which waits at the gate and then

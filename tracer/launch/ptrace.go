@@ -19,8 +19,8 @@ type tracee struct {
 // syscallStop is the signal of a system-call stop under PTRACE_O_TRACESYSGOOD.
 const syscallStop = unix.SIGTRAP | 0x80
 
-// run resumes the program from stop to stop. It returns nil with the program
-// released once attach is content.
+// run resumes the program from stop to stop. It returns with the program
+// stopped: nil once attach is content.
 func (t *tracee) run() error {
 	for range maxStops {
 		var status unix.WaitStatus
@@ -35,13 +35,23 @@ func (t *tracee) run() error {
 			return err
 		}
 		if done {
-			return t.release()
+			return nil
 		}
 		if err := t.resume(signal); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("resume process %d: %w", t.pid, err)
 		}
 	}
-	return errors.Join(ErrNothingFound, t.release())
+	return ErrNothingFound
+}
+
+// leave lets the program run on: free of ptrace, or watched until its end
+// where atExit is given.
+func (t *tracee) leave(atExit func(Ending)) (*watch, error) {
+	if atExit == nil {
+		return nil, t.release()
+	}
+	w := &watch{pid: t.pid, atExit: atExit, held: make(map[int]bool)}
+	return w, w.begin()
 }
 
 // wait is wait4 that leaves the end of the process to be waited for by others.

@@ -19,3 +19,9 @@ func (t *tracee) mappedCode() (bool, error) {
 	}
 	return false, nil
 }
+
+// Places in the words of NT_PRSTATUS (struct user_regs_struct).
+const (
+	regCall  = 15 // orig_rax
+	regStack = 19 // rsp
+)

@@ -19,3 +19,9 @@ func (t *tracee) mappedCode() (bool, error) {
 	}
 	return false, nil
 }
+
+// Places in the words of NT_PRSTATUS (struct user_pt_regs).
+const (
+	regCall  = 8 // x8
+	regStack = 31
+)
