@@ -59,9 +59,9 @@ lint:
 	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd procfs testdata tracer); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(AS_USER) $(GO) vet ./...
-	$(AS_USER) $(GO) vet -tags integration ./... ./testdata/vm/smoke
+	$(AS_USER) $(GO) vet -tags integration ./... ./testdata/vm/smoke ./testdata/bench/floor
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
-	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration ./... ./testdata/vm/smoke
+	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration ./... ./testdata/vm/smoke ./testdata/bench/floor
 	$(AS_USER) .ci/depguard $(GO)
 
 unit:
@@ -71,7 +71,7 @@ unit:
 integration: check-root build
 	@$(AS_USER) $(MAKE) --no-print-directory testprograms
 	testdata/tools/check_answers.sh build/testdata
-	$(GO) test -buildvcs=false -tags integration -count=1 -p 1 -timeout 15m ./...
+	$(GO) test -buildvcs=false -tags integration,services -count=1 -p 1 -timeout 15m ./...
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "This attaches probes to processes and needs root: sudo make $(MAKECMDGOALS)" >&2; exit 1; }
@@ -99,6 +99,7 @@ vm-matrix:
 
 bench: check-root deps-bench build
 	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-floor ./testdata/bench/floor
 	testdata/bench/run
 
 demo: check-root deps-demo build
