@@ -60,6 +60,7 @@ type drain struct {
 	stacks    []event.Stack
 	life      []event.Event
 	malformed atomic.Uint64
+	through   atomic.Uint64 // all events before this time have been handed out
 
 	stopAt atomic.Uint64 // time of Stop, 0 before
 	quit   chan struct{}
@@ -163,6 +164,7 @@ func (d *drain) round(end uint64) bool {
 	})
 	if ok {
 		d.flush()
+		d.through.Store(limit)
 	}
 	return ok
 }

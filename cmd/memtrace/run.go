@@ -71,6 +71,7 @@ func runOutput(set settings, file string) (output, func(), error) {
 // run starts the program, traces it from its first instruction to its end and
 // returns its exit code as an error, if it is not 0.
 func (s *session) run(program launch.Program) error {
+	program.AtExit = s.atExit
 	proc, err := launch.Start(program, s.attachAtStart)
 	switch {
 	case errors.Is(err, launch.ErrNothingFound):

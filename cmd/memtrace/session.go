@@ -32,6 +32,8 @@ type session struct {
 
 	exits    chan int   // PIDs of targets that ended
 	stopped  chan error // the result of tracer.Stop
+	endings  chan *ending
+	over     chan struct{} // closed once endings is not received from any more
 	stopping bool
 	warnings []string
 	last     *analyzer.Report
@@ -66,6 +68,7 @@ func newSession(s settings, out output) (*session, error) {
 			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: unwind},
 		}),
 		targets: make(map[int]*target), exits: make(chan int, 16), stopped: make(chan error, 1),
+		endings: make(chan *ending), over: make(chan struct{}),
 	}
 	x.follower = newFollower(x)
 	return x, nil
@@ -162,6 +165,8 @@ func (s *session) loop(ctx context.Context) error {
 			s.stop()
 		case pid := <-s.exits:
 			s.ended(pid)
+		case e := <-s.endings:
+			s.lookAtEnd(e)
 		case r := <-s.follower.results:
 			s.followed(r)
 		}
@@ -229,17 +234,21 @@ func (s *session) correlate(final bool) {
 		if t.exited || !final && !t.pace.Ready(time.Now()) {
 			continue
 		}
-		cost, err := s.analyzer.Correlate(t.held.Process, t.base, now())
-		if err != nil && !errors.Is(err, procfs.ErrGone) {
+		s.correlateTarget(t)
+		s.follower.rescan(t)
+	}
+}
+
+func (s *session) correlateTarget(t *target) {
+	cost, err := s.analyzer.Correlate(t.held.Process, t.base, now())
+	if err != nil && !errors.Is(err, procfs.ErrGone) {
+		s.warn("%v", err)
+	}
+	t.pace.Done(time.Now(), cost)
+	if t.space != nil {
+		if err := t.space.Refresh(); err != nil && !errors.Is(err, symbol.ErrExited) {
 			s.warn("%v", err)
 		}
-		t.pace.Done(time.Now(), cost)
-		if t.space != nil {
-			if err := t.space.Refresh(); err != nil && !errors.Is(err, symbol.ErrExited) {
-				s.warn("%v", err)
-			}
-		}
-		s.follower.rescan(t)
 	}
 }
 
@@ -259,6 +268,7 @@ func (s *session) report(final bool) *analyzer.Report {
 
 // finish reports once all events are in.
 func (s *session) finish() error {
+	close(s.over)
 	if s.beforeFinish != nil {
 		s.beforeFinish()
 	}

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 volatile uint64_t magic[2] = {0x6d656d7472616365, 0};
 static pthread_barrier_t up;
+volatile int in_register;
 
 static void *sleeper(void *unused)
 {
@@ -21,7 +23,7 @@ static void *sleeper(void *unused)
 	pthread_barrier_wait(&up);
 	/* Known to a register only: read it must be from there. */
 	register uint64_t r12 __asm__("r12") = 0x7265676973746572;
-	__asm__ volatile("1: mov $34, %%eax\n syscall\n jmp 1b" : : "r"(r12) : "rax", "rcx", "r11", "memory"); /* pause */
+	__asm__ volatile("movl $1, in_register(%%rip)\n1: mov $34, %%eax\n syscall\n jmp 1b" : : "r"(r12) : "rax", "rcx", "r11", "memory"); /* pause */
 	return NULL;
 }
 
@@ -66,6 +68,8 @@ int main(int argc, char **argv)
 		return 7;
 	} else if (!strcmp(how, "_exit")) {
 		start(sleeper);
+		while (!in_register)
+			sched_yield();
 		_exit(7);
 	} else if (!strcmp(how, "thread")) {
 		start(ender);

@@ -1,0 +1,9 @@
+package tracer
+
+// Through is the time (ns, CLOCK_MONOTONIC) before which every event has been
+// put into a Batch. Those who need to know that they have seen all events of
+// an instant call it, and then receive what Batches holds.
+func (t *Tracer) Through() uint64 { return t.drain.through.Load() }
+
+// Hurry has the rings read now rather than at the end of the poll interval.
+func (t *Tracer) Hurry() { t.drain.kick() }
