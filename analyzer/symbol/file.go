@@ -32,10 +32,11 @@ type fileKey struct {
 // mappedFile is a file mapped read-only as a whole. No descriptor is kept: the
 // mapping alone holds the inode, deleted or not. It is shared and counted.
 type mappedFile struct {
-	key  fileKey
-	path string // where it was found first, for messages
-	data []byte
-	refs int // guarded by the table's lock
+	key   fileKey
+	path  string // where it was found first, for messages
+	owner uint32 // user ID
+	data  []byte
+	refs  int // guarded by the table's lock
 }
 
 // fileTable holds the mapped files of the whole program by identity. There is
@@ -68,7 +69,7 @@ func (t *fileTable) open(fd int, path string) (*mappedFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	f := &mappedFile{key: key, path: path, data: data, refs: 1}
+	f := &mappedFile{key: key, path: path, owner: st.Uid, data: data, refs: 1}
 	t.files[key] = f
 	return f, nil
 }

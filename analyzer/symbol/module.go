@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
@@ -17,8 +18,11 @@ type module struct {
 	err    error // why there are no names at all
 	img    *image
 	debug  *image // separate debug file, or nil
-	syms   symtab
 	dwarf  dwarfReader
+	known  *known
+
+	symbols sync.Once
+	syms    symtab
 }
 
 // function is what the symbol table alone knows of an address.
@@ -27,47 +31,70 @@ type function struct {
 	start uint64
 }
 
-// load reads headers and symbol tables and looks for the debug file.
-// It returns what went wrong the first time only.
-func (m *module) load(finder debugFinder, path string, root int) error {
+// loader says how modules are loaded.
+type loader struct {
+	finder debugFinder
+	store  *store
+	names  Names
+}
+
+// load reads the headers and looks for the debug file and for what earlier
+// runs left. It returns what went wrong the first time only.
+func (m *module) load(l loader, path string, root int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.loaded {
 		return nil
 	}
 	m.loaded = true
-	m.err = guard("read the symbols of "+path, func() error {
+	m.err = guard("read the headers of "+path, func() error {
 		img, err := openImage(files.retain(m.file))
 		if err != nil {
 			return err
 		}
 		m.img = img
 		if !img.hasDWARF() {
-			m.debug = finder.find(img, path, root)
+			m.debug = l.finder.find(img, path, root)
 		}
-		m.syms.addSections(img)
-		m.syms.addTables(img, img.executable)
-		if m.debug != nil {
-			m.syms.addTables(m.debug, img.executable)
-		}
-		m.syms.finish()
+		m.known = openKnown(l.store, m, l.names, root >= 0)
 		return nil
 	})
 	return m.err
 }
 
+// readSymbols reads the symbol tables, which an answer of an earlier run does
+// without.
+func (m *module) readSymbols() error {
+	return guard("read the symbols of "+m.file.path, func() error {
+		var t symtab
+		t.addSections(m.img)
+		t.addTables(m.img, m.img.executable)
+		if m.debug != nil {
+			t.addTables(m.debug, m.img.executable)
+		}
+		t.finish()
+		m.syms = t
+		return nil
+	})
+}
+
 // function looks addr, an ELF virtual address, up in the symbol tables.
-func (m *module) function(addr uint64) (f function) {
-	if m.err != nil {
-		return f
+func (m *module) function(addr uint64) (f function, err error) {
+	if m.err != nil || m.img == nil {
+		return f, nil
 	}
-	if err := guard("look up a symbol", func() error {
+	m.symbols.Do(func() { err = m.readSymbols() })
+	err = errors.Join(err, guard("look up a symbol of "+m.file.path, func() error {
 		f.name, f.start, _ = m.syms.lookup(addr)
 		return nil
-	}); err != nil {
-		return function{}
+	}))
+	if err != nil {
+		m.mu.Lock()
+		m.known.spoil()
+		m.mu.Unlock()
+		return function{}, err
 	}
-	return f
+	return f, nil
 }
 
 // source looks addr up in the DWARF of the module: innermost first, the last
@@ -78,12 +105,33 @@ func (m *module) source(addr uint64) ([]dwarf.Location, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.dwarf.lookup(m.img, m.debug, addr)
+	found, err := m.dwarf.lookup(m.img, m.debug, addr)
+	if err != nil {
+		m.known.spoil()
+	}
+	return found, err
 }
 
-// close lets go of all files. No lookup may be going on.
-func (m *module) close() {
+// recall returns the frames of addr if an earlier run left them.
+func (m *module) recall(addr uint64) []Frame {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known.find(addr)
+}
+
+// remember leaves the frames of addr for later runs.
+func (m *module) remember(addr uint64, frames []Frame) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known.add(addr, frames)
+}
+
+// close lets go of all files. No lookup may be going on. The error says why
+// later runs will know no more than before.
+func (m *module) close() error {
+	err := m.known.close()
 	m.img.close()
 	m.debug.close()
 	files.release(m.file)
+	return err
 }

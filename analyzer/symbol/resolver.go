@@ -21,13 +21,17 @@ type Options struct {
 	Names Names
 	// NoDWARF leaves out source lines and inlined frames.
 	NoDWARF bool
+	// Cache is the directory where names are kept from one run to the next,
+	// such as DefaultCacheDir; "" means none. Where it can't be used safely
+	// there is a warning. Names are written as the Resolver is closed.
+	Cache string
 }
 
 // Resolver turns addresses into Frames. It may be used from several
 // goroutines.
 type Resolver struct {
 	options  Options
-	finder   debugFinder
+	loader   loader
 	warnings warnings
 
 	mu      sync.Mutex
@@ -43,17 +47,34 @@ func NewResolver(o Options) *Resolver {
 	if len(o.DebugDirs) == 0 {
 		o.DebugDirs = []string{"/usr/lib/debug"}
 	}
-	return &Resolver{options: o, finder: debugFinder{o.DebugDirs}, modules: map[*mappedFile]*module{}}
+	r := &Resolver{options: o, modules: map[*mappedFile]*module{}}
+	r.loader = loader{finder: debugFinder{o.DebugDirs}, names: o.Names}
+	if o.Cache != "" && !o.NoDWARF {
+		var err error
+		if r.loader.store, err = openStore(o.Cache); err != nil {
+			r.warnings.add(o.Cache, err.Error()+"; names will take as long the next time")
+		}
+	}
+	return r
 }
 
-// Close lets go of all files. The Resolver must not be used afterwards.
+// Close writes what later runs can use and lets go of all files. The Resolver
+// must not be used afterwards, but for its Warnings.
 func (r *Resolver) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.modules {
-		m.close()
+		r.closeModule(m)
 	}
 	r.modules = nil
+	r.loader.store.close()
+	r.loader.store = nil
+}
+
+func (r *Resolver) closeModule(m *module) {
+	if err := m.close(); err != nil {
+		r.warnings.add(r.options.Cache, err.Error())
+	}
 }
 
 // Warnings says what could not be read, once a file, in plain words.
@@ -151,7 +172,7 @@ func (r *Resolver) place(s *Space, addr uint64) (p place, ok bool) {
 	}
 	defer files.release(m.file)
 	p.module = r.enter(m.file)
-	if err := p.module.load(r.finder, m.path, s.root); err != nil {
+	if err := p.module.load(r.loader, m.path, s.root); err != nil {
 		r.warnings.add(m.path, err.Error())
 	}
 	if p.module.img == nil {
@@ -203,13 +224,26 @@ func (r *Resolver) evict() {
 		return
 	}
 	delete(r.modules, oldest.file)
-	oldest.close()
+	r.closeModule(oldest)
 	// The caches hold module pointers.
 	r.names, r.frames = generations[cacheKey, string]{}, generations[cacheKey, []Frame]{}
 }
 
-// resolve asks DWARF, then the symbol table, for the frames at p.
+// resolve finds the frames at p, in what earlier runs left or in the files.
 func (r *Resolver) resolve(p place) []Frame {
+	found := p.module.recall(p.addr)
+	for i := range found {
+		found[i].Module, found[i].BuildID, found[i].Offset = p.name, p.module.img.buildID, p.addr
+	}
+	if found == nil {
+		found = r.read(p)
+		p.module.remember(p.addr, found)
+	}
+	return found
+}
+
+// read asks DWARF, then the symbol table, for the frames at p.
+func (r *Resolver) read(p place) []Frame {
 	physical := r.symbolFrame(p)
 	if r.options.NoDWARF {
 		return []Frame{physical}
@@ -253,7 +287,11 @@ func preferDWARF(symbol Frame, l dwarf.Location) bool {
 func (r *Resolver) symbolFrame(p place) Frame {
 	f := p.frame()
 	f.BuildID = p.module.img.buildID
-	f.Function, f.Mangled = r.readable(p.module.function(p.addr).name, f.Function)
+	symbol, err := p.module.function(p.addr)
+	if err != nil {
+		r.warnings.add("symbols of "+p.name, err.Error())
+	}
+	f.Function, f.Mangled = r.readable(symbol.name, f.Function)
 	return f
 }
 
