@@ -60,9 +60,9 @@ lint:
 	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd procfs testdata tracer); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(AS_USER) $(GO) vet ./...
-	$(AS_USER) $(GO) vet -tags integration ./... ./testdata/vm/smoke ./testdata/bench/floor
+	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
-	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration ./... ./testdata/vm/smoke ./testdata/bench/floor
+	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench
 	$(AS_USER) .ci/depguard $(GO)
 
 unit:
@@ -100,8 +100,8 @@ vm-matrix:
 
 bench: check-root deps-bench build
 	@$(AS_USER) $(MAKE) --no-print-directory testprograms
-	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-floor ./testdata/bench/floor
-	testdata/bench/run
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
+	build/bench -o docs/benchmarks.md
 
 demo: check-root deps-demo build
 	@$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_service

@@ -1,0 +1,78 @@
+// Command bench measures what tracing costs a program: the loop of malloc and
+// free in testdata/programs/churn.c, untraced, under empty probes (the floor:
+// no tracer by uprobes can be below it), under memtrace and under its peers,
+// in rounds where each has its turn. It needs root, the test programs and a
+// built memtrace; `make bench` sees to all of it.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"time"
+)
+
+// settings are the flags.
+type settings struct {
+	memtrace string
+	programs string
+	out      string
+	rounds   int
+	span     time.Duration // of one measurement
+	full     time.Duration // of the run that must lose nothing
+	only     *regexp.Regexp
+	more     []string // further arguments of memtrace
+}
+
+func main() {
+	var s settings
+	var only string
+	flag.StringVar(&s.memtrace, "memtrace", "./memtrace", "the memtrace to measure")
+	flag.StringVar(&s.programs, "programs", "build/testdata", "where the test programs are")
+	flag.StringVar(&s.out, "o", "", "write the results to this file, too")
+	flag.IntVar(&s.rounds, "rounds", 7, "rounds")
+	flag.DurationVar(&s.span, "span", time.Second, "length of one measurement")
+	flag.DurationVar(&s.full, "full", 30*time.Second, "length of the run at full speed; 0 leaves it out")
+	flag.StringVar(&only, "only", "", "measure only what matches this expression, and the floor")
+	flag.Parse()
+	s.more = flag.Args()
+	var err error
+	if s.only, err = regexp.Compile(only); err == nil {
+		err = run(s)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(s settings) error {
+	contenders := s.contenders()
+	r := newResults(contenders, []int{1, 2})
+	for round := range s.rounds {
+		for _, threads := range r.threads {
+			for i, c := range contenders {
+				m, err := s.measure(c, threads)
+				if err != nil {
+					return fmt.Errorf("measure %s with %d threads: %w", c.name, threads, err)
+				}
+				r.add(i, threads, m)
+				fmt.Fprintf(os.Stderr, "round %d, %d threads, %-28s %8.0f ns a pair (%.0f by the clock)\n", round+1, threads, c.name, m.cpu, m.elapsed)
+			}
+		}
+	}
+	if s.full > 0 {
+		var err error
+		if r.full, err = s.fullSpeed(min(2, runtime.NumCPU())); err != nil {
+			return fmt.Errorf("trace at full speed: %w", err)
+		}
+	}
+	text := r.document(s)
+	fmt.Print(text)
+	if s.out == "" {
+		return nil
+	}
+	return os.WriteFile(s.out, []byte(text), 0o644)
+}
