@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,8 +30,19 @@ type Feature struct {
 
 func feature(name, since, needs string, try func() error) Feature {
 	return Feature{Name: name, Since: since, Needs: needs, Probe: sync.OnceValue(func() error {
-		return classify(name, since, try())
+		return classify(name, since, withMemory(try))
 	})}
+}
+
+// liftMemlock lifts the limit on locked memory, which BPF maps count against
+// before 5.11.
+var liftMemlock = sync.OnceValue(rlimit.RemoveMemlock)
+
+func withMemory(try func() error) error {
+	if err := liftMemlock(); err != nil {
+		return fmt.Errorf("lift the limit on locked memory: %w", err)
+	}
+	return try()
 }
 
 // classify sorts the answer of an attempt into the three that a probe gives.
