@@ -63,7 +63,6 @@ type eventOutput struct {
 	free     chan []byte
 	shown    uint64
 	notShown uint64
-	lines    uint64 // in current
 	current  []byte
 	done     sync.WaitGroup
 	failed   atomic.Bool

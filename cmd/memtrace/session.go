@@ -260,9 +260,7 @@ func (s *session) report(final bool) *analyzer.Report {
 	s.analyzer.SetLoss(loss)
 	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
 	r.Warnings = append(r.Warnings, s.warnings...)
-	for _, w := range s.names.resolver.Warnings() {
-		r.Warnings = append(r.Warnings, w)
-	}
+	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
 	return r
 }
 
