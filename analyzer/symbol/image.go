@@ -203,3 +203,9 @@ func (img *image) hasDWARF() bool {
 	s := img.elf.Section(".debug_info")
 	return s != nil && s.Type != elf.SHT_NOBITS && s.FileSize > 0
 }
+
+// hasSymtab tells whether the file has more symbols than the dynamic ones.
+func (img *image) hasSymtab() bool {
+	s := img.elf.SectionByType(elf.SHT_SYMTAB)
+	return s != nil && s.FileSize > 0
+}

@@ -18,6 +18,7 @@ type module struct {
 	err    error // why there are no names at all
 	img    *image
 	debug  *image // separate debug file, or nil
+	mini   *image // from .gnu_debugdata, or nil; guarded by symbols
 	dwarf  dwarfReader
 	known  *known
 
@@ -72,10 +73,24 @@ func (m *module) readSymbols() error {
 		if m.debug != nil {
 			t.addTables(m.debug, m.img.executable)
 		}
+		err := m.addMini(&t)
 		t.finish()
 		m.syms = t
-		return nil
+		return err
 	})
+}
+
+// addMini adds the symbols of .gnu_debugdata, where there is no .symtab.
+func (m *module) addMini(t *symtab) error {
+	if m.img.hasSymtab() || m.debug != nil && m.debug.hasSymtab() {
+		return nil
+	}
+	mini, err := openMini(m.img)
+	if mini != nil {
+		m.mini = mini
+		t.addTables(mini, m.img.executable)
+	}
+	return err
 }
 
 // function looks addr, an ELF virtual address, up in the symbol tables.
@@ -132,6 +147,7 @@ func (m *module) close() error {
 	err := m.known.close()
 	m.img.close()
 	m.debug.close()
+	m.mini.close()
 	files.release(m.file)
 	return err
 }

@@ -1,0 +1,100 @@
+package symbol
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/ulikunitz/xz/lzma"
+)
+
+// maxDict is the largest LZMA2 dictionary, which is memory taken at once:
+// that of xz -9.
+const maxDict = 64 << 20
+
+var errXZ = errors.New("not an .xz stream, or one of a kind that is not read")
+
+// unxz decompresses an .xz stream (XZ file format 1.2.1) of at most limit
+// bytes. The container is read here, since its headers say how much memory to
+// take; the ELF file inside is checked as any other, so the check of the
+// content is skipped.
+func unxz(data []byte, limit int) ([]byte, error) {
+	const header = 12
+	if len(data) < header || string(data[:6]) != "\xfd7zXZ\x00" {
+		return nil, errXZ
+	}
+	// The size of the check at each block's end, by its type.
+	check := []int{0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64}[data[7]&15]
+	var out bytes.Buffer
+	in := bytes.NewReader(data[header:])
+	for {
+		size, err := in.ReadByte()
+		if err != nil {
+			return nil, errXZ
+		}
+		if size == 0 { // the index: no more blocks
+			return out.Bytes(), nil
+		}
+		head := make([]byte, int(size)*4+4)
+		head[0] = size
+		if _, err := io.ReadFull(in, head[1:]); err != nil {
+			return nil, errXZ
+		}
+		dict, err := dictionary(head)
+		if err != nil {
+			return nil, err
+		}
+		if err := unlzma(&out, in, dict, limit); err != nil {
+			return nil, err
+		}
+		if _, err := in.Seek(int64((len(data)-header-in.Len()+3)&^3+check), io.SeekStart); err != nil {
+			return nil, errXZ
+		}
+	}
+}
+
+func unlzma(out *bytes.Buffer, in *bytes.Reader, dict, limit int) error {
+	r, err := lzma.Reader2Config{DictCap: dict}.NewReader2(in)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, io.LimitReader(r, int64(limit-out.Len())+1)); err != nil {
+		return err
+	}
+	if out.Len() > limit {
+		return fmt.Errorf("more than %d bytes decompressed", limit)
+	}
+	return nil
+}
+
+// dictionary returns the size of the dictionary that a block header asks for.
+// LZMA2 must be its only filter.
+func dictionary(head []byte) (int, error) {
+	const filterCount, compressedSize, size, lzma2 = 0x03, 0x40, 0x80, 0x21
+	body := head[:len(head)-4]
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(head[len(body):]) || head[1]&filterCount != 0 {
+		return 0, errXZ
+	}
+	rest := body[2:]
+	for _, field := range []byte{compressedSize, size} {
+		if head[1]&field != 0 {
+			_, n := binary.Uvarint(rest)
+			rest = rest[max(n, 0):]
+		}
+	}
+	if len(rest) < 3 || rest[0] != lzma2 || rest[1] != 1 {
+		return 0, errXZ
+	}
+	bits := uint64(rest[2])
+	if bits > 40 {
+		return 0, errXZ
+	}
+	dict := (2 | bits&1) << (bits/2 + 11)
+	if dict > maxDict {
+		return 0, fmt.Errorf("it needs %d bytes of dictionary", dict)
+	}
+	return int(max(dict, lzma.MinDictCap)), nil
+}
