@@ -4,12 +4,17 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
 )
 
 // dwarfReader reads the debug information of one module, from the module's
-// own file or its debug file.
+// own file or its debug file, and from the files that these refer to.
 type dwarfReader struct {
+	source *image // borrowed; nil where there is no DWARF
+	alt    *image // what dwz moved out of source, or nil
+	split  *splitFiles
 	opened bool
 	data   *dwarf.Data // nil where there is none
 	damage int         // lookups that a panic ended
@@ -19,16 +24,52 @@ type dwarfReader struct {
 // file truncated in use, are caught before a file's DWARF is left alone.
 const maxDamage = 3
 
-func (d *dwarfReader) lookup(img, debug *image, addr uint64) (found []dwarf.Location, err error) {
+// find settles which files to read. The error says what there won't be.
+func (d *dwarfReader) find(l loader, img, debug *image, modulePath string, root int) (err error) {
+	d.source = img
+	at := modulePath
+	if !img.hasDWARF() {
+		if debug == nil || !debug.hasDWARF() {
+			d.source = nil
+			return nil
+		}
+		d.source, at = debug, debug.file.path
+	}
+	named := false
+	if d.alt, named = l.finder.findAlt(d.source, at, root); named && d.alt == nil {
+		err = fmt.Errorf("%s: the file that dwz moved parts of its DWARF to was not found (install all of its debug package); some functions will lack names", at)
+	}
+	// Only units that are split, and some of clang's, have .debug_addr.
+	if d.source.elf.Section(".debug_addr") != nil {
+		d.split = &splitFiles{root: -1, beside: []string{modulePath}}
+		if at != modulePath {
+			d.split.beside = append(d.split.beside, at)
+		}
+		if root >= 0 {
+			// The root belongs to a Space, which may go before the module does.
+			if fd, dupErr := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 0); dupErr == nil {
+				d.split.root = fd
+			} else {
+				d.split = nil
+			}
+		}
+	}
+	return err
+}
+
+func (d *dwarfReader) lookup(addr uint64) (found []dwarf.Location, err error) {
+	if d.source == nil {
+		return nil, nil
+	}
 	if !d.opened {
 		d.opened = true
-		err = d.open(img, debug)
+		err = d.open()
 	}
 	if d.data == nil || d.damage >= maxDamage {
 		return nil, err
 	}
 	var readErr error
-	what := "read the DWARF of " + img.file.path
+	what := "read the DWARF of " + d.source.file.path
 	fault := guard(what, func() error {
 		found, readErr = d.data.Lookup(addr)
 		return nil
@@ -44,15 +85,28 @@ func (d *dwarfReader) lookup(img, debug *image, addr uint64) (found []dwarf.Loca
 }
 
 // open finds the sections. A section that can't be had leaves the others.
-func (d *dwarfReader) open(img, debug *image) error {
-	source := img
-	if !img.hasDWARF() {
-		source = debug
+func (d *dwarfReader) open() error {
+	s, err := sectionsOf(d.source)
+	if d.alt != nil {
+		alt, altErr := sectionsOf(d.alt)
+		s.Alt = &alt
+		err = errors.Join(err, altErr)
 	}
-	if source == nil {
-		return nil
+	if d.split != nil {
+		s.Split = d.split.find
 	}
-	var s dwarf.Sections
+	if len(s.Info) > 0 {
+		d.data = dwarf.New(s, 0)
+	}
+	return err
+}
+
+func (d *dwarfReader) close() {
+	d.alt.close()
+	d.split.close()
+}
+
+func sectionsOf(img *image) (s dwarf.Sections, err error) {
 	var errs []error
 	for _, want := range []struct {
 		name string
@@ -63,13 +117,10 @@ func (d *dwarfReader) open(img, debug *image) error {
 		{".debug_str_offsets", &s.StrOffsets}, {".debug_addr", &s.Addr},
 		{".debug_ranges", &s.Ranges}, {".debug_rnglists", &s.RngLists},
 	} {
-		errs = append(errs, guard("read the DWARF of "+source.file.path, func() (err error) {
-			*want.data, err = source.section(want.name)
+		errs = append(errs, guard("read the DWARF of "+img.file.path, func() (err error) {
+			*want.data, err = img.section(want.name)
 			return err
 		}))
 	}
-	if len(s.Info) > 0 {
-		d.data = dwarf.New(s, 0)
-	}
-	return errors.Join(errs...)
+	return s, errors.Join(errs...)
 }

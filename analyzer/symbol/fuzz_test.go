@@ -34,9 +34,13 @@ func FuzzOpen(f *testing.F) {
 		syms.addSections(img)
 		syms.addTables(img, img.executable)
 		syms.finish()
-		var d dwarfReader
+		// A file may well be its own supplement.
+		d := dwarfReader{source: img, alt: nil}
+		if _, named := img.alt(); named {
+			d.alt = img
+		}
 		// Damage shows as an error; only the budget bounds the time.
-		_ = d.open(img, nil)
+		_ = d.open()
 		for _, p := range img.elf.Progs {
 			img.virtualAddress(p.Off)
 			for _, addr := range []uint64{p.Vaddr, p.Vaddr + 1, p.Vaddr + 0x10, p.Vaddr + p.Memsz/2} {

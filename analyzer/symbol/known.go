@@ -47,7 +47,7 @@ func openKnown(s *store, m *module, names Names, foreign bool) *known {
 func (m *module) fingerprint(names Names, foreign bool) fingerprint {
 	text := fmt.Sprintf("%s names %d, owner %d, foreign %v, file %d %08x", m.img.buildID, names,
 		m.file.owner, foreign, len(m.file.data), headersSum(m.img))
-	for _, other := range []*image{m.debug} {
+	for _, other := range []*image{m.debug, m.dwarf.alt} {
 		if other != nil {
 			text += fmt.Sprintf(", with %d %d %s", other.file.key.size, other.file.key.mtime.Nano(), other.buildID)
 		}

@@ -34,9 +34,10 @@ type function struct {
 
 // loader says how modules are loaded.
 type loader struct {
-	finder debugFinder
-	store  *store
-	names  Names
+	finder  debugFinder
+	store   *store
+	names   Names
+	noDWARF bool
 }
 
 // load reads the headers and looks for the debug file and for what earlier
@@ -48,6 +49,7 @@ func (m *module) load(l loader, path string, root int) error {
 		return nil
 	}
 	m.loaded = true
+	var lacks error
 	m.err = guard("read the headers of "+path, func() error {
 		img, err := openImage(files.retain(m.file))
 		if err != nil {
@@ -57,10 +59,13 @@ func (m *module) load(l loader, path string, root int) error {
 		if !img.hasDWARF() {
 			m.debug = l.finder.find(img, path, root)
 		}
+		if !l.noDWARF {
+			lacks = m.dwarf.find(l, img, m.debug, path, root)
+		}
 		m.known = openKnown(l.store, m, l.names, root >= 0)
 		return nil
 	})
-	return m.err
+	return errors.Join(m.err, lacks)
 }
 
 // readSymbols reads the symbol tables, which an answer of an earlier run does
@@ -120,7 +125,7 @@ func (m *module) source(addr uint64) ([]dwarf.Location, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	found, err := m.dwarf.lookup(m.img, m.debug, addr)
+	found, err := m.dwarf.lookup(addr)
 	if err != nil {
 		m.known.spoil()
 	}
@@ -145,6 +150,7 @@ func (m *module) remember(addr uint64, frames []Frame) {
 // later runs will know no more than before.
 func (m *module) close() error {
 	err := m.known.close()
+	m.dwarf.close()
 	m.img.close()
 	m.debug.close()
 	m.mini.close()

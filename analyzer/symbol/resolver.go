@@ -48,7 +48,7 @@ func NewResolver(o Options) *Resolver {
 		o.DebugDirs = []string{"/usr/lib/debug"}
 	}
 	r := &Resolver{options: o, modules: map[*mappedFile]*module{}}
-	r.loader = loader{finder: debugFinder{o.DebugDirs}, names: o.Names}
+	r.loader = loader{finder: debugFinder{o.DebugDirs}, names: o.Names, noDWARF: o.NoDWARF}
 	if o.Cache != "" && !o.NoDWARF {
 		var err error
 		if r.loader.store, err = openStore(o.Cache); err != nil {

@@ -52,29 +52,6 @@ func TestFramesAgreeWithAddr2line(t *testing.T) {
 	}
 }
 
-// TestSplitDWARF has no .dwo file to read: function and line must be there all
-// the same, from the symbols and the line table that stays in the program.
-func TestSplitDWARF(t *testing.T) {
-	for _, version := range []string{"-gdwarf-4", "-gdwarf-5"} {
-		program := compile(t, "inlines.c", "-O2", "-gsplit-dwarf", version)
-		judged := compile(t, "inlines.c", "-O2", version)
-		addrs := sampleCode(t, judged)
-		want := addr2line(t, judged, addrs)
-		s, r := fileSpace(t, program), newResolver(t, Options{})
-		for _, a := range addrs {
-			got := frameLines(r.Frames(s, []uint64{a}, false))
-			_, line, _ := strings.Cut(got[0], "\t")
-			_, wantLine, _ := strings.Cut(want[a][0], "\t")
-			if len(got) != 1 || line != wantLine || strings.HasPrefix(got[0], "0x") {
-				t.Fatalf("%s, %#x: %q, want one frame at %s", version, a, got, wantLine)
-			}
-		}
-		if w := r.Warnings(); len(w) > 0 {
-			t.Errorf("%s: warnings %q", version, w)
-		}
-	}
-}
-
 func stripToDebugLink(t *testing.T, program string) {
 	debug := filepath.Join(filepath.Dir(program), ".debug", "program.debug")
 	if err := os.Mkdir(filepath.Dir(debug), 0o755); err != nil {

@@ -20,6 +20,12 @@ type Sections struct {
 	Line, LineStr, Str    []byte
 	StrOffsets, Addr      []byte
 	Ranges, RngLists      []byte
+
+	// Alt is the file that dwz moved common parts of several files to
+	// (.gnu_debugaltlink, DWARF 5's supplementary file), or nil.
+	Alt *Sections
+	// Split finds the sections of split DWARF, or nil.
+	Split Splitter
 }
 
 // Location is a function at an address, and where in its source.
@@ -34,9 +40,10 @@ type Location struct {
 type Data struct {
 	s       Sections
 	limit   int
-	budget  int // of a lookup
-	work    budget
-	strikes int // lookups that used their budget up
+	alt     *Data
+	budget  int     // of a lookup
+	work    *budget // shared with alt and with split units
+	strikes int     // lookups that used their budget up
 	indexed bool
 	units   []unit
 	index   spanTable // ref is an index into units
@@ -52,7 +59,16 @@ func New(s Sections, limit int) *Data {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Data{s: s, limit: limit, budget: lookupBudget, cache: map[int]*loaded{}}
+	d := &Data{s: s, limit: limit, budget: lookupBudget, work: new(budget), cache: map[int]*loaded{}}
+	if s.Alt != nil {
+		d.alt = d.beside(*s.Alt)
+	}
+	return d
+}
+
+// beside makes a Data for sections that d refers to, which shares d's budget.
+func (d *Data) beside(s Sections) *Data {
+	return &Data{s: s, limit: d.limit, work: d.work, cache: map[int]*loaded{}}
 }
 
 // Lookup returns the functions at addr, an ELF virtual address: the innermost
@@ -67,6 +83,9 @@ func (d *Data) Lookup(addr uint64) ([]Location, error) {
 	}
 	d.lookups++
 	d.work.left = d.budget
+	if d.alt != nil {
+		d.alt.lookups = d.lookups
+	}
 	var err error
 	if !d.indexed {
 		d.indexed = true
@@ -85,6 +104,9 @@ func (d *Data) Lookup(addr uint64) ([]Location, error) {
 		d.strikes++
 	}
 	d.shrink()
+	if d.alt != nil {
+		d.alt.shrink()
+	}
 	return best, err
 }
 
@@ -95,18 +117,32 @@ func (d *Data) inUnit(i int, addr uint64) ([]Location, error) {
 		return nil, err
 	}
 	defer d.charge(l)
-	lines, lineErr := d.linesOf(l)
-	off, ok, err := d.functionAt(l, addr)
-	err = errors.Join(lineErr, err)
+	lines, err := d.linesOf(l)
 	file, line := lines.at(addr)
-	if !ok {
+	calls, callsErr := d.callsAt(l, addr)
+	err = errors.Join(err, callsErr)
+	if len(calls) == 0 {
 		if file == "" && line == 0 {
 			return nil, err
 		}
 		return []Location{{File: file, Line: line}}, err
 	}
+	return locate(calls, file, line, lines), err
+}
+
+// callsAt returns the functions at addr, outermost first, as the unit has
+// them, or its other part where it is split.
+func (d *Data) callsAt(l *loaded, addr uint64) ([]call, error) {
+	part, partErr := d.splitOf(l)
+	if part != nil {
+		d, l = part.data, part.loaded
+	}
+	off, ok, err := d.functionAt(l, addr)
+	if !ok {
+		return nil, errors.Join(partErr, err)
+	}
 	calls, chainErr := d.chain(l, off, addr)
-	return locate(calls, file, line, lines), errors.Join(err, chainErr)
+	return calls, errors.Join(partErr, err, chainErr)
 }
 
 // locate turns a chain of calls, outermost first, into Locations, innermost

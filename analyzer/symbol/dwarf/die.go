@@ -18,10 +18,18 @@ type die struct {
 	stmtList, compDir    value
 	addrBase, strOffBase value
 	rnglistsBase         value
+	dwoName, dwoID       value
+	rangesBase           value // GNU's, of a skeleton unit of DWARF 4
 }
 
-// linkage names of old compilers
-const attrMIPSLinkageName = 0x2007
+// Attributes that the standard library has no name for.
+const (
+	attrMIPSLinkageName = 0x2007 // of old compilers
+	attrGNUDwoName      = 0x2130
+	attrGNUDwoID        = 0x2131
+	attrGNURangesBase   = 0x2132
+	attrGNUAddrBase     = 0x2133
+)
 
 // slot returns where the value of an attribute belongs, nil for one that
 // nothing here needs.
@@ -51,12 +59,18 @@ func (d *die) slot(attr uint16) *value {
 		return &d.stmtList
 	case std.AttrCompDir:
 		return &d.compDir
-	case std.AttrAddrBase:
+	case std.AttrAddrBase, attrGNUAddrBase:
 		return &d.addrBase
 	case std.AttrStrOffsetsBase:
 		return &d.strOffBase
 	case std.AttrRnglistsBase:
 		return &d.rnglistsBase
+	case std.AttrDwoName, attrGNUDwoName:
+		return &d.dwoName
+	case attrGNUDwoID:
+		return &d.dwoID
+	case attrGNURangesBase:
+		return &d.rangesBase
 	}
 	return nil
 }

@@ -144,6 +144,12 @@ func (d *Data) nameOf(l *loaded, e *die) (name string, linkage bool) {
 		if !ok {
 			break
 		}
+		if ref.elsewhere() {
+			if d = d.supplement(); d == nil {
+				break
+			}
+			l = nil
+		}
 		if l, e = d.entryAt(l, off); e == nil {
 			break
 		}
@@ -151,9 +157,20 @@ func (d *Data) nameOf(l *loaded, e *die) (name string, linkage bool) {
 	return name, false
 }
 
+// supplement returns the file that dwz made, with its units hopped over; nil
+// where there is none.
+func (d *Data) supplement() *Data {
+	if d.alt != nil && !d.alt.indexed {
+		d.alt.indexed = true
+		// What precedes a damaged unit can be read.
+		d.alt.units, _ = parseUnits(d.alt.s.Info)
+	}
+	return d.alt
+}
+
 // entryAt reads the entry at off, in l or in another unit.
 func (d *Data) entryAt(l *loaded, off uint64) (*loaded, *die) {
-	if off < l.first || off >= l.end {
+	if l == nil || off < l.first || off >= l.end {
 		i, ok := d.unitAt(off)
 		if !ok {
 			return nil, nil

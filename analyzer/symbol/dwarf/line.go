@@ -127,7 +127,7 @@ func (d *Data) parseLines(l *loaded, t *lineTable, off uint64) error {
 	if err != nil {
 		return err
 	}
-	p := lineProgram{h: h, t: t, work: &d.work}
+	p := lineProgram{h: h, t: t, work: d.work}
 	err = p.run()
 	sort.SliceStable(t.sequences, func(i, j int) bool { return t.sequences[i].lo < t.sequences[j].lo })
 	return err

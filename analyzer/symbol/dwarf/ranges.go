@@ -68,7 +68,7 @@ func (d *Data) base(l *loaded) uint64 {
 
 // oldRanges reads a list of .debug_ranges (DWARF 3 and 4).
 func (d *Data) oldRanges(l *loaded, v value, visit func(lo, hi uint64) bool) error {
-	c := at(d.s.Ranges, v.u)
+	c := at(d.s.Ranges, v.u+l.rangesBase)
 	base := d.base(l)
 	top := uint64(math.MaxUint64)
 	if l.addrSize == 4 {

@@ -26,6 +26,7 @@ type unit struct {
 	end    uint64
 	abbrev uint64 // offset in .debug_abbrev
 	kind   uint8
+	id     uint64 // of the other part, where split (DWARF 5)
 	encoding
 }
 
@@ -76,7 +77,7 @@ func parseUnit(info []byte, pos uint64) (unit, error) {
 	switch u.kind {
 	case unitCompile, unitPartial:
 	case unitSkeleton, unitSplitCompile:
-		c.skip(8) // DWO ID
+		u.id = c.u64()
 	default:
 		return u, nil
 	}
@@ -103,8 +104,10 @@ type loaded struct {
 	used    uint64 // the lookup that used it last
 	charged int    // what of Data.held is its
 
-	functions functionTable
-	lines     *lineTable
+	functions  functionTable
+	lines      *lineTable
+	split      splitPart
+	rangesBase uint64 // what offsets in .debug_ranges are relative to
 }
 
 // rootOf reads a unit's own entry with no more of its abbreviations than that
@@ -115,7 +118,7 @@ func (d *Data) rootOf(u unit) (*loaded, error) {
 	if code == 0 {
 		return nil, errAbbrev
 	}
-	table, err := parseAbbrevs(d.s.Abbrev, u.abbrev, code, &d.work)
+	table, err := parseAbbrevs(d.s.Abbrev, u.abbrev, code, d.work)
 	if err != nil {
 		return nil, fmt.Errorf("unit at %#x: %w", u.off, err)
 	}
@@ -137,7 +140,7 @@ func (d *Data) load(i int) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.abbrevs, err = parseAbbrevs(d.s.Abbrev, l.abbrev, 0, &d.work); err != nil {
+	if l.abbrevs, err = parseAbbrevs(d.s.Abbrev, l.abbrev, 0, d.work); err != nil {
 		return nil, fmt.Errorf("unit at %#x: %w", l.off, err)
 	}
 	l.used = d.lookups
@@ -149,6 +152,9 @@ func (d *Data) load(i int) (*loaded, error) {
 // cost estimates the memory that a loaded unit holds, in bytes.
 func (l *loaded) cost() int {
 	n := 1024 + 16*len(l.abbrevs.dense) + 16*len(l.abbrevs.attrs) + 24*len(l.functions.spans)
+	if p := l.split.loaded; p != nil {
+		n += p.cost()
+	}
 	if l.lines != nil {
 		n += 16*len(l.lines.rows) + 32*len(l.lines.sequences) + 40*len(l.lines.files)
 	}

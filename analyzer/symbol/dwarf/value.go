@@ -9,7 +9,7 @@ func (d *Data) address(l *loaded, v value) (uint64, bool) {
 	switch v.form {
 	case formAddr:
 		return v.u, true
-	case formAddrx, formAddrx1, formAddrx2, formAddrx3, formAddrx4:
+	case formAddrx, formAddrx1, formAddrx2, formAddrx3, formAddrx4, formGNUAddrIndex:
 		return d.indexedAddress(l, v.u)
 	}
 	return 0, false
@@ -17,9 +17,12 @@ func (d *Data) address(l *loaded, v value) (uint64, bool) {
 
 // indexedAddress reads entry i of the unit's part of .debug_addr.
 func (d *Data) indexedAddress(l *loaded, i uint64) (uint64, bool) {
-	base := uint64(8) // behind the header, for units that don't say
-	if l.root.addrBase.present() {
+	base := uint64(0)
+	switch {
+	case l.root.addrBase.present():
 		base = l.root.addrBase.u
+	case l.version >= 5:
+		base = 8 // behind the header, for units that don't say
 	}
 	return tableEntry(d.s.Addr, base, i, l.addrSize)
 }
@@ -55,10 +58,17 @@ func (d *Data) bytes(l *loaded, v value) []byte {
 		return stringAt(d.s.Str, v.u)
 	case formLineStrp:
 		return stringAt(d.s.LineStr, v.u)
-	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4:
-		base := 2 * uint64(l.offsetSize()) // behind the header
-		if l.root.strOffBase.present() {
+	case formGNUStrpAlt, formStrpSup:
+		if d.alt != nil {
+			return stringAt(d.alt.s.Str, v.u)
+		}
+	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
+		base := uint64(0)
+		switch {
+		case l.root.strOffBase.present():
 			base = l.root.strOffBase.u
+		case l.version >= 5:
+			base = 2 * uint64(l.offsetSize()) // behind the header
 		}
 		if off, ok := tableEntry(d.s.StrOffsets, base, v.u, l.offsetSize()); ok {
 			return stringAt(d.s.Str, off)
@@ -75,12 +85,18 @@ func stringAt(section []byte, off uint64) []byte {
 	return c.cstring()
 }
 
-// reference resolves a value of class reference to an offset in .debug_info.
+// elsewhere tells whether a value is a reference into the file that dwz made.
+func (v value) elsewhere() bool {
+	return v.form == formGNURefAlt || v.form == formRefSup4 || v.form == formRefSup8
+}
+
+// reference resolves a value of class reference to an offset in .debug_info,
+// that of the other file for a reference elsewhere.
 func (l *loaded) reference(v value) (uint64, bool) {
 	switch v.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
 		return l.off + v.u, v.u < l.end-l.off
-	case formRefAddr:
+	case formRefAddr, formGNURefAlt, formRefSup4, formRefSup8:
 		return v.u, true
 	}
 	return 0, false
