@@ -21,6 +21,9 @@ char LICENSE[] SEC("license") = "GPL";
 /* Kept in the object's BTF, so that bpf2go generates their Go side. */
 const struct record_realloc *unused_realloc __attribute__((unused));
 const struct stack_record *unused_stack __attribute__((unused));
+const struct table_chunk *unused_chunk __attribute__((unused));
+const struct unwind_segment *unused_segment __attribute__((unused));
+const enum table_word unused_word __attribute__((unused));
 const enum loss unused_loss __attribute__((unused));
 
 static __always_inline bool is_meant(u64 cookie)
@@ -68,6 +71,7 @@ static __always_inline bool alloc_enter(struct pt_regs *ctx)
 	u64 cookie = probe_cookie(ctx);
 	struct thread *t;
 
+	keep_own_stack();
 	if (!is_meant(cookie))
 		return false;
 	t = thread_get();
@@ -79,6 +83,7 @@ static __always_inline bool alloc_enter(struct pt_regs *ctx)
 	}
 	t->sp = REG_SP(ctx);
 	t->hidden = 0;
+	t->forward_sp = 0;
 	keep_arguments(t, ctx, cookie);
 	return true;
 }
@@ -149,8 +154,10 @@ static __always_inline void alloc_result(struct pt_regs *ctx, struct thread *t)
 
 static __always_inline void alloc_return(struct pt_regs *ctx)
 {
-	struct thread *t = thread_find();
+	struct thread *t;
 
+	keep_own_stack();
+	t = thread_find();
 	/* Returns of nested calls come at another stack pointer. */
 	if (!t || !t->sp || REG_SP(ctx) != SP_AFTER_RETURN(t->sp))
 		return;
@@ -173,25 +180,57 @@ static __always_inline void emit_munmap(u64 addr, u64 size)
 	bpf_ringbuf_submit(r, wake_flag(ring, sizeof(*r)));
 }
 
+/*
+ * free unmaps a large block, which would look like the program's own munmap:
+ * a free keeps no depth, as its return is not probed.
+ */
+static __always_inline void munmap_enter(struct pt_regs *ctx, struct thread *t, u64 cookie, u64 addr)
+{
+	u64 size = reg_value(ctx, COOKIE_REG(cookie, 1));
+
+	if (t->freed - addr < size)
+		t->freed = 0;
+	else
+		emit_munmap(addr, size);
+}
+
+/*
+ * Some functions free by themselves or jump on to another probed one (sized
+ * delete of tcmalloc): the second hit comes for the same block at the same
+ * stack pointer, with no allocation in between.
+ */
+static __always_inline bool is_forwarded(struct pt_regs *ctx, struct thread *t, u64 cookie, u64 addr)
+{
+	u64 sp = REG_SP(ctx) + COOKIE_SP_DELTA(cookie);
+	bool forwarded = t->forward_sp == sp && t->freed == addr && !COOKIE_MAY_FORWARD(cookie);
+
+	t->freed = addr;
+	t->forward_sp = COOKIE_MAY_FORWARD(cookie) ? sp : 0;
+	return forwarded;
+}
+
 static __always_inline void free_enter(struct pt_regs *ctx)
 {
 	u64 cookie = probe_cookie(ctx);
 	struct thread *t;
 	u64 addr;
 
+	keep_own_stack();
 	if (!is_meant(cookie))
 		return;
 	addr = reg_value(ctx, COOKIE_REG(cookie, 0));
 	if (!addr)
 		return;
-	t = thread_find();
-	if (t && is_nested(t, ctx)) {
+	t = thread_get();
+	if (!t)
+		return;
+	if (is_nested(t, ctx)) {
 		t->hidden++;
 		return;
 	}
 	if (COOKIE_SHAPE(cookie) == SHAPE_MUNMAP)
-		emit_munmap(addr, reg_value(ctx, COOKIE_REG(cookie, 1)));
-	else
+		munmap_enter(ctx, t, cookie, addr);
+	else if (!is_forwarded(ctx, t, cookie, addr))
 		emit_head(RECORD_FREE, addr, 0, 0, COOKIE_TGID(cookie), 0);
 }
 

@@ -21,8 +21,15 @@ const (
 	MemtraceLossLOSS_THREAD_STATE MemtraceLoss = 2
 	MemtraceLossLOSS_READ_FAULT   MemtraceLoss = 3
 	MemtraceLossLOSS_ABANDONED    MemtraceLoss = 4
-	MemtraceLossLOSS_CAUSES       MemtraceLoss = 5
+	MemtraceLossLOSS_UNMAPPED     MemtraceLoss = 5
+	MemtraceLossLOSS_CAUSES       MemtraceLoss = 6
 )
+
+type MemtracePcEntry struct {
+	_     structs.HostLayout
+	Where uint64
+	Rule  uint64
+}
 
 type MemtraceRecordAlloc struct {
 	_     structs.HostLayout
@@ -54,6 +61,27 @@ type MemtraceScratch struct {
 	_      structs.HostLayout
 	Window [384]uint64
 	Stack  MemtraceStackRecord
+	Walked [128]struct {
+		_    structs.HostLayout
+		Cfa  uint64
+		Fp   uint64
+		Rule uint32
+		Pad  uint32
+	}
+	Base     uint64
+	StackTop uint64
+	At       struct {
+		_  structs.HostLayout
+		Pc uint64
+		Sp uint64
+		Fp uint64
+		Lr uint64
+	}
+	Regs    [6]uint64
+	Len     uint32
+	Guessed uint32
+	Unknown uint32
+	Pad     uint32
 }
 
 type MemtraceStackRecord struct {
@@ -61,6 +89,24 @@ type MemtraceStackRecord struct {
 	Head   MemtraceRecordHead
 	Frames [128]uint64
 }
+
+type MemtraceTableChunk struct {
+	_     structs.HostLayout
+	Words [64]uint32
+}
+
+type MemtraceTableWord uint32
+
+const (
+	MemtraceTableWordTABLE_SERIAL MemtraceTableWord = 0
+	MemtraceTableWordTABLE_PAGES  MemtraceTableWord = 1
+	MemtraceTableWordTABLE_DICT   MemtraceTableWord = 2
+	MemtraceTableWordTABLE_INDEX  MemtraceTableWord = 3
+	MemtraceTableWordTABLE_ROWS   MemtraceTableWord = 4
+	MemtraceTableWordTABLE_RARE   MemtraceTableWord = 5
+	MemtraceTableWordTABLE_RARES  MemtraceTableWord = 6
+	MemtraceTableWordTABLE_HEAD   MemtraceTableWord = 7
+)
 
 type MemtraceThread struct {
 	_            structs.HostLayout
@@ -76,16 +122,44 @@ type MemtraceThread struct {
 	Hidden       uint32
 	FaultFlags   uint32
 	Pad          uint32
+	Freed        uint64
+	ForwardSp    uint64
+}
+
+type MemtraceUnwindRule struct {
+	_      structs.HostLayout
+	Kind   uint8
+	Reg    uint8
+	FromFp uint8
+	Param  uint8
+	Cfa    int32
+	Saved  [6]int16
+	Pad    uint32
+}
+
+type MemtraceUnwindSegment struct {
+	_      structs.HostLayout
+	Start  uint64
+	End    uint64
+	Offset uint64
+	Table  uint32
+	Serial uint32
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	MemtraceMapLayouts             = "layouts"
 	MemtraceMapLosses              = "losses"
+	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapRings               = "rings"
+	MemtraceMapRules               = "rules"
 	MemtraceMapScratches           = "scratches"
 	MemtraceMapSeen                = "seen"
+	MemtraceMapSpaces              = "spaces"
+	MemtraceMapStale               = "stale"
+	MemtraceMapTables              = "tables"
 	MemtraceMapTargets             = "targets"
 	MemtraceMapThreads             = "threads"
 	MemtraceProgFaultFexit         = "fault_fexit"
@@ -103,13 +177,17 @@ const (
 	MemtraceProgProcessExit        = "process_exit"
 	MemtraceProgProcessFork        = "process_fork"
 	MemtraceProgSessionAlloc       = "session_alloc"
+	MemtraceVarByTables            = "by_tables"
 	MemtraceVarFixedCookie         = "fixed_cookie"
 	MemtraceVarFollow              = "follow"
 	MemtraceVarHasTaskStorage      = "has_task_storage"
 	MemtraceVarStackDepth          = "stack_depth"
+	MemtraceVarUnusedChunk         = "unused_chunk"
 	MemtraceVarUnusedLoss          = "unused_loss"
 	MemtraceVarUnusedRealloc       = "unused_realloc"
+	MemtraceVarUnusedSegment       = "unused_segment"
 	MemtraceVarUnusedStack         = "unused_stack"
+	MemtraceVarUnusedWord          = "unused_word"
 	MemtraceVarWakeBytes           = "wake_bytes"
 )
 
@@ -176,10 +254,16 @@ type MemtraceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceMapSpecs struct {
+	Layouts   *ebpf.MapSpec `ebpf:"layouts"`
 	Losses    *ebpf.MapSpec `ebpf:"losses"`
+	PcCache   *ebpf.MapSpec `ebpf:"pc_cache"`
 	Rings     *ebpf.MapSpec `ebpf:"rings"`
+	Rules     *ebpf.MapSpec `ebpf:"rules"`
 	Scratches *ebpf.MapSpec `ebpf:"scratches"`
 	Seen      *ebpf.MapSpec `ebpf:"seen"`
+	Spaces    *ebpf.MapSpec `ebpf:"spaces"`
+	Stale     *ebpf.MapSpec `ebpf:"stale"`
+	Tables    *ebpf.MapSpec `ebpf:"tables"`
 	Targets   *ebpf.MapSpec `ebpf:"targets"`
 	Threads   *ebpf.MapSpec `ebpf:"threads"`
 }
@@ -188,13 +272,17 @@ type MemtraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceVariableSpecs struct {
+	ByTables       *ebpf.VariableSpec `ebpf:"by_tables"`
 	FixedCookie    *ebpf.VariableSpec `ebpf:"fixed_cookie"`
 	Follow         *ebpf.VariableSpec `ebpf:"follow"`
 	HasTaskStorage *ebpf.VariableSpec `ebpf:"has_task_storage"`
 	StackDepth     *ebpf.VariableSpec `ebpf:"stack_depth"`
+	UnusedChunk    *ebpf.VariableSpec `ebpf:"unused_chunk"`
 	UnusedLoss     *ebpf.VariableSpec `ebpf:"unused_loss"`
 	UnusedRealloc  *ebpf.VariableSpec `ebpf:"unused_realloc"`
+	UnusedSegment  *ebpf.VariableSpec `ebpf:"unused_segment"`
 	UnusedStack    *ebpf.VariableSpec `ebpf:"unused_stack"`
+	UnusedWord     *ebpf.VariableSpec `ebpf:"unused_word"`
 	WakeBytes      *ebpf.VariableSpec `ebpf:"wake_bytes"`
 }
 
@@ -218,20 +306,32 @@ func (o *MemtraceObjects) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceMaps struct {
+	Layouts   *ebpf.Map `ebpf:"layouts"`
 	Losses    *ebpf.Map `ebpf:"losses"`
+	PcCache   *ebpf.Map `ebpf:"pc_cache"`
 	Rings     *ebpf.Map `ebpf:"rings"`
+	Rules     *ebpf.Map `ebpf:"rules"`
 	Scratches *ebpf.Map `ebpf:"scratches"`
 	Seen      *ebpf.Map `ebpf:"seen"`
+	Spaces    *ebpf.Map `ebpf:"spaces"`
+	Stale     *ebpf.Map `ebpf:"stale"`
+	Tables    *ebpf.Map `ebpf:"tables"`
 	Targets   *ebpf.Map `ebpf:"targets"`
 	Threads   *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *MemtraceMaps) Close() error {
 	return _MemtraceClose(
+		m.Layouts,
 		m.Losses,
+		m.PcCache,
 		m.Rings,
+		m.Rules,
 		m.Scratches,
 		m.Seen,
+		m.Spaces,
+		m.Stale,
+		m.Tables,
 		m.Targets,
 		m.Threads,
 	)
@@ -241,13 +341,17 @@ func (m *MemtraceMaps) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceVariables struct {
+	ByTables       *ebpf.Variable `ebpf:"by_tables"`
 	FixedCookie    *ebpf.Variable `ebpf:"fixed_cookie"`
 	Follow         *ebpf.Variable `ebpf:"follow"`
 	HasTaskStorage *ebpf.Variable `ebpf:"has_task_storage"`
 	StackDepth     *ebpf.Variable `ebpf:"stack_depth"`
+	UnusedChunk    *ebpf.Variable `ebpf:"unused_chunk"`
 	UnusedLoss     *ebpf.Variable `ebpf:"unused_loss"`
 	UnusedRealloc  *ebpf.Variable `ebpf:"unused_realloc"`
+	UnusedSegment  *ebpf.Variable `ebpf:"unused_segment"`
 	UnusedStack    *ebpf.Variable `ebpf:"unused_stack"`
+	UnusedWord     *ebpf.Variable `ebpf:"unused_word"`
 	WakeBytes      *ebpf.Variable `ebpf:"wake_bytes"`
 }
 

@@ -10,7 +10,10 @@ import (
 // Kinds and flags of records that are the tracer's own; bpf/headers/record.h.
 const (
 	recordStack     = 64
+	recordStale     = 65
 	recordTruncated = 8
+	recordFPGuess   = 16
+	recordBottom    = 32
 )
 
 const (
@@ -65,6 +68,15 @@ func isStack(record []byte) bool {
 	return len(record) >= headSize && (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0])).Kind == recordStack
 }
 
+// decodeStale reads the process that runs code unknown to the unwinder.
+func decodeStale(record []byte) (pid int, ok bool) {
+	if len(record) < headSize {
+		return 0, false
+	}
+	h := (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0]))
+	return int(h.Tgid), h.Kind == recordStale
+}
+
 // decodeStack copies a stack out of a record.
 func decodeStack(record []byte) (event.Stack, bool) {
 	h := (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0]))
@@ -75,6 +87,8 @@ func decodeStack(record []byte) (event.Stack, bool) {
 	s := event.Stack{
 		ID: event.StackID(h.Addr), PID: h.Tgid,
 		Truncated: h.Flags&recordTruncated != 0,
+		FPGuess:   h.Flags&recordFPGuess != 0,
+		Bottom:    h.Flags&recordBottom != 0,
 		Frames:    make([]uint64, n),
 	}
 	copy(s.Frames, unsafe.Slice((*uint64)(unsafe.Pointer(&record[headSize])), n))

@@ -60,6 +60,7 @@ type drain struct {
 	stacks    []event.Stack
 	life      []event.Event
 	malformed atomic.Uint64
+	stale     func(pid int) // called for processes that run code the unwinder does not know
 	through   atomic.Uint64 // all events before this time have been handed out
 
 	stopAt atomic.Uint64 // time of Stop, 0 before
@@ -69,7 +70,7 @@ type drain struct {
 }
 
 // startDrain makes a ring for every online CPU and starts to read them.
-func startDrain(k *kernelHalf, size int) (*drain, error) {
+func startDrain(k *kernelHalf, size int, stale func(pid int)) (*drain, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func startDrain(k *kernelHalf, size int) (*drain, error) {
 	d := &drain{
 		merger: newMerger(len(cpus)), epoll: -1, wake: -1,
 		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
-		quit: make(chan struct{}), done: make(chan struct{}),
+		quit: make(chan struct{}), done: make(chan struct{}), stale: stale,
 	}
 	for _, cpu := range cpus {
 		r, err := openRing(size)
@@ -176,6 +177,9 @@ func (d *drain) take(q *queue, record []byte) {
 			d.stacks = append(d.stacks, s)
 			return
 		}
+	} else if pid, ok := decodeStale(record); ok {
+		d.stale(pid)
+		return
 	} else if e := q.slot(); decode(record, e) {
 		if e.Kind >= event.Fork {
 			d.life = append(d.life, *e)

@@ -21,6 +21,7 @@ type Config struct {
 	Mechanism  Mechanism   // "" or "auto": the best
 	Faults     FaultSource // "" or "auto": the first that the kernel has
 	StackDepth int         // frames, at most MaxStackDepth; 0 takes no stacks
+	Unwind     Unwinder    // "" or "auto": by .eh_frame
 	NoFollow   bool        // leave children of fork alone
 	RingBytes  int         // per CPU, a power of two; 0 chooses by the number of CPUs
 }
@@ -86,6 +87,9 @@ func configure(spec *ebpf.CollectionSpec, c Config) error {
 		return fmt.Errorf("count the CPUs: %w", err)
 	}
 	spec.Maps[bpf.MemtraceMapRings].MaxEntries = uint32(cpus)
+	if c.Unwind != UnwindDwarf {
+		withoutTables(spec)
+	}
 	storage := true
 	if err := haveTaskStorage.Probe(); err != nil {
 		if !errors.Is(err, ErrNotSupported) {
@@ -98,6 +102,7 @@ func configure(spec *ebpf.CollectionSpec, c Config) error {
 		bpf.MemtraceVarHasTaskStorage: storage,
 		bpf.MemtraceVarStackDepth:     uint32(min(c.StackDepth, MaxStackDepth)),
 		bpf.MemtraceVarFollow:         !c.NoFollow,
+		bpf.MemtraceVarByTables:       c.Unwind == UnwindDwarf,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("set %s in the BPF object: %w", name, err)

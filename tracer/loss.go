@@ -17,6 +17,7 @@ func (k *kernelHalf) losses() (event.Loss, error) {
 		bpf.MemtraceLossLOSS_THREAD_STATE: &l.ThreadState,
 		bpf.MemtraceLossLOSS_READ_FAULT:   &l.ReadFault,
 		bpf.MemtraceLossLOSS_ABANDONED:    &l.Abandoned,
+		bpf.MemtraceLossLOSS_UNMAPPED:     &l.StackUnmapped,
 	} {
 		var perCPU []uint64
 		if err := k.coll.Maps[bpf.MemtraceMapLosses].Lookup(uint32(cause), &perCPU); err != nil {

@@ -19,6 +19,7 @@ type Tracer struct {
 	kernel *kernelHalf
 	links  []link.Link // of the kernel's own probes
 	drain  *drain
+	keeper *keeper // nil unless stacks are taken by .eh_frame
 
 	mu       sync.Mutex
 	attached map[int]*attachment
@@ -40,7 +41,16 @@ func New(c Config) (*Tracer, error) {
 	if err := t.attachKernel(); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	if t.drain, err = startDrain(kernel, c.RingBytes); err != nil {
+	stale := func(int) {}
+	if c.Unwind == UnwindDwarf {
+		spaces, err := newSpaces(kernel.coll.Maps)
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.keeper = startKeeper(spaces)
+		stale = t.keeper.report
+	}
+	if t.drain, err = startDrain(kernel, c.RingBytes, stale); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -63,7 +73,7 @@ func (c Config) resolve() (Config, error) {
 		return c, err
 	}
 	c.Mechanism, c.Faults = mechanism, faults
-	return c, nil
+	return c.resolveUnwind()
 }
 
 // Config returns the configuration with the mechanisms that were chosen.
@@ -75,6 +85,9 @@ func (t *Tracer) Config() Config { return t.config }
 func (t *Tracer) Attach(pid int, objects []probe.Object) error {
 	if err := t.Watch(pid); err != nil {
 		return err
+	}
+	if err := t.ReloadMaps(pid); err != nil {
+		return fmt.Errorf("attach to process %d: %w", pid, err)
 	}
 	a, err := t.attach(pid, objects)
 	if err != nil {
@@ -117,6 +130,9 @@ func (t *Tracer) Forget(pid int) error {
 	err := t.kernel.coll.Maps[bpf.MemtraceMapTargets].Delete(uint32(pid))
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		err = nil
+	}
+	if t.keeper != nil {
+		err = errors.Join(err, t.keeper.spaces.forget(pid))
 	}
 	return errors.Join(err, t.Detach(pid))
 }
@@ -165,6 +181,9 @@ func (t *Tracer) Close() error {
 	if t.drain != nil {
 		errs = append(errs, t.Stop())
 		t.drain.close()
+	}
+	if t.keeper != nil {
+		t.keeper.stop()
 	}
 	for _, l := range t.links {
 		errs = append(errs, l.Close())

@@ -24,6 +24,7 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
+typedef __s16 s16;
 typedef __s32 s32;
 typedef __s64 s64;
 
@@ -89,6 +90,17 @@ struct signal_struct {
 	int group_exit_code;
 } __attribute__((preserve_access_index));
 
+/* kernel/events/uprobes.c: the returns that a thread's return probes wait for, innermost first. */
+struct return_instance {
+	unsigned long stack; /* where the return address was */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+} __attribute__((preserve_access_index));
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -97,6 +109,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	unsigned long maj_flt;
 	u32 self_exec_id;
+	struct uprobe_task *utask;
 } __attribute__((preserve_access_index));
 
 /* exceptions:page_fault_user as a classic tracepoint. */

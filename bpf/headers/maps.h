@@ -11,9 +11,10 @@ const volatile bool has_task_storage = true; /* 5.12 */
 const volatile u32 stack_depth = 64;      /* frames; 0 takes no stacks */
 const volatile u32 wake_bytes = 256 << 10;
 const volatile bool follow = true;
+const volatile bool by_tables = false; /* unwind by .eh_frame, else by frame pointers */
 
 #define MAX_FRAMES 127
-#define WINDOW_WORDS 384 /* 3 KiB of stack, with the frames under one 4 KiB slab object */
+#define WINDOW_WORDS 384 /* 3 KiB of stack */
 
 /* What a thread's allocator call in progress left for its return. */
 struct thread {
@@ -29,6 +30,8 @@ struct thread {
 	u32 hidden;      /* calls nested in the one in progress */
 	u32 fault_flags;
 	u32 pad;
+	u64 freed;      /* the last block that was freed */
+	u64 forward_sp; /* at the entry of that free, if it may jump on to another */
 };
 
 struct stack_record {
@@ -36,9 +39,37 @@ struct stack_record {
 	u64 frames[MAX_FRAMES + 1];
 };
 
+/* A frame on the way outwards; see unwind.h. */
+struct walked {
+	u64 cfa; /* of a frame made by a signal: where its registers lie */
+	u64 fp;
+	u32 rule;
+	u32 pad;
+};
+
+/* A frame as its caller's registers would be after it returned. */
+struct cursor {
+	u64 pc; /* a return address, or one more than where a signal struck */
+	u64 sp;
+	u64 fp;
+	u64 lr; /* arm64: the link register of a frame that a signal struck */
+};
+
+#define SAVED_REGS 6 /* callee-saved registers that are followed; the first is the frame pointer */
+
+/* Under one 8 KiB slab object, with what the kernel adds. */
 struct scratch {
 	u64 window[WINDOW_WORDS];
 	struct stack_record stack;
+	struct walked walked[MAX_FRAMES + 1];
+	u64 base; /* where the window begins */
+	u64 stack_top;
+	struct cursor at;
+	u64 regs[SAVED_REGS];
+	u32 len;     /* bytes in the window */
+	u32 guessed; /* the frame that a frame pointer led to */
+	u32 unknown; /* the frame in no known mapping */
+	u32 pad;
 };
 
 struct ring {

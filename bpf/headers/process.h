@@ -5,6 +5,7 @@
 
 #include "emit.h"
 #include "thread.h"
+#include "unwind_maps.h"
 
 /* These are rare and the tracer must act on them: it is woken at once. */
 static __always_inline void emit_life(u32 kind, u32 tgid, u32 aux, u32 flags)
@@ -43,6 +44,7 @@ int process_exec(u64 *ctx)
 		t->sp = 0;
 		t->stack_top = 0;
 	}
+	bpf_map_delete_elem(&spaces, &tgid); /* the mappings are others now */
 	emit_life(RECORD_EXEC, tgid, (u32)ctx[1], 0);
 	return 0;
 }
@@ -64,6 +66,7 @@ int process_exit(u64 *ctx)
 	if (!code)
 		code = task->exit_code;
 	bpf_map_delete_elem(&targets, &tgid);
+	bpf_map_delete_elem(&spaces, &tgid);
 	emit_life(RECORD_EXIT, tgid, code, 0);
 	return 0;
 }

@@ -22,6 +22,7 @@ enum record_kind {
 	RECORD_EXEC = 10,
 	RECORD_EXIT = 11,
 	RECORD_STACK = 64,
+	RECORD_STALE = 65, /* addr lies in no mapping that the unwinder knows */
 };
 
 /* Equal to tracer/event.Flags. */
@@ -29,7 +30,9 @@ enum record_flags {
 	RECORD_FAULT_MAJOR = 1,
 	RECORD_PREV_FAULT_MAJOR = 2,
 	RECORD_SHARED_VM = 4,
-	RECORD_TRUNCATED = 8, /* of a stack */
+	RECORD_TRUNCATED = 8, /* of a stack, as all below: deeper than the limit, or the walk broke off */
+	RECORD_FP_GUESS = 16, /* a frame had no row, its frame pointer was tried */
+	RECORD_BOTTOM = 32,   /* ends where the thread began */
 };
 
 /* A free, a fault and the life of processes need no more than this. */
@@ -63,6 +66,7 @@ enum loss {
 	LOSS_THREAD_STATE,
 	LOSS_READ_FAULT,
 	LOSS_ABANDONED,
+	LOSS_UNMAPPED, /* stacks with a frame in no known mapping; not a loss of an event */
 	LOSS_CAUSES,
 };
 
@@ -81,10 +85,13 @@ enum shape {
 /*
  * The attach cookie: bits 0 to 31 the process (so that no look-up is needed to
  * know whether a hit is meant), 32 to 35 the shape, then 4 bits a register of
- * the shape's arguments.
+ * the shape's arguments; bit 48 says that the function may jump on to another
+ * probed one, 49 to 55 by how many words the stack has grown since its entry.
  */
 #define COOKIE_TGID(c) ((u32)(c))
 #define COOKIE_SHAPE(c) (((c) >> 32) & 15)
 #define COOKIE_REG(c, n) (((c) >> (36 + 4 * (n))) & 15)
+#define COOKIE_MAY_FORWARD(c) (((c) >> 48) & 1)
+#define COOKIE_SP_DELTA(c) ((((c) >> 49) & 127) * 8)
 
 #endif

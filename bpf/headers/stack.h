@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Call stacks by frame pointers.
+ * Call stacks: by .eh_frame (unwind.h) or by frame pointers.
  *
  * At the return of an allocator call the registers are the caller's: ip is
  * the return address, sp and the frame pointer are those of the calling
- * frame. One read copies the top of the stack; the chain is then followed
+ * frame. By frame pointers, one read copies the top of the stack; the chain is then followed
  * inside the copy, which is far cheaper than a read per frame. Frames beyond
  * the copy are read one by one.
  */
@@ -13,8 +13,7 @@
 
 #include "emit.h"
 #include "thread.h"
-
-#define WINDOW_BYTES (WINDOW_WORDS * 8)
+#include "unwind.h"
 
 /* Copy the stack from sp on; returns the bytes that the window holds. */
 static __always_inline u32 read_window(struct scratch *s, struct thread *t, u64 sp)
@@ -98,6 +97,17 @@ static __always_inline u32 walk(struct scratch *s, struct thread *t, struct pt_r
 	return n;
 }
 
+/* The same by .eh_frame. */
+static __always_inline u32 walk_by_tables(struct scratch *s, struct thread *t, struct pt_regs *ctx, u64 *hash)
+{
+	s->at = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
+	keep_registers(s, ctx);
+	s->stack_top = t->stack_top;
+	*hash = unwind(*hash);
+	t->stack_top = s->stack_top;
+	return s->stack.head.aux;
+}
+
 static __always_inline bool send_stack(struct scratch *s, u64 id, u32 n)
 {
 	u32 cpu, bytes;
@@ -143,7 +153,7 @@ static __always_inline u64 take_stack(struct pt_regs *ctx, struct thread *t)
 		return 0;
 	}
 	id = image_seed(bpf_get_current_pid_tgid() >> 32);
-	n = walk(s, t, ctx, &id);
+	n = by_tables ? walk_by_tables(s, t, ctx, &id) : walk(s, t, ctx, &id);
 	id = mix(id);
 	if (!id)
 		id = 1;

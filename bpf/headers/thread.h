@@ -6,6 +6,24 @@
 #include "maps.h"
 #include "regs.h"
 
+/*
+ * Keep the program on the kernel stack of the thread it runs in.
+ *
+ * From 6.13 on the verifier may give tracing programs a private stack, one a
+ * CPU. Uprobe programs can be preempted, and another thread's run on the same
+ * CPU would then overwrite it: kernel 7.3 oopses within seconds. A program
+ * that contains a tail call keeps the ordinary stack, even if, as here, it
+ * can never be reached.
+ */
+static __always_inline void keep_own_stack(void)
+{
+	u64 never;
+
+	asm volatile("%0 = 0" : "=r"(never));
+	if (never)
+		asm volatile("call 12" ::: "r0", "r1", "r2", "r3", "r4", "r5");
+}
+
 static __always_inline struct thread *thread_find(void)
 {
 	u64 key;

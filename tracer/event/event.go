@@ -76,6 +76,12 @@ type Event struct {
 type Stack struct {
 	ID        StackID
 	PID       uint32
-	Truncated bool     // deeper than the limit, or the walk broke off
-	Frames    []uint64 // return addresses, innermost (the allocator's caller) first
+	Truncated bool // deeper than the limit, or the walk broke off
+	FPGuess   bool // a frame without call frame information was left by its frame pointer
+	Bottom    bool // ends in the outermost frame of its thread
+
+	// Frames are return addresses, innermost (the allocator's caller) first.
+	// Where a signal struck it is the address of the instruction plus one: so
+	// each, less one, lies in the code that the frame is in.
+	Frames []uint64
 }

@@ -11,6 +11,10 @@ type Loss struct {
 	Missed      uint64 `json:"missed"`       // the kernel skipped a probe (recursion, nesting)
 	Abandoned   uint64 `json:"abandoned"`    // calls whose return was never seen (longjmp, thread exit); not a loss of an event
 	Truncated   uint64 `json:"truncated"`    // malformed records in a ring
+
+	// StackUnmapped counts stacks with a frame in code that the unwinder did
+	// not know yet (just loaded, or executed); not a loss of an event.
+	StackUnmapped uint64 `json:"stack_unmapped"`
 }
 
 // Lost is the number of events that the trace did not see.

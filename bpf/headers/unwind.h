@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Call stacks by .eh_frame.
+ *
+ * A frame's rule says how to find the canonical frame address (CFA), the
+ * value of the stack pointer once the frame has returned; the return address
+ * and the caller's registers lie at fixed distances from it. Only the frame
+ * pointer is followed all the way. The other saved registers are needed where
+ * a rule computes its CFA from one, which is rare: then the frames walked so
+ * far tell where the value was saved (saved_register).
+ *
+ * Functions that are not static are verified once, on their own, and may be
+ * called from anywhere; they take numbers only (5.10).
+ */
+#ifndef MEMTRACE_UNWIND_H
+#define MEMTRACE_UNWIND_H
+
+#include "emit.h"
+#include "thread.h"
+#include "unwind_rule.h"
+
+#if defined(__TARGET_ARCH_x86)
+#define RETURN_ADDRESS(cfa) ((cfa) - 8)
+#define PLAIN_ADDRESS(pc) (pc)
+#define IS_COMMON(rule) ((u32)((rule)->kind - RULE_SP) <= RULE_FP - RULE_SP && !(rule)->from_fp)
+#define COMMON_RETURN(rule, cfa) RETURN_ADDRESS(cfa)
+/* struct ucontext of arch/x86/include/uapi/asm; the handler has returned to the restorer. */
+#define CONTEXT_SP 160
+#define CONTEXT_PC 168
+#define CONTEXT_SIZE 176
+static __always_inline u32 context_register(u32 reg)
+{
+	switch (reg) {
+	case 0: return 120; /* rbp */
+	case 1: return 128; /* rbx */
+	}
+	return 72 + (reg - 2) * 8; /* r12 to r15 */
+}
+static __always_inline void keep_registers(struct scratch *s, struct pt_regs *ctx)
+{
+	s->regs[0] = LOAD_REG(ctx, bp);
+	s->regs[1] = LOAD_REG(ctx, bx);
+	s->regs[2] = LOAD_REG(ctx, r12);
+	s->regs[3] = LOAD_REG(ctx, r13);
+	s->regs[4] = LOAD_REG(ctx, r14);
+	s->regs[5] = LOAD_REG(ctx, r15);
+}
+#elif defined(__TARGET_ARCH_arm64)
+/* siginfo, then struct ucontext of arch/arm64/include/uapi/asm. */
+#define RETURN_ADDRESS(cfa) (cfa) /* where the kernel says a hijacked return was */
+#define PLAIN_ADDRESS(pc) ((pc) & ((1ULL << 48) - 1)) /* unsigned */
+/* An unsaved link register is rare: a leaf that a signal struck. */
+#define IS_COMMON(rule) ((u32)((rule)->kind - RULE_SP) <= RULE_FP - RULE_SP && !(rule)->from_fp && (rule)->saved[1])
+#define COMMON_RETURN(rule, cfa) ((cfa) + (s64)(rule)->saved[1] * 8)
+#define CONTEXT_REGS (128 + 176 + 8)
+#define CONTEXT_SP (CONTEXT_REGS + 31 * 8)
+#define CONTEXT_PC (CONTEXT_SP + 8)
+#define CONTEXT_SIZE (CONTEXT_PC + 8)
+static __always_inline u32 context_register(u32 reg)
+{
+	if (reg < 2)
+		return CONTEXT_REGS + (29 + reg) * 8; /* x29, lr */
+	return CONTEXT_REGS + (19 + reg - 2) * 8; /* x19 to x22 */
+}
+static __always_inline void keep_registers(struct scratch *s, struct pt_regs *ctx)
+{
+	s->regs[0] = LOAD_REG(ctx, regs[29]);
+	s->regs[1] = 0; /* the call to the allocator has overwritten it */
+	s->regs[2] = LOAD_REG(ctx, regs[19]);
+	s->regs[3] = LOAD_REG(ctx, regs[20]);
+	s->regs[4] = LOAD_REG(ctx, regs[21]);
+	s->regs[5] = LOAD_REG(ctx, regs[22]);
+}
+#endif
+
+#define WINDOW_BYTES (WINDOW_WORDS * 8)
+
+/* Let the window begin at addr; 0 means that it holds a word at least. */
+__attribute__((noinline)) int slide_window(u64 addr)
+{
+	struct scratch *s = scratch_get();
+	u32 len = WINDOW_BYTES;
+
+	if (!s)
+		return 1;
+	s->base = addr;
+	s->len = 0;
+	if (addr & 7)
+		return 1;
+	/* A read that runs off the stack's end faults, which costs 700 ns. */
+	if (addr < s->stack_top && s->stack_top - addr < WINDOW_BYTES)
+		len = (s->stack_top - addr) & 0xfff;
+	if (len > WINDOW_BYTES)
+		len = WINDOW_BYTES;
+	if (bpf_probe_read_user(s->window, len, (void *)addr)) {
+		len = 4096 - (addr & 4095);
+		if (len > WINDOW_BYTES) /* the first page itself is not there */
+			return 1;
+		s->stack_top = addr + len;
+		if (bpf_probe_read_user(s->window, len, (void *)addr))
+			return 1;
+	}
+	s->len = len;
+	return len < 8;
+}
+
+static __always_inline bool read_word(struct scratch *s, u64 addr, u64 *to)
+{
+	u64 off = addr - s->base;
+
+	if ((off & 7) || off + 8 > s->len || off > WINDOW_BYTES - 8) {
+		if (slide_window(addr))
+			return false;
+		off = 0;
+	}
+	off = off >> 3 & 511;
+	if (off >= WINDOW_WORDS)
+		return false;
+	*to = s->window[off];
+	return true;
+}
+
+/* Where frame i's rule says that the caller's register lies; 0: not saved. */
+static __always_inline u64 saved_at(struct unwind_rule *rule, u32 reg, u64 cfa, u64 fp)
+{
+	s64 off;
+
+	if (reg >= SAVED_REGS)
+		return 0;
+	off = rule->saved[reg];
+	if (rule->from_fp >> reg & 1)
+		return fp + off * 8;
+	return off ? cfa + off * 8 : 0;
+}
+
+/* Where frame i has the register saved; 0: it has not, ~0: who knows. */
+__attribute__((noinline)) u64 saved_in(u32 i, u32 reg)
+{
+	struct scratch *s = scratch_get();
+	struct unwind_rule *rule;
+	u32 number;
+
+	if (!s || i >= MAX_FRAMES)
+		return ~0ULL;
+	number = s->walked[i].rule;
+	rule = bpf_map_lookup_elem(&rules, &number);
+	if (!rule || rule->kind == RULE_NONE || reg >= SAVED_REGS)
+		return ~0ULL;
+	if (rule->kind == RULE_SIGNAL)
+		return s->walked[i].cfa + context_register(reg);
+	BARRIER(reg);
+	return saved_at(rule, reg, s->walked[i].cfa, s->walked[i].fp);
+}
+
+/* The value that a saved register had in a frame: where the nearest inner frame saved it. */
+__attribute__((noinline)) u64 saved_register(u32 frame, u32 reg)
+{
+	struct scratch *s;
+	u64 at, value = 0;
+
+	for (u32 i = 1; i < MAX_FRAMES && i <= frame; i++) {
+		at = saved_in(frame - i, reg);
+		if (!at)
+			continue;
+		bpf_probe_read_user(&value, sizeof(value), (void *)at);
+		return value;
+	}
+	s = scratch_get();
+	BARRIER(reg);
+	return s && reg < SAVED_REGS ? s->regs[reg] : 0;
+}
+
+/*
+ * A return probe (another tool's, or ours on an outer call) replaces the return
+ * address by the kernel's trampoline, which begins a page. The kernel keeps the
+ * address for it.
+ */
+__attribute__((noinline)) u64 trampoline_target(u64 slot, u64 pc)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct uprobe_task *utask = NULL;
+	struct return_instance *ri = NULL;
+	unsigned long at = 0, to = 0;
+
+	bpf_probe_read_kernel(&utask, sizeof(utask), __builtin_preserve_access_index(&task->utask));
+	if (!utask)
+		return pc;
+	bpf_probe_read_kernel(&ri, sizeof(ri), __builtin_preserve_access_index(&utask->return_instances));
+	for (int i = 0; i < 64 && ri; i++) {
+		bpf_probe_read_kernel(&at, sizeof(at), __builtin_preserve_access_index(&ri->stack));
+		if (at == slot) {
+			bpf_probe_read_kernel(&to, sizeof(to), __builtin_preserve_access_index(&ri->orig_ret_vaddr));
+			return to;
+		}
+		if (bpf_probe_read_kernel(&ri, sizeof(ri), __builtin_preserve_access_index(&ri->next)))
+			break;
+	}
+	return pc;
+}
+
+/*
+ * The frame is in no mapping that we know: ask the tracer to look at the
+ * mappings again, at most every 20 ms. Not 0 if it is no frame at all.
+ */
+__attribute__((noinline)) int frame_unknown(u64 pc, u32 frame)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32, key = tgid % STALE_SLOTS;
+	u64 now = bpf_ktime_get_ns(), *last = bpf_map_lookup_elem(&stale, &key);
+	struct scratch *s = scratch_get();
+
+	if (!s || s->guessed == frame)
+		return 1;
+	if (s->unknown > MAX_FRAMES)
+		count_loss(LOSS_UNMAPPED);
+	s->unknown = frame;
+	if (!last || now - *last < 20000000)
+		return 0;
+	*last = now;
+	emit_head(RECORD_STALE, pc, 0, 0, tgid, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+enum step { STEP_ON, STEP_BOTTOM, STEP_BROKEN };
+
+static __always_inline bool read_user(u64 addr, u64 *to)
+{
+	return bpf_probe_read_user(to, sizeof(*to), (void *)addr) == 0;
+}
+
+/* A frame pointer that leads further than this is none. */
+#define MAX_FP_FRAME (8ULL << 20)
+
+static __always_inline u32 step_by_fp(struct scratch *s, u32 frame)
+{
+	u64 fp = s->at.fp;
+
+	if (!fp) /* as the ABI marks the outermost frame */
+		return s->unknown == frame ? STEP_BROKEN : STEP_BOTTOM;
+	if (fp < s->at.sp || (fp & 7) || fp - s->at.sp > MAX_FP_FRAME)
+		return STEP_BROKEN;
+	if (!read_user(fp, &s->at.fp) || !read_user(fp + 8, &s->at.pc))
+		return STEP_BROKEN;
+	s->at.sp = fp + 16;
+	if (!s->at.pc)
+		return STEP_BOTTOM;
+	s->stack.head.flags |= RECORD_FP_GUESS;
+	s->guessed = frame + 1;
+	return STEP_ON;
+}
+
+/* All registers are in the frame; the stack may be another one. */
+static __always_inline u32 step_signal(struct scratch *s)
+{
+	u64 context = s->at.sp;
+
+	if (!read_user(context + context_register(0), &s->at.fp) || !read_user(context + CONTEXT_SP, &s->at.sp) ||
+	    !read_user(context + CONTEXT_PC, &s->at.pc))
+		return STEP_BROKEN;
+#if defined(__TARGET_ARCH_arm64)
+	if (!read_user(context + context_register(1), &s->at.lr))
+		return STEP_BROKEN;
+#endif
+	s->at.pc++;
+	return STEP_ON;
+}
+
+static __always_inline bool find_cfa(struct scratch *s, struct unwind_rule *rule, u32 frame, u64 *cfa)
+{
+	s64 off = rule->cfa;
+
+	switch (rule->kind) {
+	case RULE_SP:
+		*cfa = s->at.sp + off;
+		return true;
+	case RULE_FP:
+		*cfa = s->at.fp + off;
+		return true;
+	case RULE_PLT:
+		*cfa = s->at.sp + (((s->at.pc - 1) & 15) >= rule->param ? 16 : 8);
+		return true;
+	case RULE_REG:
+		*cfa = saved_register(frame, rule->reg) + off;
+		return true;
+	case RULE_DEREF:
+		return read_user((rule->reg ? saved_register(frame, rule->reg) : s->at.fp) + off, cfa);
+	}
+	return false;
+}
+
+static __always_inline bool step_return(struct scratch *s, struct unwind_rule *rule, u64 cfa, u64 fp)
+{
+#if defined(__TARGET_ARCH_x86)
+	if (cfa == s->at.sp)
+		return false;
+	return read_user(RETURN_ADDRESS(cfa), &s->at.pc);
+#else
+	u64 at = saved_at(rule, 1, cfa, fp);
+
+	if (at) {
+		if (!read_user(at, &s->at.pc))
+			return false;
+	} else {
+		s->at.pc = s->at.lr;
+	}
+	s->at.lr = 0;
+	s->at.pc = PLAIN_ADDRESS(s->at.pc);
+	return true;
+#endif
+}
+
+/* One frame outwards from s->at, for all that unwind does not do itself. */
+__attribute__((noinline)) int step_out(u32 frame, u32 number)
+{
+	struct scratch *s = scratch_get();
+	struct unwind_rule *rule = bpf_map_lookup_elem(&rules, &number);
+	u64 cfa = 0, at, fp;
+
+	if (!s || !rule)
+		return STEP_BROKEN;
+	if (rule->kind == RULE_NONE)
+		return step_by_fp(s, frame);
+	if (rule->kind == RULE_SIGNAL)
+		return step_signal(s);
+	if (!find_cfa(s, rule, frame, &cfa) || cfa < s->at.sp)
+		return STEP_BROKEN;
+	BARRIER(frame);
+	if (frame < MAX_FRAMES)
+		s->walked[frame].cfa = cfa;
+	fp = s->at.fp;
+	at = saved_at(rule, 0, cfa, fp);
+	if (at && !read_user(at, &s->at.fp))
+		return STEP_BROKEN;
+	if (!step_return(s, rule, cfa, fp))
+		return STEP_BROKEN;
+	if (!(s->at.pc & 4095))
+		s->at.pc = trampoline_target(RETURN_ADDRESS(cfa), s->at.pc);
+	s->at.sp = cfa;
+	return s->at.pc ? STEP_ON : STEP_BOTTOM;
+}
+
+static __always_inline u64 add_to_hash(u64 h, u64 pc)
+{
+	h = (h ^ pc) * 0x9fb21c651e98df25ULL;
+	return h ^ h >> 32;
+}
+
+/* Where the mappings of the calling process are; 0: nowhere. */
+static __always_inline u64 own_space(void)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u64 *word = bpf_map_lookup_elem(&spaces, &tgid), space;
+
+	if (!word)
+		return 0;
+	space = *word;
+	return SPACE_TGID(space) == tgid ? space : 0;
+}
+
+/*
+ * Walk the stack from the frame that walk_by_tables put into the scratch
+ * space, into its stack record; returns the hash of the frames.
+ *
+ * The loop itself takes only the common steps: the verifier goes through it
+ * 127 times. What else differs from frame to frame is kept in memory, so that
+ * the verifier need not tell the cases apart.
+ */
+__attribute__((noinline)) u64 unwind(u64 hash)
+{
+	u32 n = 0, step = STEP_BROKEN;
+	struct scratch *s = scratch_get();
+	u64 space = own_space(), pc, sp, fp;
+
+	if (!s)
+		return 0;
+	pc = s->at.pc;
+	sp = s->at.sp;
+	fp = s->at.fp;
+	s->len = 0;
+	s->guessed = s->unknown = MAX_FRAMES + 1;
+	s->stack.head.flags = 0;
+	for (u32 i = 0; i < MAX_FRAMES; i++) {
+		u32 number = rule_number(pc - 1, SPACE_SLOT(space), SPACE_ID(space));
+		struct unwind_rule *rule;
+		u64 cfa;
+		s64 off;
+
+		if (!IS_RULE(number)) {
+			if (frame_unknown(pc, i))
+				break;
+			number = 0;
+		}
+		s->stack.frames[i] = pc;
+		hash = add_to_hash(hash, pc);
+		n = i + 1;
+		rule = bpf_map_lookup_elem(&rules, &number);
+		if (!rule)
+			break;
+		if (rule->kind == RULE_END) {
+			step = STEP_BOTTOM;
+			break;
+		}
+		if (n >= stack_depth)
+			break;
+		s->walked[i].cfa = sp;
+		s->walked[i].fp = fp;
+		s->walked[i].rule = number;
+		if (!IS_COMMON(rule)) {
+			s->at.pc = pc;
+			s->at.sp = sp;
+			s->at.fp = fp;
+			step = step_out(i, number);
+			if (step)
+				break;
+			step = STEP_BROKEN;
+			pc = s->at.pc;
+			sp = s->at.sp;
+			fp = s->at.fp;
+			continue;
+		}
+		cfa = (rule->kind == RULE_SP ? sp : fp) + (s64)rule->cfa;
+		if (cfa <= sp)
+			break;
+		s->walked[i].cfa = cfa;
+		off = rule->saved[0];
+		if (off && !read_word(s, cfa + off * 8, &fp))
+			break;
+		if (!read_word(s, COMMON_RETURN(rule, cfa), &pc))
+			break;
+		pc = PLAIN_ADDRESS(pc);
+		if (!(pc & 4095)) {
+			pc = trampoline_target(RETURN_ADDRESS(cfa), pc);
+			if (!pc) {
+				step = STEP_BOTTOM;
+				break;
+			}
+		}
+		sp = cfa;
+	}
+	s->stack.head.flags |= step == STEP_BOTTOM ? RECORD_BOTTOM : RECORD_TRUNCATED;
+	s->stack.head.aux = n;
+	return hash;
+}
+
+#endif

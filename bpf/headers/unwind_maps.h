@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The unwinding tables, filled by tracer/unwind_*.go from .eh_frame.
+ *
+ *   spaces: process -> id and slot of its layout
+ *   layouts: slot -> the process's executable mappings, sorted
+ *   tables: slot -> rows of one executable segment of one file (unwind/table.go)
+ *   rules: number -> rule, shared by all tables
+ *
+ * A layout is never changed: a process whose mappings change gets another id.
+ * Ids are not used twice, so what the PC cache holds of an old layout can't
+ * match, and what is read while the tracer replaces something is noticed.
+ */
+#ifndef MEMTRACE_UNWIND_MAPS_H
+#define MEMTRACE_UNWIND_MAPS_H
+
+#include "maps.h"
+
+#define MAX_SPACES 16384
+#define MAX_TABLES 16384
+#define MAX_RULES 16384
+#define MAX_SEGMENTS 8191 /* of one process */
+
+/* How to find the canonical frame address; equal to tracer/unwind.Kind. */
+enum rule_kind {
+	RULE_NONE,   /* no row: try the frame pointer */
+	RULE_SP,     /* sp + cfa */
+	RULE_FP,     /* frame pointer + cfa */
+	RULE_REG,    /* saved register reg + cfa */
+	RULE_DEREF,  /* the word at saved register reg + cfa */
+	RULE_PLT,    /* sp + 8, and 8 more from the param-th byte of a 16-byte PLT entry on */
+	RULE_SIGNAL, /* a frame made by the kernel: all registers are in it */
+	RULE_END,    /* the bottom of the stack */
+};
+
+struct unwind_rule {
+	u8 kind;
+	u8 reg;
+	u8 from_fp; /* bit n: saved[n] counts from the frame pointer, not from the CFA */
+	u8 param;
+	s32 cfa;
+	s16 saved[SAVED_REGS]; /* in words; 0: not saved */
+	u32 pad;
+};
+
+struct unwind_segment {
+	u64 start, end; /* of the first: start is the id, end the number of segments that follow */
+	u64 offset;     /* of start, from the beginning of the table's text */
+	u32 table;      /* 0: none */
+	u32 serial;     /* of the table */
+};
+
+#define CHUNK_WORDS 64
+struct table_chunk {
+	u32 words[CHUNK_WORDS];
+};
+
+/* The words that a table begins with. */
+enum table_word {
+	TABLE_SERIAL,
+	TABLE_PAGES, /* steps of 256 bytes */
+	TABLE_DICT,  /* where the dictionary begins */
+	TABLE_INDEX,
+	TABLE_ROWS,
+	TABLE_RARE,  /* rows whose rule is not in the dictionary */
+	TABLE_RARES, /* how many */
+	TABLE_HEAD,
+};
+
+#define BPF_F_INNER_MAP 4096 /* 5.10: inner arrays may differ in size */
+
+struct layout {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct unwind_segment);
+};
+
+struct unwind_table {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_INNER_MAP);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct table_chunk);
+};
+
+/*
+ * One word, so that it is read whole: bits 0 to 21 the process, 22 to 35 the
+ * slot, 36 to 63 the id. An element that the kernel gave to another process
+ * meanwhile has another process in it.
+ */
+#define SPACE_TGID(s) ((u32)(s) & 0x3fffff)
+#define SPACE_SLOT(s) ((u32)((s) >> 22) & 0x3fff)
+#define SPACE_ID(s) ((u32)((s) >> 36))
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SPACES);
+	__type(key, u32);
+	__type(value, u64);
+} spaces SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_SPACES);
+	__type(key, u32);
+	__array(values, struct layout);
+} layouts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_TABLES);
+	__type(key, u32);
+	__array(values, struct unwind_table);
+} tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_RULES);
+	__type(key, u32);
+	__type(value, struct unwind_rule);
+} rules SEC(".maps");
+
+/*
+ * Rules by PC, direct-mapped. Its two words are written one after the other:
+ * check makes sure that they belong together.
+ */
+#define PC_SLOTS_BITS 16
+struct pc_entry {
+	u64 where; /* bits 0 to 47 the address, 48 to 63 the id's lower half */
+	u64 rule;  /* bits 0 to 23 the rule, 24 to 39 the id's upper half, 40 to 63 check */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << PC_SLOTS_BITS);
+	__type(key, u32);
+	__type(value, struct pc_entry);
+} pc_cache SEC(".maps");
+
+/* When a process was last reported to have mappings that are not known. */
+#define STALE_SLOTS 1024
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STALE_SLOTS);
+	__type(key, u32);
+	__type(value, u64);
+} stale SEC(".maps");
+
+#endif

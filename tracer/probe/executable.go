@@ -1,0 +1,48 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Mapping is an executable mapping of a process.
+type Mapping struct {
+	Range
+	Major, Minor uint32 // of the device, as maps shows it
+	Inode        uint64 // 0: no file
+	Path         string // without " (deleted)"; "[vdso]" and the like where there is no file
+}
+
+// Executable lists the executable mappings of a process, files and others, in
+// order of address, but for the kernel's own ([vsyscall]). Root is where the proc file system is mounted.
+func Executable(root string, pid int) ([]Mapping, error) {
+	path := filepath.Join(root, strconv.Itoa(pid), "maps")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("list the code of process %d: %w", pid, exited(err))
+	}
+	var out []Mapping
+	for line := range strings.Lines(string(text)) {
+		m, executable, err := parseMapping(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			return nil, err
+		}
+		if !executable || int64(m.Start) < 0 {
+			continue
+		}
+		if len(out) == maxMappings {
+			return nil, fmt.Errorf("parse maps: more than %d executable mappings", maxMappings)
+		}
+		out = append(out, Mapping{m.Range, m.major, m.minor, m.inode, m.path})
+	}
+	return out, nil
+}
+
+// Open opens the very file that is mapped at m in process pid.
+func (m Mapping) Open(root string, pid int) (*os.File, error) {
+	return openMapped(filepath.Join(root, strconv.Itoa(pid)),
+		mapping{Range: m.Range, major: m.Major, minor: m.Minor, inode: m.Inode, path: m.Path})
+}

@@ -1,0 +1,234 @@
+package unwind
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Limits on what a file may make us hold.
+const (
+	maxSection = 1 << 30 // of call frame information, uncompressed
+	maxText    = 2 << 30 // from a segment's first function to its last
+)
+
+// ErrNoTables means that a file has no call frame information.
+var ErrNoTables = errors.New("no call frame information")
+
+// File is what unwinding needs of an ELF file.
+type File struct {
+	Segments []Segment
+	Source   int // bytes of call frame information that the tables come from
+	Bad      int // entries that were left out: malformed, or of an unknown kind
+}
+
+// Segment is an executable segment (PT_LOAD) of a file.
+type Segment struct {
+	Offset, Size uint64 // in the file
+	Address      uint64 // at which it is linked
+	Table        *Table // nil where no function of it has rows
+}
+
+// Read reads the call frame information of an ELF file. The error wraps
+// ErrNoTables where there is none.
+func Read(r io.ReaderAt) (*File, error) {
+	e, err := elf.NewFile(r)
+	if err != nil {
+		return nil, fmt.Errorf("read ELF headers: %w", err)
+	}
+	m := machines[e.Machine]
+	if m == nil || e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB {
+		return nil, fmt.Errorf("tables for %v, %v: not supported", e.Machine, e.Class)
+	}
+	out := &File{}
+	var limits []Range
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			out.Segments = append(out.Segments, Segment{Offset: p.Off, Size: p.Filesz, Address: p.Vaddr})
+			limits = append(limits, Range{p.Vaddr, p.Vaddr + p.Filesz})
+		}
+	}
+	all := newRows(m, limits)
+	sections, err := frameSections(e, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sections {
+		out.Source += len(s.data)
+		all.add(s)
+	}
+	if m.raSaved < 0 {
+		addRestorer(e, all)
+	}
+	out.Bad = all.bad
+	return out, out.split(all)
+}
+
+// split gives each segment its rows.
+func (f *File) split(all *rows) error {
+	list := all.merged()
+	found := false
+	for i := range f.Segments {
+		s := &f.Segments[i]
+		from, _ := slices.BinarySearchFunc(list, s.Address, func(r row, at uint64) int { return compare(r.at, at) })
+		to, _ := slices.BinarySearchFunc(list, s.Address+s.Size+1, func(r row, at uint64) int { return compare(r.at, at) })
+		if from >= to {
+			continue
+		}
+		if list[to-1].at-list[from].at >= maxText {
+			return fmt.Errorf("a segment's code spans more than %d bytes", uint64(maxText))
+		}
+		s.Table = newTable(list[from:to], all.rules)
+		found = true
+	}
+	if !found {
+		return ErrNoTables
+	}
+	return nil
+}
+
+func compare(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// frameSections finds .eh_frame, by its name or through the program header
+// that leads to it, and .debug_frame.
+func frameSections(e *elf.File, m *machine) ([]*section, error) {
+	var out []*section
+	hdr := uint64(0)
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_GNU_EH_FRAME {
+			hdr = p.Vaddr
+		}
+	}
+	for _, name := range []string{".eh_frame", ".debug_frame"} {
+		s := e.Section(name)
+		if s == nil || s.Type == elf.SHT_NOBITS {
+			continue
+		}
+		if s.Size > maxSection {
+			return nil, fmt.Errorf("%s has %d bytes, more than %d", name, s.Size, maxSection)
+		}
+		data, err := s.Data()
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		out = append(out, &section{data: data, address: s.Addr, hdr: hdr, debug: name == ".debug_frame", machine: m})
+	}
+	if hdr != 0 && (len(out) == 0 || out[0].debug) {
+		if s := frameByHeader(e, m, hdr); s != nil {
+			out = slices.Insert(out, 0, s)
+		}
+	}
+	return out, nil
+}
+
+// frameByHeader finds .eh_frame through .eh_frame_hdr, for files without
+// section headers. Its end isn't known: it has a terminator.
+func frameByHeader(e *elf.File, m *machine, hdr uint64) *section {
+	head := loaded(e, hdr, 16)
+	if len(head) < 16 || head[0] != 1 || head[1] == peOmit {
+		return nil
+	}
+	c := cursor{data: head, at: 4}
+	at := c.pointer(head[1], hdr, hdr)
+	if c.err != nil || head[1]&peIndir != 0 {
+		return nil
+	}
+	data := loaded(e, at, maxSection)
+	if data == nil {
+		return nil
+	}
+	return &section{data: data, address: at, hdr: hdr, machine: m}
+}
+
+// loaded reads up to n bytes of the segment that holds address.
+func loaded(e *elf.File, address, n uint64) []byte {
+	for _, p := range e.Progs {
+		if p.Type != elf.PT_LOAD || address < p.Vaddr || address-p.Vaddr >= p.Filesz {
+			continue
+		}
+		at := address - p.Vaddr
+		var b bytes.Buffer
+		if _, err := io.Copy(&b, io.NewSectionReader(p, int64(at), int64(min(n, p.Filesz-at)))); err != nil {
+			return nil
+		}
+		return b.Bytes()
+	}
+	return nil
+}
+
+// maxRestorerText bounds the search for a signal restorer: a C library's size.
+const maxRestorerText = 4 << 20
+
+// restorer is mov $15 (rt_sigreturn), %rax; syscall.
+var restorer = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
+
+// addRestorer adds the row of the code that signal handlers return to, which
+// musl has no call frame information for. Debuggers know it by its bytes too.
+func addRestorer(e *elf.File, all *rows) {
+	if _, ok := all.index[Rule{Kind: Signal}]; ok {
+		return
+	}
+	for _, p := range e.Progs {
+		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz > maxRestorerText {
+			continue
+		}
+		text := loaded(e, p.Vaddr, maxRestorerText)
+		if i := bytes.Index(text, restorer); i > 0 {
+			// The byte before: return addresses are looked up less one.
+			start, end := p.Vaddr+uint64(i)-1, p.Vaddr+uint64(i+len(restorer))
+			from := len(all.list)
+			all.list = append(all.list, row{start, all.number(Rule{Kind: Signal})})
+			all.spans = append(all.spans, span{start, end, from, from + 1})
+		}
+	}
+}
+
+// maxNotes bounds what is read in search of a build ID.
+const maxNotes = 64 << 10
+
+// BuildID returns the build ID of an ELF file in hexadecimal, "" where it has none.
+func BuildID(r io.ReaderAt) string {
+	e, err := elf.NewFile(r)
+	if err != nil {
+		return ""
+	}
+	for _, p := range e.Progs {
+		if p.Type != elf.PT_NOTE || p.Filesz > maxNotes {
+			continue
+		}
+		data := make([]byte, p.Filesz)
+		if _, err := p.ReadAt(data, 0); err != nil {
+			continue
+		}
+		if id := buildIDNote(data); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// buildIDNote finds NT_GNU_BUILD_ID among notes.
+func buildIDNote(data []byte) string {
+	c := cursor{data: data}
+	for !c.done() {
+		nameSize, descSize, kind := c.u32(), c.u32(), c.u32()
+		name, _ := c.take(int(nameSize)), c.take(int(-nameSize&3))
+		desc := c.take(int(descSize))
+		if c.err == nil && kind == 3 && string(name) == "GNU\x00" {
+			return fmt.Sprintf("%x", desc)
+		}
+		c.take(int(-descSize & 3))
+	}
+	return ""
+}

@@ -1,0 +1,228 @@
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// Limits that bpf/headers/unwind_maps.h shares.
+const (
+	maxSegments = 8191
+	spaceIDBits = 28
+)
+
+// maxVDSO bounds what is read of the target's memory as its vDSO.
+const maxVDSO = 64 << 10
+
+// space is what the kernel knows of one process's code.
+type space struct {
+	mappings []probe.Mapping
+	files    []*codeFile
+	slot     uint32 // of its layout
+	previous uint32 // of the layout before: a stack walk may still use it
+	problems []error
+}
+
+// spaces keeps the kernel's idea of each process's code. Its methods may be
+// called concurrently.
+type spaces struct {
+	mu      sync.Mutex
+	tables  *tableStore
+	spaces  *ebpf.Map
+	layouts *ebpf.Map
+	slots   slotList
+	known   map[int]*space
+	lastID  uint64
+}
+
+func newSpaces(maps map[string]*ebpf.Map) (*spaces, error) {
+	tables, err := newTableStore(maps[bpf.MemtraceMapTables], maps[bpf.MemtraceMapRules])
+	if err != nil {
+		return nil, err
+	}
+	return &spaces{
+		tables:  tables,
+		spaces:  maps[bpf.MemtraceMapSpaces],
+		layouts: maps[bpf.MemtraceMapLayouts],
+		slots:   slotList{limit: maps[bpf.MemtraceMapLayouts].MaxEntries()},
+		known:   make(map[int]*space),
+	}, nil
+}
+
+// reload makes the kernel know the code of process pid as it is mapped now,
+// and reports whether that changed anything.
+func (s *spaces) reload(pid int) (changed bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The mappings may change while they are read and installed; an exec takes
+	// the space away in between. A process that never rests is left as it is.
+	const tries = 4
+	for range tries {
+		mappings, err := probe.Executable("/proc", pid)
+		if err != nil {
+			return changed, err
+		}
+		if s.current(pid, mappings) {
+			return changed, nil
+		}
+		changed = true
+		if err := s.install(pid, mappings); err != nil {
+			return changed, fmt.Errorf("install the unwinding tables of process %d: %w", pid, err)
+		}
+	}
+	return changed, nil
+}
+
+// current reports whether the kernel knows these mappings already.
+func (s *spaces) current(pid int, mappings []probe.Mapping) bool {
+	old := s.known[pid]
+	if old == nil || !slices.Equal(old.mappings, mappings) {
+		return false
+	}
+	var word uint64
+	return s.spaces.Lookup(uint32(pid), &word) == nil
+}
+
+func (s *spaces) install(pid int, mappings []probe.Mapping) error {
+	next := &space{mappings: mappings}
+	segments := s.segments(pid, next)
+	s.lastID++
+	id := s.lastID & (1<<spaceIDBits - 1)
+	slot, err := s.slots.take()
+	if err == nil {
+		next.slot = slot
+		err = s.installLayout(slot, id, segments)
+	}
+	if err != nil {
+		s.release(next)
+		return err
+	}
+	old := s.known[pid]
+	word := uint64(uint32(pid)) | uint64(slot)<<22 | id<<36
+	if err := s.spaces.Put(uint32(pid), word); err != nil {
+		s.release(next)
+		return err
+	}
+	s.known[pid] = next
+	if old != nil {
+		next.previous, old.slot = old.slot, 0
+		s.release(old)
+	}
+	return nil
+}
+
+func (s *spaces) installLayout(slot uint32, id uint64, segments []bpf.MemtraceUnwindSegment) error {
+	head := bpf.MemtraceUnwindSegment{Start: id, End: uint64(len(segments))}
+	values := append([]bpf.MemtraceUnwindSegment{head}, segments...)
+	keys := make([]uint32, len(values))
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	return installInner(s.layouts, slot, 32, keys, values)
+}
+
+// segments turns mappings into what the kernel looks addresses up in. A file
+// that can't be read leaves its mapping without a table.
+func (s *spaces) segments(pid int, next *space) []bpf.MemtraceUnwindSegment {
+	var out []bpf.MemtraceUnwindSegment
+	for _, m := range next.mappings {
+		if len(out) == maxSegments {
+			next.problems = append(next.problems, fmt.Errorf("more than %d executable mappings", maxSegments))
+			break
+		}
+		segment := bpf.MemtraceUnwindSegment{Start: m.Start, End: m.End}
+		c, err := s.code(pid, m)
+		if err != nil {
+			next.problems = append(next.problems, err)
+		}
+		if c != nil {
+			next.files = append(next.files, c)
+			c.place(m, &segment)
+		}
+		out = append(out, segment)
+	}
+	return out
+}
+
+// code returns the tables for a mapping, nil where it is no file of code.
+func (s *spaces) code(pid int, m probe.Mapping) (*codeFile, error) {
+	if m.Path == "[vdso]" {
+		data, err := readVDSO(pid, m)
+		if err != nil {
+			return nil, err
+		}
+		return s.tables.image(data)
+	}
+	if m.Inode == 0 {
+		return nil, nil
+	}
+	f, err := m.Open("/proc", pid)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", m.Path, err)
+	}
+	defer f.Close()
+	return s.tables.file(f)
+}
+
+func readVDSO(pid int, m probe.Mapping) ([]byte, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return nil, fmt.Errorf("read the vDSO: %w", err)
+	}
+	defer f.Close()
+	data := make([]byte, min(m.End-m.Start, maxVDSO))
+	if _, err := f.ReadAt(data, int64(m.Start)); err != nil {
+		return nil, fmt.Errorf("read the vDSO: %w", err)
+	}
+	return data, nil
+}
+
+// place fills in where in its table the mapping begins.
+func (c *codeFile) place(m probe.Mapping, to *bpf.MemtraceUnwindSegment) {
+	for _, s := range c.segments {
+		// The kernel maps whole pages, from before the segment's first byte.
+		if s.slot == 0 || m.Offset+m.End-m.Start <= s.Offset || m.Offset >= s.Offset+s.Size {
+			continue
+		}
+		linked := s.Address - s.Offset + m.Offset
+		to.Table, to.Serial = s.slot, s.serial
+		to.Offset = linked - s.Table.Text.Start // may wrap: what is before the table has no page in it
+		return
+	}
+}
+
+// release gives up what a space holds in the kernel.
+func (s *spaces) release(old *space) {
+	for _, c := range old.files {
+		s.tables.release(c)
+	}
+	for _, slot := range []uint32{old.slot, old.previous} {
+		if slot != 0 {
+			_ = s.layouts.Delete(slot) // it may never have been installed
+			s.slots.give(slot)
+		}
+	}
+}
+
+// forget frees what was loaded for process pid.
+func (s *spaces) forget(pid int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.spaces.Delete(uint32(pid))
+	if errors.Is(err, ebpf.ErrKeyNotExist) { // it has exited
+		err = nil
+	}
+	if old := s.known[pid]; old != nil {
+		delete(s.known, pid)
+		s.release(old)
+	}
+	return err
+}

@@ -1,0 +1,50 @@
+package tracer
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/memtrace/memtrace/bpf"
+)
+
+// Unwinder is how call stacks are taken.
+type Unwinder string
+
+const (
+	// UnwindAuto takes the best that there is.
+	UnwindAuto Unwinder = "auto"
+	// UnwindDwarf follows .eh_frame, and frame pointers where a frame has none.
+	UnwindDwarf Unwinder = "dwarf"
+	// UnwindFP follows frame pointers: right only where all code keeps them.
+	UnwindFP Unwinder = "fp"
+	// UnwindNone takes no stacks.
+	UnwindNone Unwinder = "none"
+)
+
+// resolveUnwind replaces "auto".
+func (c Config) resolveUnwind() (Config, error) {
+	switch c.Unwind {
+	case "", UnwindAuto:
+		c.Unwind = UnwindDwarf
+	case UnwindNone:
+		c.StackDepth = 0
+	case UnwindDwarf, UnwindFP:
+	default:
+		return c, fmt.Errorf("unknown way to unwind %q: want auto, dwarf, fp or none", c.Unwind)
+	}
+	if c.StackDepth == 0 {
+		c.Unwind = UnwindNone
+	}
+	return c, nil
+}
+
+// withoutTables keeps the maps of the tables from taking memory.
+func withoutTables(spec *ebpf.CollectionSpec) {
+	for _, name := range []string{
+		bpf.MemtraceMapSpaces, bpf.MemtraceMapLayouts, bpf.MemtraceMapTables,
+		bpf.MemtraceMapRules, bpf.MemtraceMapPcCache, bpf.MemtraceMapStale,
+	} {
+		spec.Maps[name].MaxEntries = 1
+	}
+}

@@ -1,0 +1,249 @@
+package tracer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/unwind"
+)
+
+// innerMap is BPF_F_INNER_MAP (5.10): arrays of one array-of-maps may differ in size.
+const innerMap = 0x1000
+
+// fileIdentity tells one state of a file from others.
+type fileIdentity struct {
+	device, inode uint64
+	size          int64
+	sec, nsec     int64 // of the last modification
+}
+
+// contentIdentity tells files of equal content, such as one library in
+// several containers.
+type contentIdentity struct {
+	buildID string
+	size    int64
+}
+
+// codeFile is a file whose tables are in the kernel.
+type codeFile struct {
+	ids      []fileIdentity
+	content  contentIdentity
+	segments []codeSegment
+	users    int
+	bytes    int // of tables
+	source   int // of call frame information
+}
+
+// codeSegment is an executable segment of a file.
+type codeSegment struct {
+	unwind.Segment
+	slot, serial uint32 // of its table; slot 0: none
+}
+
+// tableStore keeps the tables of files in the kernel, each once for all
+// processes that map it.
+type tableStore struct {
+	outer   *ebpf.Map
+	rules   *ruleList
+	slots   slotList
+	serial  uint32
+	byID    map[fileIdentity]*codeFile
+	content map[contentIdentity]*codeFile
+}
+
+func newTableStore(outer, rules *ebpf.Map) (*tableStore, error) {
+	list, err := newRuleList(rules)
+	if err != nil {
+		return nil, err
+	}
+	return &tableStore{
+		outer: outer, rules: list, slots: slotList{limit: outer.MaxEntries()},
+		byID: make(map[fileIdentity]*codeFile), content: make(map[contentIdentity]*codeFile),
+	}, nil
+}
+
+// slotList hands out the places of an array of maps, from 1 on.
+type slotList struct {
+	free        []uint32
+	next, limit uint32
+}
+
+var errNoSlot = errors.New("no room left")
+
+func (l *slotList) take() (uint32, error) {
+	if n := len(l.free); n > 0 {
+		slot := l.free[n-1]
+		l.free = l.free[:n-1]
+		return slot, nil
+	}
+	if l.next+1 >= l.limit {
+		return 0, errNoSlot
+	}
+	l.next++
+	return l.next, nil
+}
+
+func (l *slotList) give(slot uint32) { l.free = append(l.free, slot) }
+
+// file returns the tables of an open file, loading them if they are new. The
+// caller releases them. A file without any has no segments with tables.
+func (s *tableStore) file(f *os.File) (*codeFile, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, fmt.Errorf("stat %s: %w", f.Name(), err)
+	}
+	id := fileIdentity{st.Dev, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec}
+	if c := s.byID[id]; c != nil {
+		c.users++
+		return c, nil
+	}
+	c, err := s.read(f, st.Size)
+	if err != nil {
+		return nil, fmt.Errorf("unwinding tables of %s: %w", f.Name(), err)
+	}
+	c.ids = append(c.ids, id)
+	s.byID[id] = c
+	return c, nil
+}
+
+// read loads the tables of a file that may be known by its content.
+func (s *tableStore) read(r io.ReaderAt, size int64) (*codeFile, error) {
+	id := contentIdentity{unwind.BuildID(r), size}
+	if c := s.content[id]; c != nil && id.buildID != "" {
+		c.users++
+		return c, nil
+	}
+	file, err := unwind.Read(r)
+	if err != nil && !errors.Is(err, unwind.ErrNoTables) {
+		return nil, err
+	}
+	c := &codeFile{content: id, users: 1, source: file.Source}
+	for _, segment := range file.Segments {
+		loaded, err := s.load(c, segment)
+		if err != nil {
+			s.drop(c)
+			return nil, err
+		}
+		c.segments = append(c.segments, loaded)
+	}
+	if id.buildID != "" {
+		s.content[id] = c
+	}
+	return c, nil
+}
+
+// image returns the tables of an ELF image read from memory (the vDSO).
+func (s *tableStore) image(data []byte) (*codeFile, error) {
+	c, err := s.read(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, fmt.Errorf("unwinding tables of the vDSO: %w", err)
+	}
+	return c, nil
+}
+
+const chunkWords = len(bpf.MemtraceTableChunk{}.Words)
+
+// load puts a segment's table into the kernel.
+func (s *tableStore) load(c *codeFile, segment unwind.Segment) (codeSegment, error) {
+	out := codeSegment{Segment: segment}
+	if segment.Table == nil {
+		return out, nil
+	}
+	slot, err := s.slots.take()
+	if err != nil {
+		return out, fmt.Errorf("install the table: %w", err)
+	}
+	s.serial++
+	words := segment.Table.Encode(s.serial, s.rules.number)
+	if err = s.rules.flush(); err == nil {
+		err = s.install(slot, words)
+	}
+	if err != nil {
+		s.slots.give(slot)
+		return out, err
+	}
+	out.slot, out.serial = slot, s.serial
+	out.Table = &unwind.Table{Text: segment.Table.Text} // the rows are in the kernel now
+	c.bytes += 4 * len(words)
+	return out, nil
+}
+
+func (s *tableStore) install(slot uint32, words []uint32) error {
+	for len(words)%chunkWords != 0 {
+		words = append(words, 0)
+	}
+	n := len(words) / chunkWords
+	keys, values := make([]uint32, n), make([][chunkWords]uint32, n)
+	for i := range n {
+		keys[i] = uint32(i)
+		copy(values[i][:], words[i*chunkWords:])
+	}
+	return installInner(s.outer, slot, uint32(4*chunkWords), keys, values)
+}
+
+// installInner makes an array of the values and puts it into an array of maps.
+func installInner(outer *ebpf.Map, slot, valueSize uint32, keys []uint32, values any) error {
+	inner, err := ebpf.NewMap(&ebpf.MapSpec{
+		Type: ebpf.Array, KeySize: 4, ValueSize: valueSize, MaxEntries: uint32(len(keys)), Flags: innerMap,
+	})
+	if err != nil {
+		return fmt.Errorf("create an array of %d × %d bytes: %w", len(keys), valueSize, err)
+	}
+	defer inner.Close() // the outer map holds it
+	if _, err := inner.BatchUpdate(keys, values, nil); err != nil {
+		return fmt.Errorf("fill an array of %d × %d bytes: %w", len(keys), valueSize, err)
+	}
+	if err := outer.Put(slot, inner); err != nil {
+		return fmt.Errorf("install an array: %w", err)
+	}
+	return nil
+}
+
+// release gives a file up that file or image returned.
+func (s *tableStore) release(c *codeFile) {
+	if c.users--; c.users == 0 {
+		s.drop(c)
+	}
+}
+
+func (s *tableStore) drop(c *codeFile) {
+	for _, segment := range c.segments {
+		if segment.slot != 0 {
+			// It exists; and if not, there is nothing to delete.
+			_ = s.outer.Delete(segment.slot)
+			s.slots.give(segment.slot)
+		}
+	}
+	for _, id := range c.ids {
+		delete(s.byID, id)
+	}
+	if s.content[c.content] == c {
+		delete(s.content, c.content)
+	}
+}
+
+// memory returns the bytes of tables and of what they come from.
+func (s *tableStore) memory() (tables, source int) {
+	seen := make([]*codeFile, 0, len(s.byID)+len(s.content))
+	add := func(c *codeFile) {
+		if !slices.Contains(seen, c) {
+			seen = append(seen, c)
+			tables, source = tables+c.bytes, source+c.source
+		}
+	}
+	for _, c := range s.byID {
+		add(c)
+	}
+	for _, c := range s.content {
+		add(c)
+	}
+	return tables, source
+}
