@@ -36,7 +36,7 @@ func TestAltFile(t *testing.T) {
 			if st, err := os.Stat(common); err != nil || st.Size() < 2000 {
 				t.Fatalf("dwz made no common file worth the name (%v)", err)
 			}
-			judged := compile(t, "inlines.cc", append([]string{"-O2"}, test.compile...)...)
+			judged := compile(t, "inlines.cc", append([]string{"-O2", "-Wl,--build-id"}, test.compile...)...)
 			compareWithAddr2line(t, program, judged, start(t, program))
 		})
 	}

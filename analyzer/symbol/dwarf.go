@@ -18,7 +18,17 @@ type dwarfReader struct {
 	opened bool
 	data   *dwarf.Data // nil where there is none
 	damage int         // lookups that a panic ended
+	read   int         // estimate of the bytes of files read since their pages were dropped
 }
+
+const (
+	// maxRead is the bytes read until the pages of the files are dropped.
+	maxRead = 32 << 20
+	// readWork and readLookup estimate the bytes by the work of a lookup, and
+	// by lookup: names lie all over .debug_str, and the kernel maps 64 KiB
+	// around each page that is read.
+	readWork, readLookup = 10, 256 << 10
+)
 
 // maxDamage is how many panics, of which one would be a bug and some are a
 // file truncated in use, are caught before a file's DWARF is left alone.
@@ -74,6 +84,7 @@ func (d *dwarfReader) lookup(addr uint64) (found []dwarf.Location, err error) {
 		found, readErr = d.data.Lookup(addr)
 		return nil
 	})
+	d.dropPages()
 	if fault != nil {
 		d.damage++
 		return nil, errors.Join(err, fault)
@@ -82,6 +93,23 @@ func (d *dwarfReader) lookup(addr uint64) (found []dwarf.Location, err error) {
 		readErr = fmt.Errorf("%s: %w", what, readErr)
 	}
 	return found, errors.Join(err, readErr)
+}
+
+// dropPages keeps the memory that counts as memtrace's in bounds.
+func (d *dwarfReader) dropPages() {
+	if d.read += d.data.Work()*readWork + readLookup; d.read < maxRead {
+		return
+	}
+	d.read = 0
+	d.source.file.dropPages()
+	if d.alt != nil {
+		d.alt.file.dropPages()
+	}
+	if d.split != nil {
+		for _, img := range d.split.images {
+			img.file.dropPages()
+		}
+	}
 }
 
 // open finds the sections. A section that can't be had leaves the others.

@@ -36,7 +36,8 @@ type mappedFile struct {
 	path  string // where it was found first, for messages
 	owner uint32 // user ID
 	data  []byte
-	refs  int // guarded by the table's lock
+	owned bool // data is memory of our own, not the file's
+	refs  int  // guarded by the table's lock
 }
 
 // fileTable holds the mapped files of the whole program by identity. There is
@@ -88,6 +89,14 @@ func mapWhole(fd int, size int64) ([]byte, error) {
 	}
 	defer unix.Close(readable)
 	return unix.Mmap(readable, 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE)
+}
+
+// dropPages gives the pages of the file that were read back to the page cache:
+// they count as memtrace's memory else, though they can be had again at once.
+func (f *mappedFile) dropPages() {
+	if !f.owned && len(f.data) > 0 {
+		_ = unix.Madvise(f.data, unix.MADV_DONTNEED)
+	}
 }
 
 // retain counts one more user of f.

@@ -30,7 +30,7 @@ func openMini(img *image) (*image, error) {
 
 // memoryFile makes a file of data, in memory outside the Go heap.
 func memoryFile(data []byte, path string) (*mappedFile, error) {
-	f := &mappedFile{path: path, refs: 1}
+	f := &mappedFile{path: path, owned: true, refs: 1}
 	if len(data) == 0 {
 		return f, nil
 	}

@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -29,20 +31,56 @@ func tool(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// compile builds a program of testdata and returns its path.
+// built is where programs are compiled to, once for each way of building.
+var built struct {
+	sync.Mutex
+	dir      string
+	programs map[string]func() (string, error)
+}
+
+// compile builds a program of testdata and returns the path of a copy, which
+// is the caller's to change.
 func compile(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "program")
+	if slices.Contains(flags, "-gsplit-dwarf") {
+		// The name of the other file depends on this one's.
+		if _, err := compileTo(out, source, flags); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	key := source + " " + strings.Join(flags, " ")
+	built.Lock()
+	build := built.programs[key]
+	if build == nil {
+		name := filepath.Join(built.dir, strconv.Itoa(len(built.programs)))
+		build = sync.OnceValues(func() (string, error) { return compileTo(name, source, flags) })
+		built.programs[key] = build
+	}
+	built.Unlock()
+	program, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, program, out)
+	return out
+}
+
+func compileTo(out, source string, flags []string) (string, error) {
 	cc := "gcc"
 	if strings.HasSuffix(source, ".cc") {
 		cc = "g++"
 	}
 	source, err := filepath.Abs(filepath.Join("testdata", source))
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	tool(t, cc, append([]string{"-o", out, source}, flags...)...)
-	return out
+	text, err := exec.Command(cc, append([]string{"-o", out, source}, flags...)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s %s %q: %w\n%s", cc, source, flags, err, text)
+	}
+	return out, nil
 }
 
 // child is a test program that printed a line and waits.
@@ -114,7 +152,14 @@ func (c *child) space(t testing.TB) *Space {
 
 // TestMain fails where a test leaves a file mapped.
 func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "symbol")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	built.dir, built.programs = dir, map[string]func() (string, error){}
 	code := m.Run()
+	os.RemoveAll(dir)
 	if n := len(files.files); n > 0 && code == 0 {
 		fmt.Fprintf(os.Stderr, "%d files are still mapped after all tests\n", n)
 		code = 1

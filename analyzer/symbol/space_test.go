@@ -135,7 +135,7 @@ func procTree(t *testing.T, program, inRoot string, inode uint64, deleted string
 	return proc, root
 }
 
-func copyFile(t *testing.T, from, to string) {
+func copyFile(t testing.TB, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
 	if err != nil {

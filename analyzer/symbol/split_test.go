@@ -72,7 +72,7 @@ func TestSplitDWARFMissing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name != "missing" {
-				other := compile(t, "inlines.cc", "-O2", "-gsplit-dwarf", version)
+				other := compile(t, "inlines.c", "-O1", "-gsplit-dwarf", version)
 				copyFile(t, splitFile(t, other), split)
 			}
 			judged := compile(t, "inlines.c", "-O2", version)

@@ -39,7 +39,7 @@ func stored(t testing.TB, dir string) string {
 // TestSecondRun must say the same without a look into the binary, and add to
 // what is there.
 func TestSecondRun(t *testing.T) {
-	program := compile(t, "inlines.cc", "-O2", "-g", "-Wl,--build-id")
+	program := compile(t, "inlines.cc", "-O2", "-Wl,--build-id", "-gdwarf-5")
 	addrs := sampleCode(t, program)
 	for _, names := range []Names{FullNames, ShortNames} {
 		cache := filepath.Join(t.TempDir(), "a", "b")
@@ -93,7 +93,7 @@ func TestDebugFileArrives(t *testing.T) {
 
 // TestDamagedCache must be ignored and made anew.
 func TestDamagedCache(t *testing.T) {
-	program := compile(t, "inlines.cc", "-O2", "-g", "-Wl,--build-id")
+	program := compile(t, "inlines.c", "-O2", "-g", "-Wl,--build-id")
 	addrs := sampleCode(t, program)[:200]
 	o := Options{Cache: filepath.Join(t.TempDir(), "cache")}
 	want, _, _ := lookUp(t, program, addrs, o)

@@ -110,6 +110,10 @@ func (d *Data) Lookup(addr uint64) ([]Location, error) {
 	return best, err
 }
 
+// Work is what the latest Lookup read: entries, rows and the like, which have
+// some ten bytes each.
+func (d *Data) Work() int { return d.budget - d.work.left }
+
 // inUnit looks addr up in one unit.
 func (d *Data) inUnit(i int, addr uint64) ([]Location, error) {
 	l, err := d.load(i)
