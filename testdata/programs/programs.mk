@@ -21,7 +21,10 @@ TP_MUSL   := every_function_musl two_threads_musl every_function_musl_static
 
 TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
             churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped \
-            escape libescape.so plain_sleep libcount_calls.so)
+            escape libescape.so plain_sleep libcount_calls.so leak_corpus libleak_tls.so)
+# Programs that know their own stacks, without frame pointers, by level of optimisation.
+TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level)) stacks_static
+TP_ALL += $(addprefix $(TP_OUT)/,$(TP_STACKS) libstacks.so)
 TP_ALL += $(if $(shell command -v musl-gcc),$(addprefix $(TP_OUT)/,$(TP_MUSL)))
 # A 32-bit program that needs no 32-bit libc, where compiler and linker know the format.
 TP_ALL += $(if $(shell $(CC) -m32 -E -x c /dev/null >/dev/null 2>&1 && ld -V 2>/dev/null | grep elf_i386),$(TP_OUT)/sleeper32)
@@ -72,6 +75,28 @@ $(TP_OUT)/libescape.so: $(TP_SRC)/libescape.c | $(TP_OUT)
 $(TP_OUT)/escape: $(TP_SRC)/escape.c $(TP_OUT)/libescape.so
 	$(TP_SAY)
 	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $< $(TP_OUT)/libescape.so -Wl,-rpath,'$$ORIGIN'
+
+TP_STACKS_FLAGS := -g -Wall -Wextra -Wno-unused-function -Wno-stringop-overread -U_FORTIFY_SOURCE -fno-builtin -fomit-frame-pointer -pthread
+
+$(TP_OUT)/stacks_O%: $(TP_SRC)/stacks.c $(TP_SRC)/stacks.h | $(TP_OUT)
+	$(CC) -O$* $(TP_STACKS_FLAGS) -Wl,-z,lazy -o $@ $< -ldl
+
+$(TP_OUT)/stacks_cxx_O%: $(TP_SRC)/stacks_cxx.cc $(TP_SRC)/stacks.h | $(TP_OUT)
+	$(CXX) -std=c++17 -O$* $(TP_STACKS_FLAGS) -Wl,-z,now -o $@ $<
+
+$(TP_OUT)/stacks_static: $(TP_SRC)/stacks.c $(TP_SRC)/stacks.h | $(TP_OUT)
+	$(CC) -O2 $(TP_STACKS_FLAGS) -DNO_DLOPEN -static -no-pie -o $@ $<
+
+$(TP_OUT)/libstacks.so: $(TP_SRC)/libstacks.c | $(TP_OUT)
+	$(CC) -O2 $(TP_STACKS_FLAGS) -fPIC -shared -o $@ $<
+
+$(TP_OUT)/libleak_tls.so: $(TP_SRC)/leak_tls.c | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -fPIC -shared -MMD -MP -o $@ $<
+
+$(TP_OUT)/leak_corpus: $(TP_SRC)/leak_corpus.cc $(TP_OUT)/libleak_tls.so
+	$(TP_SAY)
+	$(Q)$(CXX) -std=c++17 $(TP_FLAGS) -DNO_TABLE $(TP_FP) -MMD -MP -o $@ $< -Wl,-rpath,'$$ORIGIN' -ldl
 
 $(TP_OUT)/sleeper32: $(TP_SRC)/sleeper32.c | $(TP_OUT)
 	$(TP_SAY)

@@ -1,0 +1,23 @@
+// Package reach finds out which blocks of a process's heap nothing points to
+// any more, by reading its memory as Valgrind's and LeakSanitizer's leak
+// checks do, but from outside and, by default, while it runs on.
+//
+// A Scan takes the live blocks from a trace and everything else from the
+// kernel. docs/reachability.md states what counts as a pointer, what as a
+// root, and how a leaked block is classed.
+//
+// The pieces, in the order in which they are used:
+//
+//	space.go    which memory there is: windows of 256 KiB and the pages in them
+//	stacks.go   which part of it is dead: stacks below their stack pointers
+//	index.go    which block an address is in
+//	memory.go   reads the target, in steps that hold its mmap lock shortly
+//	mark.go     follows pointers from window to window until there is no more
+//	words.go    the loop over words, the hot path
+//	interior.go which pointers into a block are as good as one to its start
+//	scan.go     all of it together
+//	agree.go    what two scans agree on
+//
+// A Scan uses all cores but is itself called from one goroutine. It needs the
+// right to ptrace the process, and Linux 5.3.
+package reach

@@ -1,0 +1,132 @@
+package reach
+
+import (
+	"slices"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// An interior is a pointer to another place in a block than its start.
+type interior struct {
+	start  uint64
+	offset uint64 // above the size where the word bears a tag in its upper bits
+	i      uint32
+}
+
+const (
+	recentNotes = 1 << 12
+	maxNotes    = 1 << 21 // per worker, 48 MiB: most are of blocks that turn out to be reachable
+)
+
+// note keeps a pointer into a block until it is known whether others point to
+// the block's start.
+func (w *worker) note(n interior) {
+	r := &w.recent[(n.start>>3^n.offset)*0x9e3779b97f4a7c15>>52]
+	if *r == n {
+		return
+	}
+	*r = n
+	if len(w.notes) >= maxNotes {
+		w.notes = slices.DeleteFunc(w.notes, func(n interior) bool { return w.seen.has(n.i) })
+		if len(w.notes) > maxNotes/2 {
+			w.assumed++
+			w.found(n.i, n.start)
+			return
+		}
+	}
+	w.notes = append(w.notes, n)
+}
+
+// takeNotes returns the pointers into blocks that are not found yet.
+func (m *marker) takeNotes() (out []interior) {
+	for _, w := range m.workers {
+		for _, n := range w.notes {
+			if !m.seen.has(n.i) {
+				out = append(out, n)
+			}
+		}
+		w.notes = w.notes[:0]
+		clear(w.recent[:])
+	}
+	slices.SortFunc(out, func(a, b interior) int {
+		switch {
+		case a.start < b.start || a.start == b.start && a.offset < b.offset:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+	return slices.Compact(out)
+}
+
+// asStart reports whether a pointer into a block is what the block's owner
+// keeps in place of one to its start. These are Valgrind's heuristics
+// (memcheck/mc_leakcheck.c), the last one made stricter by the layout of
+// virtual tables (Itanium C++ ABI, 2.5.2).
+func (m *marker) asStart(n interior) bool {
+	size := m.x.size(n.i)
+	if n.offset > size {
+		return false
+	}
+	var head [2]uint64
+	if size < 16 || m.mem.words(n.start, head[:]) != nil {
+		return false
+	}
+	switch {
+	case n.offset == 8 && head[0] == size-8:
+		return true // a length in front (sqlite's allocator)
+	case n.offset == 8 && head[0] != 0 && (size-8)%head[0] == 0:
+		return true // new T[n]: the number of elements in front
+	case n.offset == 24 && head[0] <= head[1] && head[1] == size-25:
+		return true // std::string of before C++11: length, capacity, references
+	}
+	return n.offset%8 == 0 && (m.isAligned(n) || m.isSecondBase(n, head[0]))
+}
+
+// isAligned recognises what aligns blocks by hand: the block's start, for free
+// to be given, stands in front of the aligned address, or behind its first
+// word (glibc, elf/dl-find_object.c).
+func (m *marker) isAligned(n interior) bool {
+	var around [3]uint64
+	if n.offset+16 > m.x.size(n.i) || m.mem.words(n.start+n.offset-8, around[:]) != nil {
+		return false
+	}
+	return around[0] == n.start || around[2] == n.start
+}
+
+// isSecondBase recognises a pointer to a base class that is not the object's
+// first: there and at the object's start are pointers to virtual tables, and
+// the second table tells the distance back to the start.
+func (m *marker) isSecondBase(n interior, first uint64) bool {
+	var second [1]uint64
+	if m.mem.words(n.start+n.offset, second[:]) != nil {
+		return false
+	}
+	top, ok := m.offsetToTop(first)
+	if !ok || top != 0 {
+		return false
+	}
+	top, ok = m.offsetToTop(second[0])
+	return ok && top == -int64(n.offset)
+}
+
+// offsetToTop reads that field of a virtual table, which must be in memory
+// that cannot be written, and whose typeinfo, if there is one, too.
+func (m *marker) offsetToTop(table uint64) (int64, bool) {
+	if table%8 != 0 || !m.constant(table) {
+		return 0, false
+	}
+	var head [2]uint64
+	if m.mem.words(table-16, head[:]) != nil || head[1] != 0 && !m.constant(head[1]) {
+		return 0, false
+	}
+	return int64(head[0]), true
+}
+
+// constant reports whether an address is in a file's mapping that cannot be
+// written.
+func (m *marker) constant(addr uint64) bool {
+	v := m.s.mappingOf(addr)
+	return v != nil && v.inode != 0 && v.perms&procfs.Write == 0
+}

@@ -1,0 +1,339 @@
+package reach
+
+import (
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A marker follows pointers. Its work list is a bit a window: those that have
+// blocks that were found and not read yet (pending). Workers go through it in
+// circles, so that a window gathers pending blocks until its turn comes, and
+// is read once for all of them. The list cannot overflow.
+type marker struct {
+	x   *index
+	s   *space
+	mem *memory
+
+	seen    bitmap // blocks found
+	pending bitmap // blocks found whose own pointers were not followed yet
+	queued  []uint64
+	waiting atomic.Int64 // windows queued
+	active  atomic.Int64
+	workers []*worker
+	dead    []zone
+
+	// How pointers are taken; constant while workers run.
+	startOnly bool // pointers into a block are only noted
+	quiet     bool // what is found is not followed
+	unaligned bool // pointers at any byte
+}
+
+// A zone is memory from start up to, not including, end.
+type zone struct{ start, end uint64 }
+
+// A worker is one goroutine's state.
+type worker struct {
+	*marker
+	buf, far *buffer
+	current  uint32 // the window in buf
+	again    bool   // something in it became pending
+	cursor   int
+	blocks   []claimed
+	notes    []interior
+	recent   [recentNotes]interior
+	// rootBytes is what of the roots was read.
+	rootBytes uint64
+	assumed   int // pointers into blocks taken for ones to their start, as too many were noted
+}
+
+type claimed struct {
+	addr uint64
+	i    uint32
+}
+
+// noBlock is the owner of words that are in no block.
+const noBlock = ^uint32(0)
+
+func newMarker(x *index, s *space, mem *memory, workers int) (*marker, error) {
+	m := &marker{x: x, s: s, mem: mem, queued: make([]uint64, len(s.windows)/64+1)}
+	var err error
+	if m.seen, err = newBitmap(&x.area, x.count); err != nil {
+		return nil, err
+	}
+	if m.pending, err = newBitmap(&x.area, x.count); err != nil {
+		return nil, err
+	}
+	for i := range workers {
+		w := &worker{marker: m, cursor: i * len(s.windows) / workers, current: noBlock}
+		m.workers = append(m.workers, w)
+		if w.buf, err = newBuffer(); err != nil {
+			return m, err
+		}
+		if w.far, err = newBuffer(); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+func (m *marker) close() {
+	for _, w := range m.workers {
+		for _, b := range []*buffer{w.buf, w.far} {
+			if b != nil {
+				b.close()
+			}
+		}
+	}
+}
+
+// each runs fn on all workers.
+func (m *marker) each(fn func(w *worker)) {
+	var wg sync.WaitGroup
+	for _, w := range m.workers {
+		wg.Go(func() { fn(w) })
+	}
+	wg.Wait()
+}
+
+// roots reads all roots and, on the way, the blocks that they lead to nearby:
+// memory without blocks first, so that much is pending when the heap is read.
+func (m *marker) roots() {
+	for _, heap := range []bool{false, true} {
+		var next atomic.Int64
+		m.each(func(w *worker) {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(m.s.windows) || m.mem.gone.Load() {
+					return
+				}
+				if win := &m.s.windows[i]; win.roots != 0 && m.x.mayStart(win.addr) == heap {
+					w.rootsIn(uint32(i))
+				}
+			}
+		})
+	}
+	m.drain()
+}
+
+// mayStart reports whether blocks may start in the window at addr.
+func (x *index) mayStart(addr uint64) bool {
+	if addr < x.base || addr >= x.hi {
+		return false
+	}
+	t := x.top[(addr-x.base)>>regionShift]
+	return t != 0 && t&coverFlag == 0
+}
+
+// rootsIn follows what the window holds outside of blocks, and its pending blocks.
+func (w *worker) rootsIn(n uint32) {
+	win := &w.s.windows[n]
+	w.current = n
+	w.buf.fill(w.mem, win, win.roots)
+	at, end := win.addr, win.addr+winBytes
+	if i, start, ok := w.x.find(at); ok {
+		at = start + w.x.extent(i)
+	}
+	for page := win.addr; page < end; page += pageBytes {
+		p := w.x.pageAt(page)
+		if p == nil {
+			continue
+		}
+		p.all(page, func(addr uint64, i uint32) bool {
+			w.rootRange(win, at, addr)
+			at = max(at, addr+w.x.extent(i))
+			return true
+		})
+	}
+	w.rootRange(win, at, end)
+	w.pendingIn(n)
+}
+
+// rootRange follows the words from at to end that are on root pages and alive.
+func (w *worker) rootRange(win *window, at, end uint64) {
+	for at < end {
+		page := at &^ (pageBytes - 1)
+		to := min(end, page+pageBytes)
+		if win.roots>>((page-win.addr)>>pageShift)&1 != 0 {
+			w.alive(at, to)
+		}
+		at = to
+	}
+}
+
+// alive follows the words from at to end that are in no dead zone.
+func (w *worker) alive(at, end uint64) {
+	w.rootBytes += end - at
+	for _, z := range w.dead {
+		if z.end <= at || z.start >= end {
+			continue
+		}
+		if z.start > at {
+			w.words(w.buf, at, z.start, noBlock)
+		}
+		at = z.end
+	}
+	w.words(w.buf, at, end, noBlock)
+}
+
+// drain follows pointers until no block is pending.
+func (m *marker) drain() {
+	m.active.Store(int64(len(m.workers)))
+	m.each(func(w *worker) {
+		for !m.mem.gone.Load() {
+			if n, ok := w.claim(); ok {
+				w.current = n
+				w.pendingIn(n)
+				continue
+			}
+			m.active.Add(-1)
+			for m.waiting.Load() == 0 {
+				if m.active.Load() == 0 || m.mem.gone.Load() {
+					return
+				}
+				time.Sleep(idleWait)
+			}
+			m.active.Add(1)
+		}
+	})
+}
+
+// idleWait is how long a worker that finds nothing to do rests: long enough to
+// leave the core to others, short beside the reading of a window.
+const idleWait = 20 * time.Microsecond
+
+// claim takes a window off the work list: the next after the last.
+func (w *worker) claim() (uint32, bool) {
+	if w.waiting.Load() == 0 {
+		return 0, false
+	}
+	words := len(w.queued)
+	at := w.cursor / 64 % words
+	for k := range words + 1 {
+		v := atomic.LoadUint64(&w.queued[at])
+		if k == 0 {
+			v &= ^uint64(0) << (w.cursor % 64)
+		}
+		for ; v != 0; v &= v - 1 {
+			bit := v & -v
+			if atomic.AndUint64(&w.queued[at], ^bit)&bit != 0 {
+				w.waiting.Add(-1)
+				n := at*64 + bits.TrailingZeros64(bit)
+				w.cursor = n + 1
+				return uint32(n), true
+			}
+		}
+		if at++; at == words {
+			at = 0
+		}
+	}
+	return 0, false
+}
+
+// pendingIn follows the pointers in the window's pending blocks, and in those
+// of its blocks that this leads to.
+func (w *worker) pendingIn(n uint32) {
+	win := &w.s.windows[n]
+	for {
+		w.again = false
+		need := w.claimBlocks(win)
+		if len(w.blocks) == 0 {
+			return
+		}
+		w.buf.fill(w.mem, win, need)
+		for _, b := range w.blocks {
+			w.block(win, b)
+		}
+		if !w.again {
+			return
+		}
+	}
+}
+
+// claimBlocks takes the pending blocks that start in the window into w.blocks,
+// and returns the pages that they span there.
+func (w *worker) claimBlocks(win *window) (need uint64) {
+	w.blocks = w.blocks[:0]
+	for at := win.addr; at < win.addr+winBytes; at += pageBytes {
+		p := w.x.pageAt(at)
+		if p == nil || !w.anyPending(p) {
+			continue
+		}
+		p.all(at, func(addr uint64, i uint32) bool {
+			if w.pending.has(i) && w.pending.drop(i) {
+				w.blocks = append(w.blocks, claimed{addr, i})
+				need |= pageMask(addr-win.addr, min(addr-win.addr+w.x.size(i), winBytes))
+			}
+			return true
+		})
+	}
+	return need
+}
+
+// anyPending reports whether a block that starts in p is pending.
+func (w *worker) anyPending(p *page) bool {
+	n := uint32(0)
+	for _, m := range p.starts {
+		n += uint32(bits.OnesCount64(m))
+	}
+	for i := uint32(0); i < n; i += 64 {
+		if w.pending.word(p.first+i, min(64, n-i)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// block follows the pointers in one block, the rest of which may lie in later
+// windows.
+func (w *worker) block(win *window, b claimed) {
+	end := b.addr + w.x.size(b.i)
+	w.words(w.buf, b.addr, min(end, win.addr+winBytes), b.i)
+	for at := win.addr + winBytes; at < end; at += winBytes {
+		next := w.s.at(at)
+		if next == nil {
+			continue
+		}
+		to := min(end, at+winBytes)
+		w.far.addr = 0 // it may have changed since
+		w.far.fill(w.mem, next, pageMask(0, to-at))
+		w.words(w.far, at, to, b.i)
+	}
+}
+
+// found notes that something points to block i, which starts at addr.
+func (w *worker) found(i uint32, addr uint64) {
+	if !w.seen.add(i) || w.quiet {
+		return
+	}
+	w.follow(i, addr)
+}
+
+// follow makes a block pending.
+func (w *worker) follow(i uint32, addr uint64) {
+	w.pending.add(i)
+	n := w.x.regions[w.x.top[(addr-w.x.base)>>regionShift]].wins[addr>>winShift%regionWins] - 1
+	if n == w.current {
+		w.again = true
+		return
+	}
+	w.enqueue(n)
+}
+
+// enqueue puts a window on the work list.
+func (m *marker) enqueue(n uint32) {
+	bit := uint64(1) << (n % 64)
+	if atomic.OrUint64(&m.queued[n/64], bit)&bit == 0 {
+		m.waiting.Add(1)
+	}
+}
+
+// workersFor is one a core.
+func workersFor(asked int) int {
+	if asked > 0 {
+		return asked
+	}
+	return runtime.GOMAXPROCS(0)
+}

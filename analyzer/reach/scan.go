@@ -1,0 +1,333 @@
+package reach
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// Kind says how a block is held.
+type Kind uint8
+
+const (
+	Reachable Kind = iota // a chain of pointers to starts of blocks leads from a root to it
+	Possible              // only one with a pointer into a block, or an unaligned one, does
+	Indirect              // only leaked blocks point to it
+	Definite              // nothing points to it, or only what it leads to itself
+)
+
+var kindWords = [...]string{"reachable", "possible", "indirect", "definite"}
+
+// String returns the kind's word, as in a Report.
+func (k Kind) String() string { return kindWords[k] }
+
+// Options of a Scan.
+type Options struct {
+	// Threads are all threads of the process, where it stands still. Nil: it runs.
+	Threads []Thread
+	// AllSeen says that every block of the process is among those given, so
+	// that the rest of glibc's memory holds nothing but what was freed.
+	AllSeen bool
+	Workers int // goroutines; 0 means one a core
+}
+
+// Sum counts blocks.
+type Sum struct{ Count, Bytes uint64 }
+
+// Result is what a Scan found. Sizes are bytes.
+type Result struct {
+	Sums    [4]Sum // by Kind
+	Leaks   []Leak // all blocks but the reachable ones, by address
+	Skipped int    // blocks at addresses that no allocator gives; they are in no sum
+
+	Roots   uint64 // memory read outside of blocks
+	Read    uint64 // all that was read, over all passes
+	Unread  uint64 // could not be read; nothing there was followed
+	Swapped uint64 // was in swap, and was read from there
+	Began   time.Time
+	Took    time.Duration
+	// LongestStep is the longest call that read the target's memory: the
+	// target's mmap lock was never held for longer.
+	LongestStep time.Duration
+	Memory      uint64 // that the scan itself took
+	Assumed     int    // pointers into blocks taken for ones to their start, as there were too many
+}
+
+// Leak is a block that is not reachable.
+type Leak struct {
+	Addr, Size uint64
+	Site       uint32
+	Kind       Kind
+}
+
+// Scan finds out which of a process's live blocks are still reachable. The
+// blocks must be those of one instant shortly before; a block that is freed
+// meanwhile may be called leaked, one that is moved about while the process
+// runs on, too: see Agree.
+func Scan(p *procfs.Process, blocks Blocks, o Options) (Result, error) {
+	c := &scan{p: p, options: o}
+	defer c.close()
+	c.Began = time.Now()
+	if err := c.prepare(blocks); err != nil {
+		return Result{}, fmt.Errorf("scan the memory of process %d: %w", p.PID(), err)
+	}
+	c.reachable()
+	c.possible()
+	c.leaked()
+	if c.mem.gone.Load() {
+		return Result{}, fmt.Errorf("scan the memory of process %d: %w", p.PID(), c.whyGone())
+	}
+	c.finish()
+	return c.Result, nil
+}
+
+// scan is one Scan under way.
+type scan struct {
+	Result
+	p       *procfs.Process
+	options Options
+	index   index
+	space   space
+	mem     memory
+	marker  *marker
+	stacks  []stack
+	held    bitmap // reachable
+	kept    bitmap // reachable or possible
+
+	rootBytes uint64
+}
+
+func (c *scan) prepare(blocks Blocks) error {
+	if err := c.index.build(blocks); err != nil {
+		return err
+	}
+	tid, err := c.thread()
+	if err != nil {
+		return err
+	}
+	c.mem.tid = tid
+	if err := c.space.load(c.p, &c.mem, &c.index, c.options.AllSeen); err != nil {
+		return err
+	}
+	c.marker, err = newMarker(&c.index, &c.space, &c.mem, workersFor(c.options.Workers))
+	if err != nil {
+		return err
+	}
+	c.stacks = c.space.stacks(c.p, c.options.Threads)
+	for _, s := range c.stacks {
+		c.marker.dead = append(c.marker.dead, s.dead)
+	}
+	return nil
+}
+
+// thread returns a thread that has the process's memory.
+func (c *scan) thread() (int, error) {
+	if len(c.options.Threads) > 0 {
+		return c.options.Threads[0].TID, nil
+	}
+	st, err := c.p.Stat()
+	if err != nil || !st.Zombie() {
+		return c.p.PID(), err
+	}
+	tids, err := c.p.Tasks()
+	if err != nil {
+		return 0, err
+	}
+	return tids[len(tids)-1], nil // the first thread has ended, and others not
+}
+
+func (c *scan) close() {
+	if c.marker != nil {
+		c.marker.close()
+	}
+	c.index.area.close()
+}
+
+// whyGone says why the memory could not be read any more.
+func (c *scan) whyGone() error {
+	if st, err := c.p.Stat(); err != nil || st.Zombie() {
+		return procfs.ErrGone
+	}
+	return errors.New("process_vm_readv is not permitted: run as root or as the process's own user, or grant CAP_SYS_PTRACE")
+}
+
+// reachable follows pointers to the starts of blocks from all roots.
+func (c *scan) reachable() {
+	m := c.marker
+	m.startOnly = true
+	m.roots()
+	for _, t := range c.options.Threads {
+		m.workers[0].registers(t.Words)
+	}
+	m.drain()
+	for _, w := range m.workers {
+		c.rootBytes += w.rootBytes
+	}
+	if c.options.Threads == nil {
+		for _, z := range revived(c.stacks, c.p) {
+			c.marker.dead = nil
+			m.workers[0].zone(z)
+		}
+		m.drain()
+	}
+	c.recognise()
+	c.held = append(bitmap(nil), m.seen...)
+}
+
+// registers follows the registers of a thread.
+func (w *worker) registers(words []uint64) {
+	b := w.far
+	b.addr, b.pages = 0, 0
+	for i, v := range words {
+		putWord(b, i, v)
+	}
+	w.current = noBlock
+	w.aligned(b, 0, uint64(len(words))*8, noBlock)
+}
+
+// zone follows the words of a zone.
+func (w *worker) zone(z zone) {
+	for at := z.start; at < z.end; {
+		to := min(z.end, at&^(winBytes-1)+winBytes)
+		if win := w.s.at(at); win != nil {
+			w.current = noBlock
+			w.buf.addr = 0
+			w.buf.fill(w.mem, win, pageMask(at-win.addr, to-win.addr))
+			w.words(w.buf, at, to, noBlock)
+		}
+		at = to
+	}
+}
+
+// recognise follows the pointers into blocks that are as good as ones to their
+// start, until there are no more. The other ones are left in the notes.
+func (c *scan) recognise() {
+	m := c.marker
+	for {
+		notes, any := m.takeNotes(), false
+		for _, n := range notes {
+			if !m.seen.has(n.i) && m.asStart(n) {
+				any = true
+				m.workers[0].current = noBlock
+				m.workers[0].found(n.i, n.start)
+			}
+		}
+		for _, n := range notes {
+			m.workers[0].notes = append(m.workers[0].notes, n)
+		}
+		if !any {
+			return
+		}
+		m.drain()
+	}
+}
+
+// possible follows what is left: pointers into blocks, then such as are not
+// aligned; with those found, everything that they lead to.
+func (c *scan) possible() {
+	m := c.marker
+	m.startOnly = false
+	for _, n := range m.takeNotes() {
+		m.workers[0].current = noBlock
+		m.workers[0].found(n.i, n.start)
+	}
+	m.drain()
+	if m.seen.count() < c.index.count {
+		m.unaligned = true
+		for addr, i := range c.index.all {
+			if m.seen.has(i) {
+				m.workers[0].follow(i, addr)
+			}
+		}
+		m.roots()
+		m.unaligned = false
+	}
+	c.kept = append(bitmap(nil), m.seen...)
+}
+
+// leaked tells those leaked blocks that others lead to from those that none
+// does. Of blocks that lead to each other in a circle, the one with the lowest
+// address counts as one that none leads to, as in Valgrind.
+func (c *scan) leaked() {
+	m := c.marker
+	if m.seen.count() == c.index.count {
+		return
+	}
+	m.quiet = true // first, which are pointed to at all
+	c.followLeaked(func(uint32) bool { return true })
+	m.drain()
+	m.quiet = false
+	pointed := append(bitmap(nil), m.seen...)
+	copy(m.seen, c.kept)
+	c.followLeaked(func(i uint32) bool { return !pointed.has(i) })
+	m.drain()
+	for addr, i := range c.index.all {
+		if !pointed.has(i) || m.seen.has(i) {
+			continue
+		}
+		m.workers[0].current = noBlock
+		m.workers[0].follow(i, addr)
+		m.workers[0].drainAlone()
+		m.seen.drop(i)
+	}
+}
+
+// followLeaked makes the leaked blocks that fn chooses pending.
+func (c *scan) followLeaked(fn func(i uint32) bool) {
+	w := c.marker.workers[0]
+	w.current = noBlock
+	for addr, i := range c.index.all {
+		if !c.kept.has(i) && fn(i) {
+			w.follow(i, addr)
+		}
+	}
+}
+
+// drainAlone is drain for little work.
+func (w *worker) drainAlone() {
+	for !w.mem.gone.Load() {
+		n, ok := w.claim()
+		if !ok {
+			return
+		}
+		w.current = n
+		w.buf.addr = 0 // what it holds may be of long ago
+		w.pendingIn(n)
+	}
+}
+
+func (c *scan) finish() {
+	for addr, i := range c.index.all {
+		k := c.kind(i)
+		size := c.index.size(i)
+		c.Sums[k].Count++
+		c.Sums[k].Bytes += size
+		if k != Reachable {
+			c.Leaks = append(c.Leaks, Leak{addr, size, c.index.sites[i], k})
+		}
+	}
+	c.Skipped = c.index.skipped
+	c.Swapped = c.space.swapped
+	c.Read, c.Unread = c.mem.read.Load(), c.mem.failed.Load()
+	c.LongestStep = time.Duration(c.mem.longest.Load())
+	c.Memory = c.index.memory() + uint64(4*len(c.held)*8) + uint64(len(c.space.windows))*24
+	c.Roots = c.rootBytes
+	for _, w := range c.marker.workers {
+		c.Assumed += w.assumed
+	}
+	c.Took = time.Since(c.Began)
+}
+
+func (c *scan) kind(i uint32) Kind {
+	switch {
+	case c.held.has(i):
+		return Reachable
+	case c.kept.has(i):
+		return Possible
+	case c.marker.seen.has(i):
+		return Indirect
+	}
+	return Definite
+}
