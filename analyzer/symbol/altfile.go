@@ -69,5 +69,8 @@ func (d debugFinder) findAlt(img *image, imgPath string, root int) (alt *image, 
 	if !path.IsAbs(name) {
 		name = path.Join(path.Dir(imgPath), name)
 	}
-	return openDebug(name, root, belongs), true
+	if found := openDebug(name, root, belongs); found != nil {
+		return found, true
+	}
+	return d.remote.find(link.id), true
 }

@@ -10,7 +10,8 @@ import (
 
 // debugFinder looks for the separate debug file of a stripped module.
 type debugFinder struct {
-	dirs []string // such as /usr/lib/debug
+	dirs   []string // such as /usr/lib/debug
+	remote *debuginfod
 }
 
 // find tries the sources in order and returns the first debug file that
@@ -20,7 +21,10 @@ func (d debugFinder) find(img *image, modulePath string, root int) *image {
 	if found := d.byBuildID(img, root); found != nil {
 		return found
 	}
-	return d.byDebugLink(img, modulePath, root)
+	if found := d.byDebugLink(img, modulePath, root); found != nil {
+		return found
+	}
+	return d.remote.find(img.buildID)
 }
 
 // byBuildID looks for DIR/.build-id/xx/yyyy.debug.

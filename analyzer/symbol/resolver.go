@@ -25,6 +25,10 @@ type Options struct {
 	// such as DefaultCacheDir; "" means none. Where it can't be used safely
 	// there is a warning. Names are written as the Resolver is closed.
 	Cache string
+	// Debuginfod are the servers to ask for debug files that are not on this
+	// machine, such as DebuginfodURLs. None are asked by default: it tells
+	// them which programs run here.
+	Debuginfod []string
 }
 
 // Resolver turns addresses into Frames. It may be used from several
@@ -48,7 +52,8 @@ func NewResolver(o Options) *Resolver {
 		o.DebugDirs = []string{"/usr/lib/debug"}
 	}
 	r := &Resolver{options: o, modules: map[*mappedFile]*module{}}
-	r.loader = loader{finder: debugFinder{o.DebugDirs}, names: o.Names, noDWARF: o.NoDWARF}
+	finder := debugFinder{dirs: o.DebugDirs, remote: newDebuginfod(o.Debuginfod, &r.warnings)}
+	r.loader = loader{finder: finder, names: o.Names, noDWARF: o.NoDWARF}
 	if o.Cache != "" && !o.NoDWARF {
 		var err error
 		if r.loader.store, err = openStore(o.Cache); err != nil {

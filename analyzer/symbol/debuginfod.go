@@ -1,0 +1,233 @@
+package symbol
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// Bounds of one download where the environment sets no others.
+	defaultFetchTime = 90 * time.Second
+	defaultFetchSize = 2 << 30
+	// missFor is how long a file that no server has is not asked for again.
+	missFor = 600 * time.Second
+)
+
+// DebuginfodURLs are the servers in DEBUGINFOD_URLS (debuginfod(8)).
+func DebuginfodURLs() []string { return strings.Fields(os.Getenv("DEBUGINFOD_URLS")) }
+
+// debuginfod fetches debug files by build ID and keeps them where the client
+// of elfutils does (debuginfod_find_debuginfo(3)). A nil one has none.
+type debuginfod struct {
+	servers  []string
+	cache    string // directory
+	time     time.Duration
+	size     int64
+	client   http.Client
+	warnings *warnings
+
+	mu   sync.Mutex
+	dead map[string]bool // servers that failed: they are left alone
+}
+
+// newDebuginfod makes a client for the servers; nil where there are none. The
+// environment sets its bounds: DEBUGINFOD_CACHE_PATH, DEBUGINFOD_TIMEOUT and
+// DEBUGINFOD_MAXTIME in seconds, DEBUGINFOD_MAXSIZE in bytes.
+func newDebuginfod(servers []string, w *warnings) *debuginfod {
+	if len(servers) == 0 {
+		return nil
+	}
+	d := &debuginfod{servers: servers, time: defaultFetchTime, size: defaultFetchSize, warnings: w, dead: map[string]bool{}}
+	for _, name := range []string{"DEBUGINFOD_TIMEOUT", "DEBUGINFOD_MAXTIME"} {
+		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+			d.time = time.Duration(n) * time.Second
+		}
+	}
+	if n, err := strconv.ParseInt(os.Getenv("DEBUGINFOD_MAXSIZE"), 10, 64); err == nil && n > 0 {
+		d.size = n
+	}
+	if d.cache = os.Getenv("DEBUGINFOD_CACHE_PATH"); d.cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			w.add("debuginfod", fmt.Sprintf("fetch debug files: %v; set DEBUGINFOD_CACHE_PATH", err))
+			return nil
+		}
+		d.cache = filepath.Join(dir, "debuginfod_client")
+	}
+	return d
+}
+
+// find returns the debug file of a build ID, from the cache or a server.
+func (d *debuginfod) find(buildID string) *image {
+	if d == nil || len(buildID) < 16 {
+		return nil
+	}
+	dir, err := openPrivateDir(filepath.Join(d.cache, buildID))
+	if err != nil {
+		d.warnings.add(d.cache, fmt.Sprintf("keep debug files: %v", err))
+		return nil
+	}
+	defer unix.Close(dir)
+	const name = "debuginfo"
+	img, missing := d.cached(dir, name, buildID)
+	if img != nil || missing {
+		return img
+	}
+	sure := true // that no server has it
+	for _, server := range d.servers {
+		if d.isDead(server) {
+			sure = false
+			continue
+		}
+		img, err := d.fetch(server, dir, name, buildID)
+		if img != nil {
+			return img
+		}
+		if err != nil {
+			sure = false
+			d.warnings.add(server, err.Error())
+		}
+	}
+	if sure {
+		// An empty file says so to elfutils' client, too.
+		if fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600); err == nil {
+			unix.Close(fd)
+		}
+	}
+	return nil
+}
+
+// cached opens a file fetched earlier; missing says that no server had it
+// lately.
+func (d *debuginfod) cached(dir int, name, buildID string) (img *image, missing bool) {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false
+	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 {
+		unix.Close(fd)
+		return nil, st.Size == 0 && time.Since(time.Unix(st.Mtim.Unix())) < missFor
+	}
+	return debugImage(fd, path.Join(d.cache, buildID, name), hasBuildID(buildID)), false
+}
+
+func hasBuildID(id string) func(*image) bool {
+	return func(img *image) bool { return img.buildID == id }
+}
+
+func (d *debuginfod) isDead(server string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dead[server]
+}
+
+func (d *debuginfod) giveUp(server string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead[server] = true
+}
+
+// fetch gets the file from one server; nil without an error where the server
+// doesn't have it.
+func (d *debuginfod) fetch(server string, dir int, name, buildID string) (*image, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.time)
+	defer cancel()
+	from, err := url.JoinPath(server, "buildid", buildID, "debuginfo")
+	if err != nil {
+		return nil, fmt.Errorf("fetch a debug file from %s: %w", server, err)
+	}
+	body, err := d.get(ctx, from)
+	if err != nil {
+		d.giveUp(server)
+		return nil, fmt.Errorf("fetch %s: %w; the server will not be asked again", from, err)
+	}
+	if body == nil {
+		return nil, nil
+	}
+	defer body.Close()
+	img, err := d.save(body, dir, name, buildID)
+	if ctx.Err() != nil {
+		// So slow a server would be waited for at every file.
+		d.giveUp(server)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", from, err)
+	}
+	return img, nil
+}
+
+// get returns the content at an address; nil where there is none.
+func (d *debuginfod) get(ctx context.Context, from string) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", "memtrace")
+	response, err := d.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		return response.Body, nil
+	case http.StatusNotFound:
+		response.Body.Close()
+		return nil, nil
+	}
+	response.Body.Close()
+	return nil, fmt.Errorf("the server says %q", response.Status)
+}
+
+// save writes the file beside its place, makes sure that it is the right one
+// and moves it there.
+func (d *debuginfod) save(body io.Reader, dir int, name, buildID string) (*image, error) {
+	temp := name + "." + rand.Text()
+	fd, err := unix.Openat(dir, temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), temp)
+	n, err := io.Copy(file, io.LimitReader(body, d.size+1))
+	if n > d.size {
+		err = fmt.Errorf("it is larger than %d bytes (DEBUGINFOD_MAXSIZE)", d.size)
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		var img *image
+		if img, err = d.place(dir, temp, name, buildID); err == nil {
+			return img, nil
+		}
+	}
+	_ = unix.Unlinkat(dir, temp, 0)
+	return nil, err
+}
+
+func (d *debuginfod) place(dir int, temp, name, buildID string) (*image, error) {
+	fd, err := unix.Openat(dir, temp, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	img := debugImage(fd, path.Join(d.cache, buildID, name), hasBuildID(buildID))
+	if img == nil {
+		return nil, errors.New("what the server sent is not the debug file of that build ID")
+	}
+	if err := unix.Renameat(dir, temp, dir, name); err != nil {
+		img.close()
+		return nil, err
+	}
+	return img, nil
+}
