@@ -232,7 +232,7 @@ func agrees(r Rule, want string) bool {
 }
 
 // binaries are files with much code, from compilers and from assemblers.
-func binaries(t *testing.T) []string {
+func binaries(t testing.TB) []string {
 	t.Helper()
 	var out []string
 	for _, ask := range [][]string{

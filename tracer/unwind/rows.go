@@ -109,34 +109,55 @@ func covered(spans []span, at uint64) bool {
 // code between them belongs to none: nothing runs in an assembler's fill.
 const padding = 16
 
+// maxStartContext bounds the functions that may be __start_context: 26 bytes
+// in glibc 2.36, more where it keeps a shadow stack.
+const maxStartContext = 64
+
 // merged returns the rows of all functions in order: where functions overlap
 // the first keeps what is before the second's start. Rows that repeat the rule
 // before them are left out.
+//
+// Return addresses are looked up less one. makecontext(3) makes one that is
+// the very start of a function (__start_context, which has no proper rows), for
+// the bottom of the new stack. No call returns there: so the fill before a
+// function that could be such a one ends the stack.
 func (r *rows) merged() []row {
 	spans := r.sorted()
-	out := make([]row, 0, len(r.list))
-	emit := func(at uint64, rule uint32) {
-		if n := len(out); n > 0 && out[n-1].at == at {
-			out = out[:n-1]
-		}
-		if n := len(out); n > 0 && out[n-1].rule == rule || n == 0 && rule == 0 {
-			return
-		}
-		out = append(out, row{at, rule})
-	}
+	m := merge{out: make([]row, 0, len(r.list))}
 	for i, s := range spans {
-		end := s.end
+		end, next := s.end, uint64(0)
 		if i+1 < len(spans) {
-			end = min(end, spans[i+1].start)
+			next = spans[i+1].start
+			end = min(end, next)
+		}
+		if s.end-s.start <= maxStartContext && s.to-s.from == 1 && s.start > m.end && r.inCode(s.start-1, s.start) {
+			m.add(row{s.start - 1, r.number(Rule{Kind: End})})
 		}
 		for _, row := range r.list[s.from:s.to] {
 			if row.at < end {
-				emit(row.at, row.rule)
+				m.add(row)
 			}
 		}
-		if i+1 == len(spans) || spans[i+1].start-end >= padding {
-			emit(end, 0)
+		m.end = end
+		if next == 0 || next-end >= padding {
+			m.add(row{end, 0})
 		}
 	}
-	return out
+	return m.out
+}
+
+// merge collects rows in order of address.
+type merge struct {
+	out []row
+	end uint64 // of the last function
+}
+
+func (m *merge) add(r row) {
+	if n := len(m.out); n > 0 && m.out[n-1].at == r.at {
+		m.out = m.out[:n-1]
+	}
+	if n := len(m.out); n > 0 && m.out[n-1].rule == r.rule || n == 0 && r.rule == 0 {
+		return
+	}
+	m.out = append(m.out, r)
 }

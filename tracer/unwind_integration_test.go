@@ -1,0 +1,176 @@
+//go:build integration
+
+package tracer
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// ownStack is a stack as the program under test took it by glibc's backtrace.
+type ownStack struct {
+	name   string
+	size   uint64
+	frames []uint64
+}
+
+// ownStacks reads the lines that testdata/programs/stacks.h prints.
+func ownStacks(t *testing.T, p *target) []ownStack {
+	t.Helper()
+	var out []ownStack
+	for {
+		line := p.line()
+		if line == "end" {
+			return out
+		}
+		fields := strings.Fields(line)
+		if len(fields) < 3 {
+			t.Fatalf("the program said %q", line)
+		}
+		size, err := strconv.ParseUint(fields[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := ownStack{name: fields[0], size: size}
+		for _, f := range fields[2:] {
+			address, err := strconv.ParseUint(f, 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.frames = append(s.frames, address)
+		}
+		out = append(out, s)
+	}
+}
+
+// sizes are the stacks that allocated a size.
+type sizes map[uint64][]event.Stack
+
+// of returns the stack of the program's block; libc may have allocated as much.
+func (s sizes) of(want ownStack) event.Stack {
+	for _, got := range s[want.size] {
+		if len(got.Frames) > 0 && got.Frames[0]-want.frames[0] < withinCall {
+			return got
+		}
+	}
+	return event.Stack{}
+}
+
+// traceStacks runs a program under trace and returns its own stacks and ours by size.
+func traceStacks(t *testing.T, c Config, p *target) ([]ownStack, sizes) {
+	t.Helper()
+	tr, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := tr.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}()
+	pid := p.cmd.Process.Pid
+	if err := tr.Attach(pid, discover(t, pid)); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range tr.UnwindProblems(pid) {
+		t.Error(err)
+	}
+	got := make(chan sizes, 1)
+	go func() { got <- stacksBySize(tr) }()
+	p.proceed()
+	own := ownStacks(t, p)
+	if err := tr.Stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	return own, <-got
+}
+
+// stacksBySize reads all events.
+func stacksBySize(tr *Tracer) sizes {
+	byID, bySize := map[event.StackID]event.Stack{}, sizes{}
+	for {
+		b, err := tr.Read()
+		if errors.Is(err, ErrClosed) {
+			return bySize
+		}
+		for _, s := range b.Stacks {
+			byID[s.ID] = s
+		}
+		for _, e := range b.Events {
+			if e.Kind == event.Alloc {
+				bySize[e.Size] = append(bySize[e.Size], byID[e.Stack])
+			}
+		}
+		b.Release()
+	}
+}
+
+// withinCall is how far the calls of backtrace and malloc are apart in allocate().
+const withinCall = 256
+
+// differs says where got is not the stack that the program saw, -1 if nowhere.
+func differs(got event.Stack, want ownStack) int {
+	for i, address := range want.frames {
+		if i == len(got.Frames) {
+			return i
+		}
+		switch d := got.Frames[i] - address; {
+		case i == 0 && d < withinCall:
+		case d == 0:
+		case d == 1 && (want.name == "struck" || want.name == "signal"): // where the signal struck
+		default:
+			return i
+		}
+	}
+	if len(got.Frames) > len(want.frames) {
+		return len(want.frames)
+	}
+	return -1
+}
+
+func TestStacksEqualBacktrace(t *testing.T) {
+	for _, name := range []string{
+		"stacks_O0", "stacks_O2", "stacks_O3", "stacks_static",
+		"stacks_cxx_O0", "stacks_cxx_O2", "stacks_cxx_O3",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, nil, name)
+			own, got := traceStacks(t, Config{StackDepth: MaxStackDepth, Unwind: UnwindDwarf}, p)
+			p.finish()
+			compareStacks(t, own, got)
+		})
+	}
+}
+
+// loadedLate is how many of the first stacks through a library that has just
+// been loaded may come before its tables do; the program waits between them.
+const loadedLate = 5
+
+func compareStacks(t *testing.T, own []ownStack, got sizes) {
+	t.Helper()
+	right, late, shown := 0, 0, 0
+	for _, want := range own {
+		s := got.of(want)
+		at := differs(s, want)
+		if at < 0 && s.Bottom && !s.Truncated && !s.FPGuess {
+			right++
+			continue
+		}
+		if want.name == "dlopen" && late < loadedLate && !s.Bottom {
+			late++
+			continue
+		}
+		if shown++; shown <= 10 {
+			t.Errorf("%s: differs at frame %d (bottom %v, truncated %v, guess %v)\n got %x\nwant %x",
+				want.name, at, s.Bottom, s.Truncated, s.FPGuess, s.Frames, want.frames)
+		}
+	}
+	t.Logf("%d of %d stacks equal, %d before the tables of a loaded library", right, len(own), late)
+	if right+late != len(own) || right == 0 {
+		t.Errorf("%d of %d stacks are wrong", len(own)-right-late, len(own))
+	}
+}
