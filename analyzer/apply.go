@@ -27,7 +27,9 @@ func (a *Analyzer) applySome(events []event.Event, w *warmup) {
 		e, hash := &events[i], w.hash[i]
 		p := a.process(e.PID)
 		if p == nil {
-			a.strangers++
+			if e.Kind < event.Fault { // a child's faults and end are seen before it is attached to
+				a.strangers++
+			}
 			continue
 		}
 		if p != first {

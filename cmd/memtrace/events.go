@@ -75,9 +75,9 @@ type siteName struct {
 	name   string
 }
 
-func newEventOutput(f eventFilter, names *namer, fs procfs.FS) *eventOutput {
+func newEventOutput(f eventFilter, names *namer, fs procfs.FS, start uint64) *eventOutput {
 	o := &eventOutput{
-		filter: f, names: names, fs: fs, start: now(),
+		filter: f, names: names, fs: fs, start: start,
 		frames: make(map[event.StackID]siteName), threads: make(map[uint32]string),
 		text: make(chan []byte, eventBuffers), free: make(chan []byte, eventBuffers),
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"os"
 	"time"
 
 	"github.com/memtrace/memtrace/procfs"
@@ -76,8 +77,12 @@ func (f *follower) ask(q search) {
 	}
 }
 
-// notice looks at forks as soon as they are read.
+// notice looks at forks and execs as soon as they are read.
 func (f *follower) notice(e event.Event) {
+	if e.Kind == event.Exec {
+		// The addresses of the program before mean something else from now on.
+		f.session.analyzer.NameStacks(e.PID, f.session.names)
+	}
 	if e.Kind != event.Fork || f.session.tracer.Config().NoFollow || e.Flags&event.FlagSharedVM != 0 {
 		return
 	}
@@ -88,7 +93,6 @@ func (f *follower) notice(e event.Event) {
 func (f *follower) execed(e event.Event) {
 	pid := int(e.PID)
 	if t := f.session.targets[pid]; t != nil {
-		f.session.analyzer.NameStacks(e.PID, f.session.names)
 		f.ask(search{pid: pid, exec: true, held: t.held})
 		if e.Child != e.PID {
 			// The kernel's scope went with the thread that led the process.
@@ -125,11 +129,14 @@ func (f *follower) rescan(t *target) {
 
 // followed attaches to what was found.
 func (s *session) followed(r found) {
-	if s.stopping || errors.Is(r.err, errGone(r.err)) {
+	t := s.targets[r.pid]
+	if s.stopping || isGone(r.err) {
 		probe.CloseAll(r.objects)
+		if t == nil && !r.exec {
+			s.missed++
+		}
 		return
 	}
-	t := s.targets[r.pid]
 	if r.err != nil {
 		if t == nil || r.exec {
 			s.warn("process %d is not traced any further: %v", r.pid, r.err)
@@ -140,7 +147,8 @@ func (s *session) followed(r found) {
 		var err error
 		if t, err = holdTarget(s.fs, r.pid); err != nil {
 			probe.CloseAll(r.objects)
-			return // it ended
+			s.missed++ // it ended
+			return
 		}
 	}
 	s.extend(t, r)
@@ -162,12 +170,8 @@ func (s *session) extend(t *target, r found) {
 	s.say("attached to process %d (%d more files)", t.pid, len(news))
 }
 
-// errGone picks the error that says that a process has ended.
-func errGone(err error) error {
-	for _, gone := range []error{procfs.ErrGone, errProcessDone} {
-		if errors.Is(err, gone) {
-			return gone
-		}
-	}
-	return errQuiet
+// isGone reports whether an error says that a process has ended; one that is
+// about to has no memory any more, as kernel threads have none.
+func isGone(err error) bool {
+	return errors.Is(err, procfs.ErrGone) || errors.Is(err, os.ErrProcessDone) || errors.Is(err, probe.ErrKernelThread)
 }

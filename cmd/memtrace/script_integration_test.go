@@ -110,6 +110,43 @@ func (c *child) proceed() error {
 	}
 }
 
+// part is what one process of a program says of itself.
+type part struct {
+	PID   int
+	How   string
+	Final bool
+	Total struct {
+		LiveBytes uint64 `json:"live_bytes"`
+	}
+}
+
+// proceedAll lets the program run and reads the answers of all its processes.
+func (c *child) proceedAll() ([]part, error) {
+	if _, err := io.WriteString(c.in, "go\n"); err != nil {
+		return nil, err
+	}
+	var parts []part
+	for {
+		line, err := c.out.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		var p part
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			return nil, fmt.Errorf("parse the answer %q: %w", line, err)
+		}
+		parts = append(parts, p)
+		switch {
+		case p.Final:
+			return parts, nil
+		case p.How == "parent": // it waits once more before it executes itself
+			if _, err := io.WriteString(c.in, "go\n"); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
 func (c *child) end() error {
 	if _, err := io.WriteString(c.in, "go\n"); err != nil {
 		return err

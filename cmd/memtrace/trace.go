@@ -11,9 +11,6 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// errProcessDone is what probe.Discover wraps for a process that has exited.
-var errProcessDone = os.ErrProcessDone
-
 func traceCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
 		return err
@@ -54,7 +51,7 @@ func trace(c *cli.Context, set settings) error {
 // chooseOutput comes after the attach, so that its errors find a plain terminal.
 func (s *session) chooseOutput() {
 	if s.settings.events {
-		s.out = newEventOutput(s.settings.filter, s.names, s.fs)
+		s.out = newEventOutput(s.settings.filter, s.names, s.fs, s.started)
 		return
 	}
 	s.out = traceOutput(s.settings)

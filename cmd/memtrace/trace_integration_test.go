@@ -213,3 +213,35 @@ func TestTwoTracersOnOneTarget(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The program's children and what it executes wait two seconds before they
+// allocate, which is time enough to attach to them.
+func TestFollowsForkAndExec(t *testing.T) {
+	c := program(t, "fork_exec", "2000")
+	tr := attach(t, c.cmd.Process.Pid)
+	answers, err := c.proceedAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := tr.interrupt()
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	live := make(map[int]uint64)
+	for _, p := range r.Processes {
+		live[p.PID] = p.Heap.LiveBytes
+	}
+	followed := 0
+	for _, a := range answers {
+		if a.How != "fork" && !a.Final {
+			continue
+		}
+		followed++
+		if got := live[a.PID]; got != a.Total.LiveBytes {
+			t.Errorf("process %d (%s): %d live bytes, want %d", a.PID, a.How, got, a.Total.LiveBytes)
+		}
+	}
+	if followed != 4 {
+		t.Errorf("the program told of %d followed processes, want 3 children and itself", followed)
+	}
+}
