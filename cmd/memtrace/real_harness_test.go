@@ -166,16 +166,6 @@ func (c *spawned) end() {
 	}
 }
 
-// alive reports whether the process runs.
-func (c *spawned) alive() bool {
-	select {
-	case <-c.exited:
-		return false
-	default:
-		return unix.Kill(c.pid(), 0) == nil
-	}
-}
-
 // memtraceCommand runs the code under test as its users do.
 func memtraceCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()

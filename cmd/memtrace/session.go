@@ -22,6 +22,7 @@ import (
 // All of it but the attaching of children runs in the goroutine of loop.
 type session struct {
 	settings
+	started  uint64 // ns, CLOCK_MONOTONIC
 	fs       procfs.FS
 	tracer   *tracer.Tracer
 	analyzer *analyzer.Analyzer
@@ -36,6 +37,7 @@ type session struct {
 	over     chan struct{} // closed once endings is not received from any more
 	stopping bool
 	warnings []string
+	missed   int // children that ended before they were attached to
 	last     *analyzer.Report
 
 	beforeFinish func() // run: what must be known for the last Report
@@ -61,10 +63,11 @@ func newSession(s settings, out output) (*session, error) {
 	if config.StackDepth == 0 {
 		unwind = "none"
 	}
+	started := now()
 	x := &session{
-		settings: s, fs: fs, tracer: t, names: newNamer(), out: out,
+		started: started, settings: s, fs: fs, tracer: t, names: newNamer(), out: out,
 		analyzer: analyzer.New(analyzer.Config{
-			Start: now(), MinAge: uint64(s.minAge),
+			Start: started, MinAge: uint64(s.minAge),
 			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: unwind},
 		}),
 		targets: make(map[int]*target), exits: make(chan int, 16), stopped: make(chan error, 1),
@@ -261,6 +264,9 @@ func (s *session) report(final bool) *analyzer.Report {
 	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
 	r.Warnings = append(r.Warnings, s.warnings...)
 	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
+	if s.missed > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d child processes ended before memtrace could attach to them: their allocations were not seen", s.missed))
+	}
 	return r
 }
 
