@@ -58,7 +58,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Tracer:    a.config.Tracer,
 		Events:    a.events,
 		Processes: a.reportProcesses(),
-		Leaks:     append([]Leak{}, a.leaks(at, a.config.MinAge)...),
+		Leaks:     append(append([]Leak{}, a.verdicts()...), a.leaks(at, a.config.MinAge)...),
 		Warnings:  a.warnings(),
 	}
 	r.Sites, r.SitesMore = a.reportSites(at, opt, r.Leaks)

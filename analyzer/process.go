@@ -20,7 +20,8 @@ type process struct {
 	faults   pendingFaults
 	replaced overwrites
 	pages    correlation
-	total    Heap // all but the figures of the residency pass
+	verdicts []Leak // of the last leak check
+	total    Heap   // all but the figures of the residency pass
 	exited   bool
 	exitCode *int
 }

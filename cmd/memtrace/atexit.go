@@ -32,6 +32,9 @@ func (s *session) lookAtEnd(e *ending) {
 	}
 	s.settle()
 	s.correlateTarget(t)
+	if s.leaks {
+		t.unchecked = s.checkAtEnd(t, e.Threads)
+	}
 }
 
 // settleTime bounds how long the events of the past are waited for.

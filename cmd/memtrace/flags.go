@@ -27,10 +27,19 @@ type settings struct {
 	format   report.Format
 	failOn   []string
 	failCode int
-	events   bool
-	filter   eventFilter
-	verbose  bool
+	leaks    bool // check for leaks at the end
+	// standStill: while the processes are stopped
+	standStill bool
+	events     bool
+	filter     eventFilter
+	verbose    bool
 }
+
+// Kinds of leaks that --fail-on knows: those that take a look at the memory, and all.
+var (
+	verdictKinds = []string{"definite", "indirect", "possible"}
+	failKinds    = append(slices.Clone(verdictKinds), "growing", "old")
+)
 
 func traceFlags() []cli.Flag {
 	return append([]cli.Flag{
@@ -56,7 +65,9 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: "sort", Value: "live", Usage: "sort sites by `KEY`: " + strings.Join(analyzer.SortKeys(), ", ")},
 		&cli.DurationFlag{Name: "min-age", Usage: "call a block old only if it is at least `TIME` old"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(report.Formats(), ", ")},
-		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if a site is reported as `KIND`: growing, old"},
+		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if a site is reported as `KIND`: " + strings.Join(failKinds, ", ")},
+		&cli.BoolFlag{Name: "leaks", Usage: "at the end, read the processes' memory for blocks that nothing points to any more"},
+		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still while that is done, and look at their registers too"},
 		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, fp (frame pointers) or none"},
@@ -75,6 +86,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		sort: c.String("sort"), minAge: c.Duration("min-age"),
 		format: report.Format(c.String("format")), failOn: c.StringSlice("fail-on"),
 		failCode: c.Int("error-exitcode"), top: c.Int("top"),
+		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"),
 		events: c.Bool("events"), verbose: c.Bool("verbose"),
 	}
 	if s.format == report.JSON && !c.IsSet("top") {
@@ -110,9 +122,10 @@ func (s *settings) check(c *cli.Context) error {
 		return usageError("--error-exitcode must be from 1 to 255")
 	}
 	for _, kind := range s.failOn {
-		if kind != "growing" && kind != "old" {
-			return usageError("--fail-on %q is none of growing, old", kind)
+		if !slices.Contains(failKinds, kind) {
+			return usageError("--fail-on %q is none of %s", kind, strings.Join(failKinds, ", "))
 		}
+		s.leaks = s.leaks || slices.Contains(verdictKinds, kind)
 	}
 	return nil
 }

@@ -80,6 +80,7 @@ func (s *session) run(program launch.Program) error {
 	case err != nil:
 		return err
 	}
+	s.pids = []int{proc.Pid}
 	stopSignals := forwardSignals(proc.Process)
 	ended := make(chan *os.ProcessState, 1)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -162,9 +162,11 @@ func (s *session) loop(ctx context.Context) error {
 		case <-windows.C:
 			s.analyzer.Window(now())
 		case <-over:
+			s.checkLeaks()
 			s.stop()
 		case <-done:
 			done = nil
+			s.checkLeaks()
 			s.stop()
 		case pid := <-s.exits:
 			s.ended(pid)
@@ -289,6 +291,9 @@ func (s *session) finish() error {
 func (s *session) failed() error {
 	if s.last == nil {
 		return nil
+	}
+	if err := s.unchecked(); err != nil {
+		return err
 	}
 	for _, leak := range s.last.Leaks {
 		if slices.Contains(s.failOn, leak.Kind) {

@@ -24,6 +24,9 @@ type target struct {
 	base    *analyzer.Baseline // nil where the trace saw every block
 	pace    analyzer.Pace
 	exited  bool
+
+	// unchecked says why there was no leak check, where there was to be one.
+	unchecked error
 }
 
 // holdTarget opens a process for tracing, or says why it can't be traced.
@@ -43,7 +46,7 @@ func holdTarget(fs procfs.FS, pid int) (*target, error) {
 		_ = held.Close()
 		return nil, fmt.Errorf("trace process %d: %w", pid, err)
 	}
-	return &target{pid: pid, held: held}, nil
+	return &target{pid: pid, held: held, unchecked: errEndedFirst}, nil
 }
 
 // threadHint names the process of an ID that turns out to be a thread's.

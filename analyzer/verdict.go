@@ -1,0 +1,130 @@
+package analyzer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer/reach"
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// A Check is a leak check of one process under way: one scan of its memory
+// while it stands still, or two while it runs.
+type Check struct {
+	proc   *process
+	scans  int
+	began  uint64    // of the first scan, ns since Config.Start
+	starts time.Time // of the first scan
+	apart  time.Duration
+	still  bool
+	last   reach.Result
+	leaks  []reach.Leak // that all scans so far agree on
+}
+
+// NewCheck begins a leak check of a process that is known.
+func (a *Analyzer) NewCheck(pid uint32) (*Check, error) {
+	p := a.byPID[pid]
+	if p == nil || p.exited {
+		return nil, fmt.Errorf("check process %d for leaks: %w", pid, procfs.ErrGone)
+	}
+	return &Check{proc: p}, nil
+}
+
+// Scan reads the process's memory once. threads are those of a process that
+// stands still, nil for one that runs. complete says that the trace has seen
+// every block; it is not believed where events were lost. All events until now
+// should have been applied.
+func (a *Analyzer) Scan(c *Check, p *procfs.Process, threads []reach.Thread, complete bool, now uint64) (reach.Result, error) {
+	complete = complete && a.events.Lost == 0 && a.untracked == 0
+	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
+		c.proc.heap.all(func(b block) bool { return yield(b.addr, b.size, uint32(b.site)) })
+	}, reach.Options{Threads: threads, AllSeen: complete})
+	if err != nil {
+		return res, err
+	}
+	if c.scans++; c.scans == 1 {
+		c.began, c.starts, c.leaks = a.since(now), res.Began, res.Leaks
+	} else {
+		c.leaks = reach.Agree(c.leaks, res.Leaks)
+		c.apart = res.Began.Sub(c.starts)
+	}
+	c.still, c.last = threads != nil, res
+	res.Leaks = nil
+	c.last.Leaks = nil
+	return res, nil
+}
+
+// Conclude turns what the scans agree on into verdicts, for the Reports to
+// come. All events until the end of the last scan should have been applied: a
+// block that was freed meanwhile, or is a new one at the same place, is no leak.
+func (a *Analyzer) Conclude(c *Check) {
+	type key struct {
+		site siteID
+		kind reach.Kind
+	}
+	sums := make(map[key]*Leak)
+	for _, l := range c.leaks {
+		b, ok := c.proc.heap.get(l.Addr, c.proc.heap.hash(l.Addr))
+		if !ok || b.time > c.began || b.size != l.Size || b.site != siteID(l.Site) {
+			continue
+		}
+		k := key{b.site, l.Kind}
+		if sums[k] == nil {
+			sums[k] = &Leak{Site: int(b.site), Kind: l.Kind.String(), Confidence: c.confidence(), Why: c.why(l.Kind)}
+		}
+		sums[k].Bytes += l.Size
+		sums[k].Count++
+	}
+	c.proc.verdicts = []Leak{}
+	for _, l := range sums {
+		c.proc.verdicts = append(c.proc.verdicts, *l)
+	}
+}
+
+// confidence: what a scan of a process that stands still finds is certain, as
+// far as pointers can be told; one that runs may keep a pointer in a register.
+func (c *Check) confidence() float64 {
+	switch {
+	case c.last.Unread != 0:
+		return 0.9
+	case !c.still:
+		return maxTrust
+	}
+	return 1
+}
+
+// why says what was looked for and where.
+func (c *Check) why(kind reach.Kind) string {
+	where := fmt.Sprintf("in %s of roots", humanBytes(float64(c.last.Roots)))
+	switch {
+	case c.still:
+		where += " and the registers, while the process stood still"
+	case c.scans > 1:
+		where += fmt.Sprintf(" in two scans %s apart; registers were not read", humanTime(uint64(c.apart)))
+	}
+	if c.last.Unread != 0 {
+		where += fmt.Sprintf(" (%s could not be read)", humanBytes(float64(c.last.Unread)))
+	}
+	switch kind {
+	case reach.Indirect:
+		return "only leaked blocks point to it; no other pointer was found " + where
+	case reach.Possible:
+		return "only pointers into it, unaligned or tagged ones, or blocks held by such, lead to it, " + where
+	}
+	return "no pointer to it was found " + where
+}
+
+// verdicts lists those of all processes: definite ones first, then by bytes.
+func (a *Analyzer) verdicts() (out []Leak) {
+	order := []string{"definite", "indirect", "possible"}
+	for _, p := range a.processes {
+		out = append(out, p.verdicts...)
+	}
+	slices.SortFunc(out, func(x, y Leak) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, x.Kind), slices.Index(order, y.Kind)),
+			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Site, y.Site))
+	})
+	return out
+}

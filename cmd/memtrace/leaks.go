@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/reach"
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer/launch"
+)
+
+// Why a process has no leak check.
+var (
+	errEndedFirst = errors.New("it ended before its memory could be read")
+	errNotTraced  = errors.New("its allocations were not seen")
+)
+
+// scansApart is the time between the two scans of a process that runs.
+const scansApart = time.Second
+
+// checkLeaks checks all processes that still run, before the trace ends.
+func (s *session) checkLeaks() {
+	if !s.leaks || s.stopping {
+		return
+	}
+	for _, t := range s.targets {
+		if t.exited {
+			continue
+		}
+		if s.standStill {
+			t.unchecked = s.checkStopped(t)
+		} else {
+			t.unchecked = s.checkRunning(t)
+		}
+	}
+}
+
+// checkAtEnd checks a program that stands still at its end.
+func (s *session) checkAtEnd(t *target, threads []launch.Thread) error {
+	still := make([]reach.Thread, 0, len(threads))
+	for _, thread := range threads {
+		still = append(still, reach.Thread(thread))
+	}
+	return s.checkStill(t, still)
+}
+
+// checkStill checks a process all of whose threads stand still.
+func (s *session) checkStill(t *target, threads []reach.Thread) error {
+	check, err := s.analyzer.NewCheck(uint32(t.pid))
+	if err != nil {
+		return err
+	}
+	if err := s.scan(t, check, threads); err != nil {
+		return err
+	}
+	s.analyzer.Conclude(check)
+	return nil
+}
+
+// scan reads the memory of a process once.
+func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread) error {
+	if !s.settle() {
+		return errors.New("the events before it could not be had in time")
+	}
+	loss, err := s.tracer.Loss()
+	if err != nil {
+		return err
+	}
+	s.analyzer.SetLoss(loss)
+	res, err := s.analyzer.Scan(check, t.held.Process, threads, t.base == nil, now())
+	if err != nil {
+		return err
+	}
+	s.say("read %d MiB of process %d in %v; the longest step held its memory map for less than %v",
+		res.Read>>20, t.pid, res.Took.Round(time.Millisecond), res.LongestStep.Round(time.Microsecond))
+	return nil
+}
+
+// checkRunning checks a process as it runs, by two scans.
+func (s *session) checkRunning(t *target) error {
+	check, err := s.analyzer.NewCheck(uint32(t.pid))
+	if err != nil {
+		return err
+	}
+	if err := s.scan(t, check, nil); err != nil {
+		return err
+	}
+	s.consumeFor(scansApart)
+	if err := s.scan(t, check, nil); err != nil {
+		return err
+	}
+	if !s.settle() { // what was freed meanwhile is no leak
+		return errors.New("the events after it could not be had in time")
+	}
+	s.analyzer.Conclude(check)
+	return nil
+}
+
+// consumeFor goes on with the trace for a time.
+func (s *session) consumeFor(d time.Duration) {
+	over := time.After(d)
+	for {
+		select {
+		case b, ok := <-s.tracer.Batches():
+			if !ok {
+				return
+			}
+			s.consume(b)
+		case <-over:
+			return
+		}
+	}
+}
+
+// checkStopped stops a process, checks it and lets it go on.
+func (s *session) checkStopped(t *target) error {
+	result := make(chan error, 1)
+	go func() {
+		// ptrace belongs to a thread; should memtrace die, the kernel lets go.
+		runtime.LockOSThread()
+		began := time.Now()
+		threads, err := stopThreads(t.held.Process)
+		if err == nil {
+			err = s.checkStill(t, threads)
+		}
+		for _, thread := range threads {
+			_ = unix.PtraceDetach(thread.TID) // it may have been killed
+		}
+		s.say("process %d stood still for %v", t.pid, time.Since(began).Round(time.Millisecond))
+		result <- err
+	}()
+	return <-result
+}
+
+// stopThreads stops all threads of a process; those that it returns are
+// stopped even if there is an error.
+func stopThreads(p *procfs.Process) ([]reach.Thread, error) {
+	var out []reach.Thread
+	for {
+		tids, err := p.Tasks()
+		if err != nil {
+			return out, err
+		}
+		before := len(out)
+		for _, tid := range tids {
+			if slices.ContainsFunc(out, func(t reach.Thread) bool { return t.TID == tid }) {
+				continue
+			}
+			thread, err := reach.Stop(tid)
+			if errors.Is(err, unix.ESRCH) {
+				continue // it ended
+			}
+			if err != nil {
+				return out, err
+			}
+			out = append(out, thread)
+		}
+		if len(out) == before { // no thread can have been made since
+			return out, nil
+		}
+	}
+}
+
+// unchecked fails a job whose leak check could not be done: it must not pass
+// as if nothing had been found.
+func (s *session) unchecked() error {
+	if !s.leaks {
+		return nil
+	}
+	for _, pid := range s.pids {
+		err := errNotTraced
+		if t := s.targets[pid]; t != nil {
+			err = t.unchecked
+		}
+		if err != nil {
+			return fmt.Errorf("check process %d for leaks: %w", pid, err)
+		}
+	}
+	return nil
+}
