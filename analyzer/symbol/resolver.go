@@ -152,6 +152,7 @@ type place struct {
 	module *module // in use until leave; nil outside any readable file
 	name   string  // of the module
 	addr   uint64  // ELF virtual address in the module, or as it was
+	jit    string  // what a JIT compiler says is there
 }
 
 // frame is a Frame that knows no name.
@@ -159,6 +160,9 @@ func (p place) frame() Frame {
 	f := Frame{Function: hexName(p.addr), Module: p.name, Offset: p.addr}
 	if strings.HasPrefix(p.name, "[") {
 		f.Function = p.name
+	}
+	if p.jit != "" {
+		f.Function = printable(p.jit)
 	}
 	return f
 }
@@ -172,7 +176,10 @@ func (r *Resolver) place(s *Space, addr uint64) (p place, ok bool) {
 		return place{addr: addr}, false
 	}
 	p = place{name: m.moduleName(), addr: addr - m.start + m.offset}
-	if m.file == nil {
+	if m.mayBeJIT() {
+		p.jit = s.jit.name(addr)
+	}
+	if m.file == nil || p.jit != "" {
 		return p, false
 	}
 	defer files.release(m.file)

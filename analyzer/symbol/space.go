@@ -30,6 +30,7 @@ var ErrExited = errors.New("the process has exited")
 type Space struct {
 	proc string // /proc/PID
 	root int    // O_PATH descriptor of the process's root directory where that is not our own, or -1
+	jit  perfMap
 
 	mu       sync.RWMutex
 	current  []mapping // ascending by start, not overlapping
@@ -48,7 +49,7 @@ type mapping struct {
 // mounted, "/proc". A file that can't be opened is a warning, not an error.
 func NewSpace(root string, pid int) (*Space, error) {
 	proc := fmt.Sprintf("%s/%d", root, pid)
-	s := &Space{proc: proc, root: openRoot(proc)}
+	s := &Space{proc: proc, root: openRoot(proc), jit: perfMap{proc: proc, every: perfMapEvery}}
 	if err := s.Refresh(); err != nil {
 		s.Close()
 		return nil, err
@@ -106,6 +107,8 @@ func (s *Space) update(regions []region) {
 			delete(known, r)
 		} else if r.fileBacked() {
 			file = s.openFile(r)
+		} else if r.path == vdsoPath {
+			file = s.openVDSO(r)
 		}
 		next = append(next, mapping{r, file})
 	}
@@ -224,4 +227,10 @@ func (m mapping) moduleName() string {
 		return anonymous
 	}
 	return printable(m.path)
+}
+
+// mayBeJIT tells whether code that a compiler made at run time may lie in the
+// mapping: memory without a file, or one that has only memory behind it.
+func (m mapping) mayBeJIT() bool {
+	return m.inode == 0 && m.path != vdsoPath || strings.HasPrefix(m.path, "/memfd:") || strings.HasPrefix(m.path, "/dev/zero") || strings.HasPrefix(m.path, "/SYSV")
 }

@@ -1,0 +1,148 @@
+package symbol
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// appendTo adds text to a file, which is made if need be.
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPerfMap names code of a JIT compiler as it goes on writing its map.
+func TestPerfMap(t *testing.T) {
+	c := start(t, compile(t, "jit.c"))
+	code := c.address(t, 0)
+	path := fmt.Sprintf("/tmp/perf-%d.map", c.cmd.Process.Pid)
+	t.Cleanup(func() { os.Remove(path) })
+	s, r := c.space(t), newResolver(t, Options{})
+	s.jit.every = 0
+	check := func(addr uint64, want string) {
+		t.Helper()
+		f := r.Frames(s, []uint64{addr}, false)
+		if len(f) != 1 || f[0].Function != want || f[0].Module != anonymous {
+			t.Errorf("%#x: %+v, want %s", addr-code, f, want)
+		}
+		if got := r.Function(s, addr); got != want {
+			t.Errorf("%#x: Function %s, want %s", addr-code, got, want)
+		}
+	}
+	check(code, anonymous)
+	appendTo(t, path, fmt.Sprintf("%x 10 first\nnonsense\n0x%x 0x20 LazyCompile:~f file.js:1\n%x 8 half", code, code+0x40, code+0x100))
+	check(code+0xf, "first")
+	check(code+0x10, anonymous)
+	check(code+0x5f, "LazyCompile:~f file.js:1")
+	check(code+0x100, anonymous)
+	// The code at the start was thrown away and other code put there.
+	appendTo(t, path, fmt.Sprintf(" written\n%x 18 other\n", code+8))
+	check(code+0x107, "half written")
+	check(code+7, "first")
+	check(code+8, "other")
+	check(code+0x1f, "other")
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%x 10 anew\n", code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(code, "anew")
+	check(code+0x40, anonymous)
+	c.stop()
+	check(code, "anew")
+	if w := append(s.Warnings(), r.Warnings()...); len(w) > 0 {
+		t.Errorf("warnings %q", w)
+	}
+}
+
+// TestPerfMapOfOthers must not be read through a link out of the process's
+// reach, nor as anything but a regular file.
+func TestPerfMapOfOthers(t *testing.T) {
+	c := start(t, compile(t, "jit.c"))
+	path := fmt.Sprintf("/tmp/perf-%d.map", c.cmd.Process.Pid)
+	t.Cleanup(func() { os.Remove(path) })
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, r := c.space(t), newResolver(t, Options{})
+	if f := r.Frames(s, []uint64{c.address(t, 0)}, false); f[0].Function != anonymous {
+		t.Errorf("got %+v, want no name", f)
+	}
+}
+
+// TestInnermostPID takes the PID of the namespace that the process is in.
+func TestInnermostPID(t *testing.T) {
+	proc := t.TempDir()
+	appendTo(t, filepath.Join(proc, "status"), "Name:\tx\nPid:\t100\nNSpid:\t100\t20\t3\nVmPeak:\t1 kB\n")
+	if pid, err := innermostPID(proc); err != nil || pid != "3" {
+		t.Errorf("got %q, %v; want 3", pid, err)
+	}
+}
+
+// TestVDSO compares a name with what readelf finds in the vDSO.
+func TestVDSO(t *testing.T) {
+	c := start(t, compile(t, "jit.c"))
+	s, r := c.space(t), newResolver(t, Options{})
+	for _, m := range s.current {
+		if m.path != vdsoPath {
+			continue
+		}
+		image := filepath.Join(t.TempDir(), "vdso.so")
+		data := make([]byte, m.end-m.start)
+		if err := readOwnVDSO(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(image, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		compareWithReadelf(t, r, s, m.start, image)
+		return
+	}
+	t.Error("the child has no [vdso]")
+}
+
+// compareWithReadelf looks each function of the image up, which is mapped at
+// base; several may have the same address.
+func compareWithReadelf(t *testing.T, r *Resolver, s *Space, base uint64, image string) {
+	t.Helper()
+	names := map[uint64][]string{}
+	for line := range strings.Lines(tool(t, "readelf", "-W", "--dyn-syms", image)) {
+		if fields := strings.Fields(line); len(fields) >= 8 && fields[3] == "FUNC" {
+			value, err := strconv.ParseUint(fields[1], 16, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _, _ := strings.Cut(fields[7], "@")
+			names[value] = append(names[value], name)
+		}
+	}
+	if len(names) == 0 {
+		t.Fatal("readelf finds no function in the vDSO")
+	}
+	for value, want := range names {
+		f := r.Frames(s, []uint64{base + value}, false)
+		if len(f) != 1 || !slices.Contains(want, f[0].Function) || f[0].Module != vdsoPath || f[0].Offset != value {
+			t.Errorf("got %+v, want one of %s at %#x of [vdso]", f, want, value)
+		}
+	}
+}
+
+// FuzzPerfMap reads damaged maps.
+func FuzzPerfMap(f *testing.F) {
+	f.Add("1000 10 a\n0x1008 0x8 b c\n", uint64(0x1008))
+	f.Fuzz(func(t *testing.T, text string, addr uint64) {
+		m := perfMap{every: perfMapEvery, proc: "/proc/none"}
+		m.parse(text)
+		m.name(addr)
+	})
+}
