@@ -1,0 +1,77 @@
+package tracer
+
+import (
+	"testing"
+
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// Each iteration is one event, half of them allocations.
+
+func BenchmarkDecode(b *testing.B) {
+	records := [2][]byte{allocRecord(1, 2), freeRecord(3, 2)}
+	var e event.Event
+	b.ReportAllocs()
+	for i := range b.N {
+		if !decode(records[i&1], &e) {
+			b.Fatal("malformed")
+		}
+	}
+}
+
+// BenchmarkMerge has two rings whose events alternate in runs of 16.
+func BenchmarkMerge(b *testing.B) {
+	m := newMerger(2)
+	var sum uint64
+	time := uint64(0)
+	b.ReportAllocs()
+	for n := b.N; n > 0; n -= 4096 {
+		for i := range min(n, 4096) {
+			time++
+			q := &m.queues[i>>4&1]
+			*q.slot() = event.Event{Time: time}
+			q.settle()
+		}
+		m.release(time+1, func(run []event.Event) bool {
+			sum += uint64(len(run))
+			return true
+		})
+	}
+	if sum != uint64(b.N) {
+		b.Fatalf("%d of %d events came out", sum, b.N)
+	}
+}
+
+// BenchmarkDrain takes events all the way from two rings to batches.
+func BenchmarkDrain(b *testing.B) {
+	const size = 1 << 20
+	rings := [2]*fakeRing{newFakeRing(size), newFakeRing(size)}
+	for i, f := range rings {
+		for time := uint64(i); ; time += 2 {
+			if !f.put(allocRecord(time, time)) || !f.put(freeRecord(time, time)) {
+				break
+			}
+		}
+	}
+	d := &drain{
+		rings: []*ring{&rings[0].ring, &rings[1].ring}, merger: newMerger(2),
+		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
+	}
+	got := 0
+	b.ReportAllocs()
+	b.ResetTimer()
+	for got < b.N {
+		for _, r := range d.rings {
+			r.pos = 0 // the same records again
+		}
+		if !d.round(0) {
+			b.Fatal("the drain has ended")
+		}
+		for len(d.out) > 0 {
+			batch := <-d.out
+			got += len(batch.Events)
+			batch.Release()
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(got), "ns/event")
+}

@@ -1,0 +1,67 @@
+package tracer
+
+import (
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+func TestDecode(t *testing.T) {
+	head := bpf.MemtraceRecordHead{Time: 5, Addr: 0x1000, Tgid: 10, Tid: 11, Aux: 12, Cpu: 3}
+	common := event.Event{Time: 5, Addr: 0x1000, PID: 10, TID: 11, CPU: 3}
+	for kind := event.Alloc; kind <= event.Exit; kind++ {
+		r := bpf.MemtraceRecordRealloc{Old: 0x2000, Began: 4}
+		r.Alloc = bpf.MemtraceRecordAlloc{Head: head, Size: 64, Stack: 7}
+		r.Alloc.Head.Kind = uint8(kind)
+		want := common
+		want.Kind = kind
+		length := headSize
+		switch kind {
+		case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap:
+			want.Size, want.Stack, length = 64, 7, allocSize
+		case event.Realloc, event.ReallocFailed:
+			want.Size, want.Stack, want.Old, want.Began, length = 64, 7, 0x2000, 4, reallocSize
+		case event.Fork, event.Exec:
+			want.Child = 12
+		case event.Exit:
+			want.Size = 12
+		}
+		record := unsafe.Slice((*byte)(unsafe.Pointer(&r)), length)
+		got := event.Event{Old: 99, Stack: 99, Child: 99} // of the slot's last use
+		if !decode(record, &got) || got != want {
+			t.Errorf("%v: got %+v, want %+v", kind, got, want)
+		}
+		for n := range length {
+			if decode(record[:n], &got) {
+				t.Errorf("%v: %d of its %d bytes pass for the whole", kind, n, length)
+			}
+		}
+	}
+}
+
+func TestDecodeRefusesUnknownKinds(t *testing.T) {
+	record := freeRecord(1, 2)
+	for _, kind := range []byte{0, byte(event.Exit) + 1, recordStack - 1, 255} {
+		record[unsafe.Offsetof(bpf.MemtraceRecordHead{}.Kind)] = kind
+		var e event.Event
+		if decode(record, &e) {
+			t.Errorf("kind %d passes for %v", kind, e.Kind)
+		}
+	}
+}
+
+func TestDecodeStack(t *testing.T) {
+	r := bpf.MemtraceStackRecord{Frames: [128]uint64{100, 200, 300}}
+	r.Head = bpf.MemtraceRecordHead{Addr: 77, Tgid: 10, Aux: 3, Kind: recordStack, Flags: recordTruncated}
+	record := unsafe.Slice((*byte)(unsafe.Pointer(&r)), headSize+3*8)
+	s, ok := decodeStack(record)
+	if !ok || !isStack(record) || s.ID != 77 || s.PID != 10 || !s.Truncated || !slices.Equal(s.Frames, []uint64{100, 200, 300}) {
+		t.Errorf("got %+v, %v", s, ok)
+	}
+	if _, ok := decodeStack(record[:len(record)-8]); ok {
+		t.Error("a stack with a frame less than it says was taken")
+	}
+}
