@@ -53,7 +53,7 @@ func (a *Analyzer) exec(p *process, pid uint32) {
 	p.image = newImage(base)
 	p.total = Heap{}
 	p.faults.drop(&a.events)
-	p.replaced, p.pages = overwrites{}, correlation{}
+	p.replaced, p.pages, p.verdicts = overwrites{}, correlation{}, nil
 	p.info.Attached = false
 }
 

@@ -30,8 +30,8 @@ func (s *session) checkLeaks() {
 		return
 	}
 	for _, t := range s.targets {
-		if t.exited {
-			continue
+		if t.exited || t.unchecked == nil || !t.held.Alive() {
+			continue // it was checked as it ended, or never will be
 		}
 		if s.standStill {
 			t.unchecked = s.checkStopped(t)
