@@ -30,13 +30,22 @@ func decode(record []byte, e *event.Event) bool {
 		return false
 	}
 	h := (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0]))
-	*e = event.Event{
-		Time: h.Time, Addr: h.Addr, PID: h.Tgid, TID: h.Tid,
-		CPU: h.Cpu, Kind: event.Kind(h.Kind), Flags: event.Flags(h.Flags),
-	}
+	// Field by field: a literal would be made elsewhere and copied.
+	e.Time, e.Addr, e.PID, e.TID = h.Time, h.Addr, h.Tgid, h.Tid
+	e.CPU, e.Kind, e.Flags = h.Cpu, event.Kind(h.Kind), event.Flags(h.Flags)
+	e.Size, e.Old, e.Began, e.Stack, e.Child = 0, 0, 0, 0, 0
 	switch e.Kind {
 	case event.Free, event.Fault:
 		return true
+	case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap:
+		return decodeAlloc(record, e)
+	case event.Realloc, event.ReallocFailed:
+		if len(record) < reallocSize {
+			return false
+		}
+		r := (*bpf.MemtraceRecordRealloc)(unsafe.Pointer(&record[0]))
+		e.Old, e.Began = r.Old, r.Began
+		return decodeAlloc(record, e)
 	case event.Fork, event.Exec:
 		e.Child = h.Aux
 		return true
@@ -44,23 +53,16 @@ func decode(record []byte, e *event.Event) bool {
 		e.Size = uint64(h.Aux)
 		return true
 	}
+	return false
+}
+
+func decodeAlloc(record []byte, e *event.Event) bool {
 	if len(record) < allocSize {
 		return false
 	}
 	a := (*bpf.MemtraceRecordAlloc)(unsafe.Pointer(&record[0]))
 	e.Size, e.Stack = a.Size, event.StackID(a.Stack)
-	switch e.Kind {
-	case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap:
-		return true
-	case event.Realloc, event.ReallocFailed:
-		if len(record) < reallocSize {
-			return false
-		}
-		r := (*bpf.MemtraceRecordRealloc)(unsafe.Pointer(&record[0]))
-		e.Old, e.Began = r.Old, r.Began
-		return true
-	}
-	return false
+	return true
 }
 
 // isStack reports whether the record is a stack.

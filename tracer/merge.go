@@ -1,6 +1,8 @@
 package tracer
 
 import (
+	"slices"
+
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -28,16 +30,27 @@ func newMerger(rings int) *merger {
 	return &merger{queues: make([]queue, rings)}
 }
 
-// slot returns the place for the next event of a queue; settle sorts it in.
+// slot returns the place for the next event of a queue, which may hold an
+// event of the past; settle sorts it in.
 func (q *queue) slot() *event.Event {
-	if q.head > 0 && q.head == len(q.events) {
+	n := len(q.events)
+	if n == q.head || n == cap(q.events) {
+		n = q.makeRoom()
+	}
+	q.events = q.events[:n+1]
+	return &q.events[n]
+}
+
+// makeRoom has room for one event more, and returns how many there are.
+func (q *queue) makeRoom() int {
+	if q.head == len(q.events) {
 		q.events, q.head = q.events[:0], 0
 	}
 	if len(q.events) == cap(q.events) {
 		q.compact()
+		q.events = slices.Grow(q.events, 1)
 	}
-	q.events = append(q.events, event.Event{})
-	return &q.events[len(q.events)-1]
+	return len(q.events)
 }
 
 // compact reuses the space of handed-out events if there is much of it.
