@@ -23,6 +23,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	addUnusual(f, source)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		img, err := openImage(&mappedFile{path: "fuzz", data: data, refs: 1})
 		if err != nil {
@@ -30,6 +31,11 @@ func FuzzOpen(f *testing.F) {
 		}
 		defer img.close()
 		img.debugLink()
+		if mini, _ := openMini(img); mini != nil {
+			var t symtab
+			t.addTables(mini, img.executable)
+			mini.close()
+		}
 		var syms symtab
 		syms.addSections(img)
 		syms.addTables(img, img.executable)
@@ -51,4 +57,26 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 	})
+}
+
+// addUnusual adds files whose DWARF refers to others, and one with
+// .gnu_debugdata.
+func addUnusual(f *testing.F, source string) {
+	f.Helper()
+	dir := f.TempDir()
+	one, two, split := filepath.Join(dir, "one.so"), filepath.Join(dir, "two.so"), filepath.Join(dir, "split.so")
+	flags := []string{"-O2", "-shared", "-fPIC", "-nostdlib", "-g", source, "-o"}
+	tool(f, "gcc", append(flags, one)...)
+	copyFile(f, one, two)
+	tool(f, "dwz", "-m", filepath.Join(dir, "common"), one, two)
+	tool(f, "gcc", append(flags, split, "-gsplit-dwarf")...)
+	tool(f, "xz", "-k", one)
+	tool(f, "objcopy", "--add-section", ".gnu_debugdata="+one+".xz", two)
+	for _, name := range []string{one, two, split, filepath.Join(dir, "common")} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 }
