@@ -38,24 +38,53 @@ const (
 	textStacks = 8
 )
 
-// stream writes a Report per interval, and the last one.
+// stream writes a Report per interval, and the last one. What reads our output
+// may be slow or stopped: the trace goes on meanwhile, and Reports that could
+// not be written are counted.
 type stream struct {
 	silent
-	to   io.Writer
-	opt  report.Options
-	live bool // every interval, not only the last
-	err  error
+	to      io.Writer
+	opt     report.Options
+	mail    chan *analyzer.Report // at most one Report waits; nil: only the last is written
+	done    chan struct{}
+	err     error // of the first write that failed; read after done
+	skipped int
 }
 
 func (s *stream) interval(r *analyzer.Report) {
-	if s.live && s.err == nil {
-		s.err = s.write(r)
+	if s.mail == nil {
+		return
+	}
+	select {
+	case s.mail <- r:
+	default:
+		s.skipped++
 	}
 }
 
+// start writes a Report per interval, in a goroutine of its own.
+func (s *stream) start() {
+	s.mail, s.done = make(chan *analyzer.Report, 1), make(chan struct{})
+	go func() {
+		defer close(s.done)
+		for r := range s.mail {
+			if s.err == nil {
+				s.err = s.write(r)
+			}
+		}
+	}()
+}
+
 func (s *stream) final(r *analyzer.Report) error {
+	if s.mail != nil {
+		close(s.mail)
+		<-s.done
+	}
 	if s.err != nil {
 		return s.err
+	}
+	if s.skipped > 0 {
+		fmt.Fprintf(os.Stderr, "memtrace: %d Reports were left out because the output was too slow\n", s.skipped)
 	}
 	return s.write(r)
 }
@@ -95,8 +124,9 @@ func (s *screen) final(r *analyzer.Report) error {
 // traceOutput chooses how trace shows its Reports on stdout.
 func traceOutput(s settings) output {
 	opt := report.Options{Format: s.format, Compact: true, Frames: textFrames, Stacks: textStacks}
-	base := stream{to: os.Stdout, opt: opt, live: true}
+	base := stream{to: os.Stdout, opt: opt}
 	if s.format != report.Text {
+		base.start()
 		return &base
 	}
 	base.opt.Color = term.IsTerminal(int(os.Stdout.Fd())) && tui.UseColor(os.Getenv)
@@ -104,9 +134,10 @@ func traceOutput(s settings) output {
 		base.opt.Width = width
 	}
 	if !tui.Usable(os.Stdout, os.Getenv) {
+		base.start()
 		return &base
 	}
 	opts := tui.ForTerminal(os.Stdout)
 	opts.Top = s.top
-	return &screen{base, tui.Start(opts)}
+	return &screen{stream: base, painter: tui.Start(opts)}
 }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
+)
+
+// gate is a writer that stands still until it is opened.
+type gate struct {
+	entered chan struct{}
+	open    chan struct{}
+	bytes.Buffer
+}
+
+func (g *gate) Write(b []byte) (int, error) {
+	g.entered <- struct{}{}
+	<-g.open
+	return g.Buffer.Write(b)
+}
+
+func TestSlowOutputDoesNotHoldUpTheTrace(t *testing.T) {
+	g := &gate{entered: make(chan struct{}, 8), open: make(chan struct{})}
+	s := &stream{to: g, opt: report.Options{Format: report.JSON, Compact: true}}
+	s.start()
+	s.interval(&analyzer.Report{WindowNS: 1})
+	<-g.entered // the first is being written, and stuck
+	for n := range uint64(3) {
+		s.interval(&analyzer.Report{WindowNS: 2 + n}) // one waits, two are left out
+	}
+	if s.skipped != 2 {
+		t.Errorf("%d Reports left out, want 2", s.skipped)
+	}
+	close(g.open)
+	if err := s.final(&analyzer.Report{WindowNS: 9, Final: true}); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint64
+	for line := range bytes.Lines(g.Bytes()) {
+		var r analyzer.Report
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("parse %q: %v", line, err)
+		}
+		got = append(got, r.WindowNS)
+	}
+	if len(got) != 3 || got[0] != 1 || got[1] != 2 || got[2] != 9 {
+		t.Errorf("wrote Reports %v, want 1, 2 and the last", got)
+	}
+}
