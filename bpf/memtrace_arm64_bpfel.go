@@ -150,13 +150,13 @@ type MemtraceUnwindSegment struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	MemtraceMapLayouts             = "layouts"
 	MemtraceMapLosses              = "losses"
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapRings               = "rings"
 	MemtraceMapRules               = "rules"
 	MemtraceMapScratches           = "scratches"
 	MemtraceMapSeen                = "seen"
+	MemtraceMapSegments            = "segments"
 	MemtraceMapSpaces              = "spaces"
 	MemtraceMapStale               = "stale"
 	MemtraceMapTables              = "tables"
@@ -254,13 +254,13 @@ type MemtraceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceMapSpecs struct {
-	Layouts   *ebpf.MapSpec `ebpf:"layouts"`
 	Losses    *ebpf.MapSpec `ebpf:"losses"`
 	PcCache   *ebpf.MapSpec `ebpf:"pc_cache"`
 	Rings     *ebpf.MapSpec `ebpf:"rings"`
 	Rules     *ebpf.MapSpec `ebpf:"rules"`
 	Scratches *ebpf.MapSpec `ebpf:"scratches"`
 	Seen      *ebpf.MapSpec `ebpf:"seen"`
+	Segments  *ebpf.MapSpec `ebpf:"segments"`
 	Spaces    *ebpf.MapSpec `ebpf:"spaces"`
 	Stale     *ebpf.MapSpec `ebpf:"stale"`
 	Tables    *ebpf.MapSpec `ebpf:"tables"`
@@ -306,13 +306,13 @@ func (o *MemtraceObjects) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceMaps struct {
-	Layouts   *ebpf.Map `ebpf:"layouts"`
 	Losses    *ebpf.Map `ebpf:"losses"`
 	PcCache   *ebpf.Map `ebpf:"pc_cache"`
 	Rings     *ebpf.Map `ebpf:"rings"`
 	Rules     *ebpf.Map `ebpf:"rules"`
 	Scratches *ebpf.Map `ebpf:"scratches"`
 	Seen      *ebpf.Map `ebpf:"seen"`
+	Segments  *ebpf.Map `ebpf:"segments"`
 	Spaces    *ebpf.Map `ebpf:"spaces"`
 	Stale     *ebpf.Map `ebpf:"stale"`
 	Tables    *ebpf.Map `ebpf:"tables"`
@@ -322,13 +322,13 @@ type MemtraceMaps struct {
 
 func (m *MemtraceMaps) Close() error {
 	return _MemtraceClose(
-		m.Layouts,
 		m.Losses,
 		m.PcCache,
 		m.Rings,
 		m.Rules,
 		m.Scratches,
 		m.Seen,
+		m.Segments,
 		m.Spaces,
 		m.Stale,
 		m.Tables,

@@ -183,7 +183,7 @@ func (t *Tracer) Close() error {
 		t.drain.close()
 	}
 	if t.keeper != nil {
-		t.keeper.stop()
+		errs = append(errs, t.keeper.stop())
 	}
 	for _, l := range t.links {
 		errs = append(errs, l.Close())

@@ -21,7 +21,7 @@ const (
 	staleQueue = 256
 	// A process whose mappings turn out to be known already (the address was
 	// nonsense) is looked at ever more rarely.
-	minStaleDelay = 20 * time.Millisecond
+	minStaleDelay = time.Millisecond
 	maxStaleDelay = 5 * time.Second
 )
 
@@ -39,9 +39,10 @@ func (k *keeper) report(pid int) {
 	}
 }
 
-func (k *keeper) stop() {
+func (k *keeper) stop() error {
 	close(k.quit)
 	k.done.Wait()
+	return k.spaces.tables.wait()
 }
 
 // patience is when a process may be looked at again.
@@ -68,7 +69,7 @@ func (k *keeper) run() {
 				continue
 			}
 			if changed {
-				w.delay = minStaleDelay
+				w.delay = 0
 			} else {
 				w.delay = min(max(2*w.delay, minStaleDelay), maxStaleDelay)
 			}
@@ -86,14 +87,13 @@ func (t *Tracer) ReloadMaps(pid int) error {
 	if t.keeper == nil {
 		return nil
 	}
-	_, err := t.keeper.spaces.reload(pid)
-	return err
+	return t.keeper.spaces.load(pid)
 }
 
 // TableMemory returns how many bytes the unwinding tables of all processes
 // take in the kernel, and how many bytes of .eh_frame and .debug_frame they
 // were made from. The fixed maps (the PC cache of 1 MiB, the list of rules of
-// 384 KiB, 384 KiB of places) come on top.
+// 384 KiB, 2 MiB of mappings) come on top.
 func (t *Tracer) TableMemory() (tables, source int) {
 	if t.keeper == nil {
 		return 0, 0

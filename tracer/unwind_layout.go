@@ -15,8 +15,8 @@ import (
 
 // Limits that bpf/headers/unwind_maps.h shares.
 const (
-	maxSegments = 8191
-	spaceIDBits = 28
+	maxSegments = 8191 // of one process
+	spaceIDBits = 26
 )
 
 // maxVDSO bounds what is read of the target's memory as its vDSO.
@@ -26,21 +26,21 @@ const maxVDSO = 64 << 10
 type space struct {
 	mappings []probe.Mapping
 	files    []*codeFile
-	slot     uint32 // of its layout
-	previous uint32 // of the layout before: a stack walk may still use it
+	layout   extent // its head and segments
+	previous extent // of the layout before: a stack walk may still use it
 	problems []error
 }
 
 // spaces keeps the kernel's idea of each process's code. Its methods may be
 // called concurrently.
 type spaces struct {
-	mu      sync.Mutex
-	tables  *tableStore
-	spaces  *ebpf.Map
-	layouts *ebpf.Map
-	slots   slotList
-	known   map[int]*space
-	lastID  uint64
+	mu       sync.Mutex
+	tables   *tableStore
+	spaces   *ebpf.Map
+	segments *ebpf.Map
+	room     extents // of segments
+	known    map[int]*space
+	lastID   uint64
 }
 
 func newSpaces(maps map[string]*ebpf.Map) (*spaces, error) {
@@ -49,11 +49,11 @@ func newSpaces(maps map[string]*ebpf.Map) (*spaces, error) {
 		return nil, err
 	}
 	return &spaces{
-		tables:  tables,
-		spaces:  maps[bpf.MemtraceMapSpaces],
-		layouts: maps[bpf.MemtraceMapLayouts],
-		slots:   slotList{limit: maps[bpf.MemtraceMapLayouts].MaxEntries()},
-		known:   make(map[int]*space),
+		tables:   tables,
+		spaces:   maps[bpf.MemtraceMapSpaces],
+		segments: maps[bpf.MemtraceMapSegments],
+		room:     extents{limit: maps[bpf.MemtraceMapSegments].MaxEntries()},
+		known:    make(map[int]*space),
 	}, nil
 }
 
@@ -62,6 +62,18 @@ func newSpaces(maps map[string]*ebpf.Map) (*spaces, error) {
 func (s *spaces) reload(pid int) (changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.update(pid)
+}
+
+// load is reload, and waits until all tables are there.
+func (s *spaces) load(pid int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.update(pid)
+	return errors.Join(err, s.tables.wait())
+}
+
+func (s *spaces) update(pid int) (changed bool, err error) {
 	// The mappings may change while they are read and installed; an exec takes
 	// the space away in between. A process that never rests is left as it is.
 	const tries = 4
@@ -93,45 +105,44 @@ func (s *spaces) current(pid int, mappings []probe.Mapping) bool {
 
 func (s *spaces) install(pid int, mappings []probe.Mapping) error {
 	next := &space{mappings: mappings}
-	segments := s.segments(pid, next)
-	s.lastID++
-	id := s.lastID & (1<<spaceIDBits - 1)
-	slot, err := s.slots.take()
+	segments := s.layout(pid, next)
+	s.lastID = (s.lastID + 1) & (1<<spaceIDBits - 1)
+	s.lastID = max(s.lastID, 1) // 0 is none
+	err := s.installLayout(next, s.lastID, segments)
 	if err == nil {
-		next.slot = slot
-		err = s.installLayout(slot, id, segments)
+		word := uint64(uint32(pid)) | uint64(next.layout.first)<<22 | s.lastID<<38
+		err = s.spaces.Put(uint32(pid), word)
 	}
 	if err != nil {
 		s.release(next)
 		return err
 	}
 	old := s.known[pid]
-	word := uint64(uint32(pid)) | uint64(slot)<<22 | id<<36
-	if err := s.spaces.Put(uint32(pid), word); err != nil {
-		s.release(next)
-		return err
-	}
 	s.known[pid] = next
 	if old != nil {
-		next.previous, old.slot = old.slot, 0
+		next.previous, old.layout = old.layout, extent{}
 		s.release(old)
 	}
 	return nil
 }
 
-func (s *spaces) installLayout(slot uint32, id uint64, segments []bpf.MemtraceUnwindSegment) error {
-	head := bpf.MemtraceUnwindSegment{Start: id, End: uint64(len(segments))}
-	values := append([]bpf.MemtraceUnwindSegment{head}, segments...)
-	keys := make([]uint32, len(values))
-	for i := range keys {
-		keys[i] = uint32(i)
+func (s *spaces) installLayout(next *space, id uint64, segments []bpf.MemtraceUnwindSegment) (err error) {
+	next.layout, err = s.room.take(uint32(len(segments) + 1))
+	if err != nil {
+		return err
 	}
-	return installInner(s.layouts, slot, 32, keys, values)
+	// The head comes last: it makes the rest valid.
+	for i := range segments {
+		if err := s.segments.Put(next.layout.first+1+uint32(i), &segments[i]); err != nil {
+			return err
+		}
+	}
+	return s.segments.Put(next.layout.first, &bpf.MemtraceUnwindSegment{Start: id, End: uint64(len(segments))})
 }
 
-// segments turns mappings into what the kernel looks addresses up in. A file
+// layout turns mappings into what the kernel looks addresses up in. A file
 // that can't be read leaves its mapping without a table.
-func (s *spaces) segments(pid int, next *space) []bpf.MemtraceUnwindSegment {
+func (s *spaces) layout(pid int, next *space) []bpf.MemtraceUnwindSegment {
 	var out []bpf.MemtraceUnwindSegment
 	for _, m := range next.mappings {
 		if len(out) == maxSegments {
@@ -204,12 +215,8 @@ func (s *spaces) release(old *space) {
 	for _, c := range old.files {
 		s.tables.release(c)
 	}
-	for _, slot := range []uint32{old.slot, old.previous} {
-		if slot != 0 {
-			_ = s.layouts.Delete(slot) // it may never have been installed
-			s.slots.give(slot)
-		}
-	}
+	s.room.give(old.layout)
+	s.room.give(old.previous)
 }
 
 // forget frees what was loaded for process pid.

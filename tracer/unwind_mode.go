@@ -42,7 +42,7 @@ func (c Config) resolveUnwind() (Config, error) {
 // withoutTables keeps the maps of the tables from taking memory.
 func withoutTables(spec *ebpf.CollectionSpec) {
 	for _, name := range []string{
-		bpf.MemtraceMapSpaces, bpf.MemtraceMapLayouts, bpf.MemtraceMapTables,
+		bpf.MemtraceMapSpaces, bpf.MemtraceMapSegments, bpf.MemtraceMapTables,
 		bpf.MemtraceMapRules, bpf.MemtraceMapPcCache, bpf.MemtraceMapStale,
 	} {
 		spec.Maps[name].MaxEntries = 1

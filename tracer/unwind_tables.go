@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -50,6 +51,11 @@ type codeSegment struct {
 
 // tableStore keeps the tables of files in the kernel, each once for all
 // processes that map it.
+//
+// An array of maps takes a change at once, but the system call that makes it
+// returns only after all programs on all CPUs that might see what was there
+// before are done, some 20 ms later. So these calls are made in the
+// background; until a table is there, its code counts as unknown.
 type tableStore struct {
 	outer   *ebpf.Map
 	rules   *ruleList
@@ -57,6 +63,11 @@ type tableStore struct {
 	serial  uint32
 	byID    map[fileIdentity]*codeFile
 	content map[contentIdentity]*codeFile
+
+	calls   sync.WaitGroup
+	mu      sync.Mutex // guards the rest, which background calls write
+	idle    []uint32   // slots that are empty again
+	failure error
 }
 
 func newTableStore(outer, rules *ebpf.Map) (*tableStore, error) {
@@ -69,29 +80,6 @@ func newTableStore(outer, rules *ebpf.Map) (*tableStore, error) {
 		byID: make(map[fileIdentity]*codeFile), content: make(map[contentIdentity]*codeFile),
 	}, nil
 }
-
-// slotList hands out the places of an array of maps, from 1 on.
-type slotList struct {
-	free        []uint32
-	next, limit uint32
-}
-
-var errNoSlot = errors.New("no room left")
-
-func (l *slotList) take() (uint32, error) {
-	if n := len(l.free); n > 0 {
-		slot := l.free[n-1]
-		l.free = l.free[:n-1]
-		return slot, nil
-	}
-	if l.next+1 >= l.limit {
-		return 0, errNoSlot
-	}
-	l.next++
-	return l.next, nil
-}
-
-func (l *slotList) give(slot uint32) { l.free = append(l.free, slot) }
 
 // file returns the tables of an open file, loading them if they are new. The
 // caller releases them. A file without any has no segments with tables.
@@ -157,7 +145,7 @@ func (s *tableStore) load(c *codeFile, segment unwind.Segment) (codeSegment, err
 	if segment.Table == nil {
 		return out, nil
 	}
-	slot, err := s.slots.take()
+	slot, err := s.slot()
 	if err != nil {
 		return out, fmt.Errorf("install the table: %w", err)
 	}
@@ -186,25 +174,58 @@ func (s *tableStore) install(slot uint32, words []uint32) error {
 		keys[i] = uint32(i)
 		copy(values[i][:], words[i*chunkWords:])
 	}
-	return installInner(s.outer, slot, uint32(4*chunkWords), keys, values)
-}
-
-// installInner makes an array of the values and puts it into an array of maps.
-func installInner(outer *ebpf.Map, slot, valueSize uint32, keys []uint32, values any) error {
 	inner, err := ebpf.NewMap(&ebpf.MapSpec{
-		Type: ebpf.Array, KeySize: 4, ValueSize: valueSize, MaxEntries: uint32(len(keys)), Flags: innerMap,
+		Type: ebpf.Array, KeySize: 4, ValueSize: uint32(4 * chunkWords), MaxEntries: uint32(n), Flags: innerMap,
 	})
 	if err != nil {
-		return fmt.Errorf("create an array of %d × %d bytes: %w", len(keys), valueSize, err)
+		return fmt.Errorf("create a table of %d × %d bytes: %w", n, 4*chunkWords, err)
 	}
-	defer inner.Close() // the outer map holds it
 	if _, err := inner.BatchUpdate(keys, values, nil); err != nil {
-		return fmt.Errorf("fill an array of %d × %d bytes: %w", len(keys), valueSize, err)
+		return errors.Join(fmt.Errorf("fill a table of %d × %d bytes: %w", n, 4*chunkWords, err), inner.Close())
 	}
-	if err := outer.Put(slot, inner); err != nil {
-		return fmt.Errorf("install an array: %w", err)
-	}
+	s.calls.Go(func() {
+		err := s.outer.Put(slot, inner)
+		_ = inner.Close() // the outer map holds it
+		if err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.failure = fmt.Errorf("install an unwinding table: %w", err)
+		}
+	})
 	return nil
+}
+
+// slot takes an empty place for a table.
+func (s *tableStore) slot() (uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, slot := range s.idle {
+		s.slots.give(slot)
+	}
+	s.idle = s.idle[:0]
+	return s.slots.take()
+}
+
+// clear empties the place of a table.
+func (s *tableStore) clear(slot uint32) {
+	s.calls.Go(func() {
+		err := s.outer.Delete(slot)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err == nil {
+			s.idle = append(s.idle, slot)
+		}
+	})
+}
+
+// wait waits until all tables are in the kernel.
+func (s *tableStore) wait() error {
+	s.calls.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.failure
+	s.failure = nil
+	return err
 }
 
 // release gives a file up that file or image returned.
@@ -217,9 +238,7 @@ func (s *tableStore) release(c *codeFile) {
 func (s *tableStore) drop(c *codeFile) {
 	for _, segment := range c.segments {
 		if segment.slot != 0 {
-			// It exists; and if not, there is nothing to delete.
-			_ = s.outer.Delete(segment.slot)
-			s.slots.give(segment.slot)
+			s.clear(segment.slot)
 		}
 	}
 	for _, id := range c.ids {

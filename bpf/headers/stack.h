@@ -4,7 +4,7 @@
  *
  * At the return of an allocator call the registers are the caller's: ip is
  * the return address, sp and the frame pointer are those of the calling
- * frame. By frame pointers, one read copies the top of the stack; the chain is then followed
+ * frame. One read copies the top of the stack; the chain is then followed
  * inside the copy, which is far cheaper than a read per frame. Frames beyond
  * the copy are read one by one.
  */
@@ -15,27 +15,6 @@
 #include "thread.h"
 #include "unwind.h"
 
-/* Copy the stack from sp on; returns the bytes that the window holds. */
-static __always_inline u32 read_window(struct scratch *s, struct thread *t, u64 sp)
-{
-	u32 len = WINDOW_BYTES;
-
-	/* A read that runs off the stack's end faults, which costs 700 ns. */
-	if (sp < t->stack_top && t->stack_top - sp < WINDOW_BYTES)
-		len = (t->stack_top - sp) & 0xfff;
-	if (len > WINDOW_BYTES)
-		len = WINDOW_BYTES;
-	if (bpf_probe_read_user(s->window, len, (void *)sp) == 0)
-		return len;
-	len = 4096 - (sp & 4095);
-	if (len > WINDOW_BYTES)
-		return 0;
-	t->stack_top = sp + len;
-	if (bpf_probe_read_user(s->window, len, (void *)sp) == 0)
-		return len;
-	return 0;
-}
-
 /* splitmix64's finaliser: every bit of the result depends on every bit of h. */
 static __always_inline u64 mix(u64 h)
 {
@@ -44,68 +23,43 @@ static __always_inline u64 mix(u64 h)
 	return h ^ (h >> 31);
 }
 
-struct frame {
-	u64 next;
-	u64 ret;
-};
-
-static __always_inline bool read_frame(struct scratch *s, u64 base, u32 len, u64 fp, struct frame *f)
+/*
+ * Walk the chain of frame pointers from the frame that take_stack put into the
+ * scratch space, into its stack record; returns the hash of the frames.
+ */
+__attribute__((noinline)) u64 walk(u64 hash)
 {
-	u64 off = fp - base;
+	struct scratch *s = scratch_get();
+	u64 sp, fp, ret, next;
+	u32 n = 1, flags = 0;
 
-	if (off + sizeof(*f) <= len && off <= WINDOW_BYTES - sizeof(*f)) {
-		u32 i = (off >> 3) & 511;
-
-		if (i > WINDOW_WORDS - 2)
-			return false;
-		f->next = s->window[i];
-		f->ret = s->window[i + 1];
-		return true;
-	}
-	return bpf_probe_read_user(f, sizeof(*f), (void *)fp) == 0;
-}
-
-/* Walk the chain into s->stack; returns the number of frames. */
-static __always_inline u32 walk(struct scratch *s, struct thread *t, struct pt_regs *ctx, u64 *hash)
-{
-	u64 sp = REG_SP(ctx), fp = REG_FP(ctx), h = *hash;
-	u32 len = read_window(s, t, sp);
-	u32 n = 1;
-	struct frame f;
-
-	s->stack.frames[0] = REG_IP(ctx);
-	h = (h ^ REG_IP(ctx)) * 0x9fb21c651e98df25ULL;
-	s->stack.head.flags = 0;
+	if (!s)
+		return 0;
+	sp = s->at.sp;
+	fp = s->at.fp;
+	s->len = 0;
+	slide_window(sp); /* frame pointers lie above */
+	s->stack.frames[0] = s->at.pc;
+	hash = add_to_hash(hash, s->at.pc);
 	for (u32 i = 1; i < MAX_FRAMES; i++) {
 		/* Frames lie upwards; anything else is no frame pointer. */
 		if (fp < sp || (fp & 7))
 			break;
 		if (i >= stack_depth) {
-			s->stack.head.flags = RECORD_TRUNCATED;
+			flags = RECORD_TRUNCATED;
 			break;
 		}
-		if (!read_frame(s, REG_SP(ctx), len, fp, &f) || f.ret < 4096)
+		if (!read_word(s, fp, &next) || !read_word(s, fp + 8, &ret) || ret < 4096)
 			break;
-		s->stack.frames[i] = f.ret;
-		h = (h ^ f.ret) * 0x9fb21c651e98df25ULL;
-		h ^= h >> 32;
+		s->stack.frames[i] = ret;
+		hash = add_to_hash(hash, ret);
 		n = i + 1;
 		sp = fp + 16;
-		fp = f.next;
+		fp = next;
 	}
-	*hash = h;
-	return n;
-}
-
-/* The same by .eh_frame. */
-static __always_inline u32 walk_by_tables(struct scratch *s, struct thread *t, struct pt_regs *ctx, u64 *hash)
-{
-	s->at = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
-	keep_registers(s, ctx);
-	s->stack_top = t->stack_top;
-	*hash = unwind(*hash);
-	t->stack_top = s->stack_top;
-	return s->stack.head.aux;
+	s->stack.head.flags = flags;
+	s->stack.head.aux = n;
+	return hash;
 }
 
 static __always_inline bool send_stack(struct scratch *s, u64 id, u32 n)
@@ -152,8 +106,17 @@ static __always_inline u64 take_stack(struct pt_regs *ctx, struct thread *t)
 		count_loss(LOSS_STACK_FULL);
 		return 0;
 	}
+	s->at = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
+	s->stack_top = t->stack_top;
 	id = image_seed(bpf_get_current_pid_tgid() >> 32);
-	n = by_tables ? walk_by_tables(s, t, ctx, &id) : walk(s, t, ctx, &id);
+	if (by_tables) {
+		keep_registers(s, ctx);
+		id = unwind(id);
+	} else {
+		id = walk(id);
+	}
+	t->stack_top = s->stack_top;
+	n = s->stack.head.aux;
 	id = mix(id);
 	if (!id)
 		id = 1;

@@ -200,7 +200,7 @@ __attribute__((noinline)) u64 trampoline_target(u64 slot, u64 pc)
 
 /*
  * The frame is in no mapping that we know: ask the tracer to look at the
- * mappings again, at most every 20 ms. Not 0 if it is no frame at all.
+ * mappings again, at most every half millisecond. Not 0 if it is no frame at all.
  */
 __attribute__((noinline)) int frame_unknown(u64 pc, u32 frame)
 {
@@ -213,7 +213,7 @@ __attribute__((noinline)) int frame_unknown(u64 pc, u32 frame)
 	if (s->unknown > MAX_FRAMES)
 		count_loss(LOSS_UNMAPPED);
 	s->unknown = frame;
-	if (!last || now - *last < 20000000)
+	if (!last || now - *last < 500000)
 		return 0;
 	*last = now;
 	emit_head(RECORD_STALE, pc, 0, 0, tgid, BPF_RB_FORCE_WAKEUP);
@@ -379,7 +379,7 @@ __attribute__((noinline)) u64 unwind(u64 hash)
 	s->guessed = s->unknown = MAX_FRAMES + 1;
 	s->stack.head.flags = 0;
 	for (u32 i = 0; i < MAX_FRAMES; i++) {
-		u32 number = rule_number(pc - 1, SPACE_SLOT(space), SPACE_ID(space));
+		u32 number = rule_number(pc - 1, SPACE_HEAD(space), SPACE_ID(space));
 		struct unwind_rule *rule;
 		u64 cfa;
 		s64 off;

@@ -2,12 +2,12 @@
 /*
  * The unwinding tables, filled by tracer/unwind_*.go from .eh_frame.
  *
- *   spaces: process -> id and slot of its layout
- *   layouts: slot -> the process's executable mappings, sorted
+ *   spaces: process -> id and place of its layout
+ *   segments: all layouts: a process's executable mappings, sorted, after a head
  *   tables: slot -> rows of one executable segment of one file (unwind/table.go)
  *   rules: number -> rule, shared by all tables
  *
- * A layout is never changed: a process whose mappings change gets another id.
+ * A layout is never changed: a process whose mappings change gets another one.
  * Ids are not used twice, so what the PC cache holds of an old layout can't
  * match, and what is read while the tracer replaces something is noticed.
  */
@@ -19,7 +19,7 @@
 #define MAX_SPACES 16384
 #define MAX_TABLES 16384
 #define MAX_RULES 16384
-#define MAX_SEGMENTS 8191 /* of one process */
+#define MAX_SEGMENTS 65536 /* of all processes */
 
 /* How to find the canonical frame address; equal to tracer/unwind.Kind. */
 enum rule_kind {
@@ -44,7 +44,7 @@ struct unwind_rule {
 };
 
 struct unwind_segment {
-	u64 start, end; /* of the first: start is the id, end the number of segments that follow */
+	u64 start, end; /* of a head: start is the id, end the number of segments that follow */
 	u64 offset;     /* of start, from the beginning of the table's text */
 	u32 table;      /* 0: none */
 	u32 serial;     /* of the table */
@@ -69,14 +69,6 @@ enum table_word {
 
 #define BPF_F_INNER_MAP 4096 /* 5.10: inner arrays may differ in size */
 
-struct layout {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_INNER_MAP);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct unwind_segment);
-};
-
 struct unwind_table {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_INNER_MAP);
@@ -86,13 +78,13 @@ struct unwind_table {
 };
 
 /*
- * One word, so that it is read whole: bits 0 to 21 the process, 22 to 35 the
- * slot, 36 to 63 the id. An element that the kernel gave to another process
+ * One word, so that it is read whole: bits 0 to 21 the process, 22 to 37 the
+ * place of the head, 38 to 63 the id. An element that the kernel gave to another process
  * meanwhile has another process in it.
  */
 #define SPACE_TGID(s) ((u32)(s) & 0x3fffff)
-#define SPACE_SLOT(s) ((u32)((s) >> 22) & 0x3fff)
-#define SPACE_ID(s) ((u32)((s) >> 36))
+#define SPACE_HEAD(s) ((u32)((s) >> 22) & 0xffff)
+#define SPACE_ID(s) ((u32)((s) >> 38))
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -102,11 +94,11 @@ struct {
 } spaces SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, MAX_SPACES);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SEGMENTS);
 	__type(key, u32);
-	__array(values, struct layout);
-} layouts SEC(".maps");
+	__type(value, struct unwind_segment);
+} segments SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);

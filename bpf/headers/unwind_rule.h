@@ -84,30 +84,26 @@ __attribute__((noinline)) u32 row_rule(u32 slot, u32 serial, u64 offset)
 }
 
 /* The rule for the address at in a layout. */
-__attribute__((noinline)) u32 find_rule(u64 at, u32 slot, u32 id)
+__attribute__((noinline)) u32 find_rule(u64 at, u32 head, u32 id)
 {
-	u32 zero = 0, low = 1, high;
-	struct unwind_segment *seg;
-	void *layout = bpf_map_lookup_elem(&layouts, &slot);
+	struct unwind_segment *seg = bpf_map_lookup_elem(&segments, &head);
+	u32 low = head + 1, high;
 
-	if (!layout)
+	if (!id || !seg || seg->start != id)
 		return UNKNOWN_LAYOUT;
-	seg = bpf_map_lookup_elem(layout, &zero);
-	if (!seg || seg->start != id)
-		return UNKNOWN_LAYOUT;
-	high = seg->end + 1;
-	for (int i = 0; i < 14 && low < high; i++) {
+	high = low + seg->end;
+	for (int i = 0; i < 17 && low < high; i++) {
 		u32 mid = low + (high - low) / 2;
 
-		seg = bpf_map_lookup_elem(layout, &mid);
+		seg = bpf_map_lookup_elem(&segments, &mid);
 		if (!seg)
 			return UNKNOWN_LAYOUT;
 		BISECT(low, high, mid, (seg->start - at - 1) >> 63);
 	}
 	low--;
-	if (!low)
+	if (low == head)
 		return UNKNOWN_MAPPING;
-	seg = bpf_map_lookup_elem(layout, &low);
+	seg = bpf_map_lookup_elem(&segments, &low);
 	if (!seg || at >= seg->end)
 		return UNKNOWN_MAPPING;
 	if (!seg->table)
@@ -115,7 +111,7 @@ __attribute__((noinline)) u32 find_rule(u64 at, u32 slot, u32 id)
 	return row_rule(seg->table, seg->serial, at - seg->start + seg->offset);
 }
 
-static __always_inline u32 rule_number(u64 at, u32 slot, u32 id)
+static __always_inline u32 rule_number(u64 at, u32 head, u32 id)
 {
 	u64 hash = (at ^ (u64)id << 32) * 0x9fb21c651e98df25ULL;
 	u64 where = at | (u64)id << 48, tag = (hash >> 24 & 0xffffff) << 16 | id >> 16;
@@ -129,7 +125,7 @@ static __always_inline u32 rule_number(u64 at, u32 slot, u32 id)
 		if (rule >> 24 == tag)
 			return rule & 0xffffff;
 	}
-	number = find_rule(at, slot, id);
+	number = find_rule(at, head, id);
 	if (e && IS_RULE(number)) {
 		e->where = where;
 		e->rule = tag << 24 | number;
