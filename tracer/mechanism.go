@@ -108,3 +108,12 @@ func known[T ~string](ladder []rung[T], want T) bool {
 	}
 	return false
 }
+
+// KnownUnwinder reports whether u is "" or names a way to take stacks.
+func KnownUnwinder(u Unwinder) bool {
+	switch u {
+	case "", UnwindAuto, UnwindDwarf, UnwindFP, UnwindNone:
+		return true
+	}
+	return false
+}

@@ -70,7 +70,7 @@ func commonFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still while that is done, and look at their registers too"},
 		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
-		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, fp (frame pointers) or none"},
+		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
@@ -133,17 +133,13 @@ func (s *settings) check(c *cli.Context) error {
 func tracerConfig(c *cli.Context) (tracer.Config, error) {
 	config := tracer.Config{
 		Mechanism: tracer.Mechanism(c.String("attach")), Faults: tracer.FaultSource(c.String("faults")),
-		StackDepth: c.Int("stack-depth"), NoFollow: !c.Bool("follow"),
+		Unwind: tracer.Unwinder(c.String("unwind")), StackDepth: c.Int("stack-depth"), NoFollow: !c.Bool("follow"),
 	}
 	if config.StackDepth < 1 || config.StackDepth > tracer.MaxStackDepth {
 		return config, usageError("--stack-depth must be from 1 to %d", tracer.MaxStackDepth)
 	}
-	switch unwind := c.String("unwind"); unwind {
-	case "auto", "fp":
-	case "none":
-		config.StackDepth = 0
-	default:
-		return config, usageError("--unwind %q is none of auto, fp, none", unwind)
+	if !tracer.KnownUnwinder(config.Unwind) {
+		return config, usageError("--unwind %q is none of auto, dwarf, fp, none", config.Unwind)
 	}
 	if !tracer.KnownMechanism(config.Mechanism) {
 		return config, usageError("--attach %q is none of uprobe_session, uprobe_multi, perf_cookie, perf", config.Mechanism)

@@ -59,16 +59,12 @@ func newSession(s settings, out output) (*session, error) {
 		return nil, adviseOn(err)
 	}
 	config := t.Config()
-	unwind := "fp"
-	if config.StackDepth == 0 {
-		unwind = "none"
-	}
 	started := now()
 	x := &session{
 		started: started, settings: s, fs: fs, tracer: t, names: newNamer(), out: out,
 		analyzer: analyzer.New(analyzer.Config{
 			Start: started, MinAge: uint64(s.minAge),
-			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: unwind},
+			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan int, 16), stopped: make(chan error, 1),
 		endings: make(chan *ending), over: make(chan struct{}),
