@@ -82,6 +82,9 @@ func (f *follower) notice(e event.Event) {
 	if e.Kind == event.Exec {
 		// The addresses of the program before mean something else from now on.
 		f.session.analyzer.NameStacks(e.PID, f.session.names)
+		if err := f.session.tracer.ReloadMaps(int(e.PID)); err != nil && !isGone(err) {
+			f.session.warn("%v", err)
+		}
 	}
 	if e.Kind != event.Fork || f.session.tracer.Config().NoFollow || e.Flags&event.FlagSharedVM != 0 {
 		return
