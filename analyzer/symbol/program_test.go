@@ -19,7 +19,7 @@ func tool(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("%s is needed to build and judge test programs: install gcc, g++ and binutils", name)
+		t.Fatalf("%s is needed to build and judge test programs: install what .ci/packages lists", name)
 	}
 	cmd := exec.Command(path, args...)
 	var stderr strings.Builder

@@ -20,8 +20,8 @@ func TestSplitDWARF(t *testing.T) {
 		{"C++ DWARF 5, .dwo", "inlines.cc", []string{"-gdwarf-5"}, nil},
 		{"C++ DWARF 4, sections, .dwo", "inlines.cc", []string{"-gdwarf-4", "-ffunction-sections"}, nil},
 		{"DWARF 5, compressed .dwo", "inlines.c", []string{"-gdwarf-5"}, compressSplit},
-		{"DWARF 5, .dwp", "inlines.c", []string{"-gdwarf-5"}, pack("llvm-dwp-19")},
-		{"C++ DWARF 4, .dwp", "inlines.cc", []string{"-gdwarf-4"}, pack("dwp")},
+		{"DWARF 5, .dwp", "inlines.c", []string{"-gdwarf-5"}, packSplit},
+		{"C++ DWARF 4, .dwp", "inlines.cc", []string{"-gdwarf-4"}, packSplit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -49,14 +49,12 @@ func compressSplit(t *testing.T, program string) {
 	tool(t, "objcopy", "--compress-debug-sections=zlib", splitFile(t, program))
 }
 
-// pack moves the .dwo file into a .dwp file.
-func pack(packer string) func(*testing.T, string) {
-	return func(t *testing.T, program string) {
-		split := splitFile(t, program)
-		tool(t, packer, split, "-o", program+".dwp")
-		if err := os.Remove(split); err != nil {
-			t.Fatal(err)
-		}
+// packSplit moves the .dwo file into a .dwp file.
+func packSplit(t *testing.T, program string) {
+	split := splitFile(t, program)
+	tool(t, "llvm-dwp-19", split, "-o", program+".dwp")
+	if err := os.Remove(split); err != nil {
+		t.Fatal(err)
 	}
 }
 
