@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/memtrace/memtrace/procfs"
@@ -46,16 +47,42 @@ func (w *worker) aligned(b *buffer, at, end uint64, owner uint32) {
 	}
 }
 
-// anyBytes looks for a word at each byte.
+// anyBytes looks for a word at each byte. An address has two zero bytes on top,
+// so that it can only stand where two zero bytes do: with a and b the words at
+// p and p+8, the one at p+k ends with bytes k-2 and k-1 of b (k = 1: with the
+// last of a and the first of b). All those places are found at once.
 func (w *worker) anyBytes(b *buffer, at, end uint64, owner uint32) {
 	lo, span := w.x.lo, w.x.hi-w.x.lo
+	p := unsafe.Pointer(&b.data[at-b.addr])
+	for ; at+16 <= end; at += 8 {
+		first, second := *(*uint64)(p), *(*uint64)(unsafe.Add(p, 8))
+		if first-lo < span {
+			w.pointer(first, owner, b, p)
+		}
+		if first|second != 0 {
+			zero := zeroBytes(second)
+			pairs := zero & (zero<<8 | zeroBytes(first)>>56) & 0x0080808080808080
+			for ; pairs != 0; pairs &= pairs - 1 {
+				q := unsafe.Add(p, bits.TrailingZeros64(pairs)>>3+1)
+				if word := *(*uint64)(q); word-lo < span {
+					w.pointer(word, owner, b, q)
+				}
+			}
+		}
+		p = unsafe.Add(p, 8)
+	}
 	for ; at+8 <= end; at++ {
-		p := unsafe.Pointer(&b.data[at-b.addr])
-		word := *(*uint64)(p)
-		if word-lo < span {
+		if word := *(*uint64)(p); word-lo < span {
 			w.pointer(word, owner, b, p)
 		}
+		p = unsafe.Add(p, 1)
 	}
+}
+
+// zeroBytes has 0x80 in each byte that is zero in v.
+func zeroBytes(v uint64) uint64 {
+	const low = 0x7f7f7f7f7f7f7f7f
+	return ^(v&low + low | v | low)
 }
 
 // pointer takes a word that may point to a block.
