@@ -66,7 +66,6 @@ type layout struct {
 	starts   []uint64 // of spans
 	heap     []addrRange
 	sum      procfs.Memory
-	fileAnon uint64 // private copies of pages of files
 	file     uint64
 	shmem    uint64
 	end      uint64 // of the mapping before

@@ -214,9 +214,7 @@ func (c *scan) recognise() {
 				m.workers[0].found(n.i, n.start)
 			}
 		}
-		for _, n := range notes {
-			m.workers[0].notes = append(m.workers[0].notes, n)
-		}
+		m.workers[0].notes = append(m.workers[0].notes, notes...)
 		if !any {
 			return
 		}
