@@ -21,7 +21,7 @@ func TestFramesAgreeWithAddr2line(t *testing.T) {
 		finish       func(t *testing.T, program string) // what is done to the program before it runs
 		judgedBy     []string                           // flags of a build with the same code for addr2line to read
 	}{
-		{"C++ DWARF 5", "inlines.cc", []string{"-O2", "-gdwarf-5"}, nil, nil},
+		{"C++ DWARF 5", "inlines.cc", []string{"-O2", "-Wl,--build-id", "-gdwarf-5"}, nil, nil},
 		{"C++ DWARF 4, a section a function", "inlines.cc", []string{"-O2", "-gdwarf-4", "-ffunction-sections", "-Wl,--gc-sections"}, stripToDebugLink, nil},
 		{"C DWARF 5", "inlines.c", []string{"-O2", "-gdwarf-5"}, nil, nil},
 		{"C DWARF 4", "inlines.c", []string{"-O2", "-gdwarf-4"}, nil, nil},

@@ -18,14 +18,14 @@ func TestSplitDWARF(t *testing.T) {
 		{"DWARF 5, .dwo", "inlines.c", []string{"-gdwarf-5"}, nil},
 		{"DWARF 4, .dwo", "inlines.c", []string{"-gdwarf-4"}, nil},
 		{"C++ DWARF 5, .dwo", "inlines.cc", []string{"-gdwarf-5"}, nil},
-		{"C++ DWARF 4, sections, .dwo", "inlines.cc", []string{"-gdwarf-4", "-ffunction-sections"}, nil},
+		{"DWARF 4, sections, .dwo", "inlines.c", []string{"-gdwarf-4", "-ffunction-sections"}, nil},
 		{"DWARF 5, compressed .dwo", "inlines.c", []string{"-gdwarf-5"}, compressSplit},
 		{"DWARF 5, .dwp", "inlines.c", []string{"-gdwarf-5"}, packSplit},
 		{"C++ DWARF 4, .dwp", "inlines.cc", []string{"-gdwarf-4"}, packSplit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			flags := append([]string{"-O2"}, test.flags...)
+			flags := append([]string{"-O2", "-Wl,--build-id"}, test.flags...)
 			program := compile(t, test.source, append(flags, "-gsplit-dwarf")...)
 			if test.finish != nil {
 				test.finish(t, program)
