@@ -67,21 +67,20 @@ func (r *results) index(name string) int {
 // noisy is the spread of the floor from which figures are not to be trusted.
 const noisy = 0.10
 
-const intro = `
-Each had %d turns of %v, one in each round. Shown are: the median of the loop's own
-processor time for a pair, what the kernel does on its behalf included (another program that wants the
-processor does not count, which is why this and not the clock); how far the middle half of the turns
-spreads; the medians of the ratios within each round; and the median time by the clock in each thread.
-The floor is empty BPF programs where memtrace would probe: entry and return of malloc, entry of free.
-No tracer by uprobes can be below it.
+const intro = `The loop is malloc(64) and free, as fast as it goes, with %d frames below it
+(testdata/programs/churn.c). Each had %d turns of %v, one in each round. Shown are:
+the median of the loop's own processor time for a pair, what the kernel does on its behalf included
+(others that want the processor don't count in that, as they do by the clock); how far the middle half of
+the turns spreads; the medians of the ratios within each round; and the median time by the clock, in each
+thread. The floor is empty BPF programs where memtrace would probe: entry and return of malloc, entry of
+free. No tracer by uprobes can be below it.
 `
 
 // document is docs/benchmarks.md.
 func (r *results) document(s settings) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# What tracing costs\n\nWritten by `sudo make bench` on %s.\n\n", machine())
-	fmt.Fprintf(&b, "The loop is malloc(64) and free, as fast as it goes, with %d frames below it\n(`testdata/programs/churn.c`). ", depth)
-	fmt.Fprintf(&b, intro, s.rounds, s.span)
+	fmt.Fprintf(&b, intro, depth, s.rounds, s.span)
 	for _, threads := range r.threads {
 		r.table(&b, threads)
 	}
