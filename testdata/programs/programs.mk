@@ -5,7 +5,7 @@
 
 TP_SRC   := testdata/programs
 TP_OUT   := build/testdata
-TP_FLAGS := -g -Wall -Wextra -Wno-missing-field-initializers -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-infinite-recursion \
+TP_FLAGS := -g -ffile-prefix-map=$(CURDIR)=. -Wall -Wextra -Wno-missing-field-initializers -Wno-alloc-size-larger-than -Wno-use-after-free -Wno-infinite-recursion \
             -U_FORTIFY_SOURCE -fno-builtin -fno-optimize-sibling-calls -pthread
 TP_FP    := -O1 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer
 TP_NOFP  := -O2 -fomit-frame-pointer
