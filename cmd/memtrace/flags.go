@@ -11,6 +11,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -18,6 +19,7 @@ import (
 // settings are the flags of trace and run, checked.
 type settings struct {
 	tracer   tracer.Config
+	symbols  symbol.Options
 	pids     []int
 	duration time.Duration
 	interval time.Duration
@@ -74,6 +76,8 @@ func commonFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
+		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
+		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the cache of names on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
 	}
 }
@@ -96,6 +100,9 @@ func readSettings(c *cli.Context) (settings, error) {
 		return s, err
 	}
 	var err error
+	if s.symbols, err = symbolOptions(c); err != nil {
+		return s, err
+	}
 	if s.tracer, err = tracerConfig(c); err != nil {
 		return s, err
 	}
@@ -128,6 +135,19 @@ func (s *settings) check(c *cli.Context) error {
 		s.leaks = s.leaks || slices.Contains(verdictKinds, kind)
 	}
 	return nil
+}
+
+func symbolOptions(c *cli.Context) (symbol.Options, error) {
+	var o symbol.Options
+	if dir, err := symbol.DefaultCacheDir(); err == nil && !c.Bool("no-symbol-cache") {
+		o.Cache = dir // without a home directory there is none
+	}
+	if c.Bool("debuginfod") {
+		if o.Debuginfod = symbol.DebuginfodURLs(); len(o.Debuginfod) == 0 {
+			return o, usageError("--debuginfod needs servers: set DEBUGINFOD_URLS")
+		}
+	}
+	return o, nil
 }
 
 func tracerConfig(c *cli.Context) (tracer.Config, error) {

@@ -15,8 +15,8 @@ type namer struct {
 	spaces map[int]*symbol.Space
 }
 
-func newNamer() *namer {
-	return &namer{resolver: symbol.NewResolver(symbol.Options{}), spaces: make(map[int]*symbol.Space)}
+func newNamer(o symbol.Options) *namer {
+	return &namer{resolver: symbol.NewResolver(o), spaces: make(map[int]*symbol.Space)}
 }
 
 // set makes s the address space of process pid from now on.

@@ -61,7 +61,7 @@ func newSession(s settings, out output) (*session, error) {
 	config := t.Config()
 	started := now()
 	x := &session{
-		started: started, settings: s, fs: fs, tracer: t, names: newNamer(), out: out,
+		started: started, settings: s, fs: fs, tracer: t, names: newNamer(s.symbols), out: out,
 		analyzer: analyzer.New(analyzer.Config{
 			Start: started, MinAge: uint64(s.minAge),
 			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
