@@ -19,6 +19,7 @@ type Check struct {
 	starts time.Time // of the first scan
 	apart  time.Duration
 	still  bool
+	regs   bool // registers were read
 	last   reach.Result
 	leaks  []reach.Leak // that all scans so far agree on
 }
@@ -32,15 +33,14 @@ func (a *Analyzer) NewCheck(pid uint32) (*Check, error) {
 	return &Check{proc: p}, nil
 }
 
-// Scan reads the process's memory once. threads are those of a process that
-// stands still, nil for one that runs. complete says that the trace has seen
-// every block; it is not believed where events were lost. All events until now
-// should have been applied.
-func (a *Analyzer) Scan(c *Check, p *procfs.Process, threads []reach.Thread, complete bool, now uint64) (reach.Result, error) {
-	complete = complete && a.events.Lost == 0 && a.untracked == 0
+// Scan reads the process's memory once. That every block was seen (o.AllSeen)
+// is not believed where events were lost. All events until now should have
+// been applied.
+func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64) (reach.Result, error) {
+	o.AllSeen = o.AllSeen && a.events.Lost == 0 && a.untracked == 0
 	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
 		c.proc.heap.all(func(b block) bool { return yield(b.addr, b.size, uint32(b.site)) })
-	}, reach.Options{Threads: threads, AllSeen: complete})
+	}, o)
 	if err != nil {
 		return res, err
 	}
@@ -50,7 +50,7 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, threads []reach.Thread, com
 		c.leaks = reach.Agree(c.leaks, res.Leaks)
 		c.apart = res.Began.Sub(c.starts)
 	}
-	c.still, c.last = threads != nil, res
+	c.still, c.regs, c.last = o.Threads != nil, o.Threads != nil || o.Registers != nil, res
 	res.Leaks = nil
 	c.last.Leaks = nil
 	return res, nil
@@ -98,11 +98,17 @@ func (c *Check) confidence() float64 {
 // why says what was looked for and where.
 func (c *Check) why(kind reach.Kind) string {
 	where := fmt.Sprintf("in %s of roots", humanBytes(float64(c.last.Roots)))
+	if c.regs {
+		where += " and the registers"
+	}
 	switch {
 	case c.still:
-		where += " and the registers, while the process stood still"
+		where += " while the process stood still"
 	case c.scans > 1:
-		where += fmt.Sprintf(" in two scans %s apart; registers were not read", humanTime(uint64(c.apart)))
+		where += fmt.Sprintf(" in two scans %s apart", humanTime(uint64(c.apart)))
+		if !c.regs {
+			where += "; registers were not read"
+		}
 	}
 	if c.last.Unread != 0 {
 		where += fmt.Sprintf(" (%s could not be read)", humanBytes(float64(c.last.Unread)))

@@ -216,6 +216,29 @@ func TestCorpusRunning(t *testing.T) {
 	c.check(t, r, map[string]string{"register": "definite"})
 }
 
+// TestRegistersOfARunningProcess: a block that the registers point to as the
+// scan ends is reachable.
+func TestRegistersOfARunningProcess(t *testing.T) {
+	c := startCorpus(t, buildCorpus(t))
+	var register uint64
+	for _, b := range c.blocks {
+		if c.names[b.Size] == "register" {
+			register = b.Addr
+		}
+	}
+	calls := 0
+	r, err := Scan(c.process, c.each, Options{AllSeen: true, Registers: func() []uint64 {
+		if calls++; calls < 2 {
+			return nil
+		}
+		return []uint64{1, register}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, r, nil)
+}
+
 // TestCorpusOfUnknownHeap scans it as if the trace had begun late: what was
 // freed may then hold pointers.
 func TestCorpusOfUnknownHeap(t *testing.T) {

@@ -3,6 +3,7 @@ package reach
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/memtrace/memtrace/procfs"
@@ -27,6 +28,9 @@ func (k Kind) String() string { return kindWords[k] }
 type Options struct {
 	// Threads are all threads of the process, where it stands still. Nil: it runs.
 	Threads []Thread
+	// Registers returns the registers of all threads of a process that runs; it
+	// is called twice. Nil: they are not read.
+	Registers func() []uint64
 	// AllSeen says that every block of the process is among those given, so
 	// that the rest of glibc's memory holds nothing but what was freed.
 	AllSeen bool
@@ -161,6 +165,7 @@ func (c *scan) reachable() {
 	for _, t := range c.options.Threads {
 		m.workers[0].registers(t.Words)
 	}
+	c.runningRegisters()
 	m.drain()
 	for _, w := range m.workers {
 		c.rootBytes += w.rootBytes
@@ -170,10 +175,21 @@ func (c *scan) reachable() {
 			c.marker.dead = nil
 			m.workers[0].zone(z)
 		}
+		c.runningRegisters()
 		m.drain()
 	}
 	c.recognise()
 	c.held = append(bitmap(nil), m.seen...)
+}
+
+// runningRegisters follows the registers of a process that runs, as of now.
+func (c *scan) runningRegisters() {
+	if c.options.Registers == nil {
+		return
+	}
+	for words := range slices.Chunk(c.options.Registers(), winBytes/8) {
+		c.marker.workers[0].registers(words)
+	}
 }
 
 // registers follows the registers of a thread.

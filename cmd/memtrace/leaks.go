@@ -12,6 +12,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/launch"
 )
 
@@ -73,13 +74,37 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 		return err
 	}
 	s.analyzer.SetLoss(loss)
-	res, err := s.analyzer.Scan(check, t.held.Process, threads, t.base == nil, now())
+	o := reach.Options{Threads: threads, AllSeen: t.base == nil}
+	if threads == nil {
+		o.Registers = s.registersOf(t)
+	}
+	res, err := s.analyzer.Scan(check, t.held.Process, o, now())
 	if err != nil {
 		return err
 	}
 	s.say("read %d MiB of process %d in %v; the longest step held its memory map for less than %v",
 		res.Read>>20, t.pid, res.Took.Round(time.Millisecond), res.LongestStep.Round(time.Microsecond))
 	return nil
+}
+
+// registersOf returns what reads the registers of a process that runs, or nil
+// where the kernel can't: the verdicts then say so.
+func (s *session) registersOf(t *target) func() []uint64 {
+	read := func() (words []uint64, err error) {
+		threads, err := tracer.Registers(t.pid)
+		for _, thread := range threads {
+			words = append(words, thread.Words...)
+		}
+		return words, err
+	}
+	if _, err := read(); err != nil {
+		s.warn("the registers of process %d are not looked at for pointers: %v", t.pid, err)
+		return nil
+	}
+	return func() []uint64 {
+		words, _ := read() // it could be done just before
+		return words
+	}
 }
 
 // checkRunning checks a process as it runs, by two scans.

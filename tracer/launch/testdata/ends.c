@@ -71,6 +71,13 @@ int main(int argc, char **argv)
 		while (!in_register)
 			sched_yield();
 		_exit(7);
+	} else if (!strcmp(how, "wait")) {
+		start(sleeper);
+		while (!in_register)
+			sched_yield();
+		puts("ready");
+		fflush(stdout);
+		pause();
 	} else if (!strcmp(how, "thread")) {
 		start(ender);
 		pause();
