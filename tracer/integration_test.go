@@ -49,13 +49,13 @@ type answer struct {
 
 // target is a test program that waits to be told to go on.
 type target struct {
-	t   *testing.T
+	t   testing.TB
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-func start(t *testing.T, env []string, name string, args ...string) *target {
+func start(t testing.TB, env []string, name string, args ...string) *target {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(programs(), name), append([]string{"attach"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -132,7 +132,7 @@ func (p *target) finish() {
 }
 
 // discover finds what to probe in a process.
-func discover(t *testing.T, pid int) []probe.Object {
+func discover(t testing.TB, pid int) []probe.Object {
 	t.Helper()
 	objects, err := probe.Discover("/proc", pid)
 	if err != nil {

@@ -87,6 +87,7 @@ func configure(spec *ebpf.CollectionSpec, c Config) error {
 		return fmt.Errorf("count the CPUs: %w", err)
 	}
 	spec.Maps[bpf.MemtraceMapRings].MaxEntries = uint32(cpus)
+	plainTables(spec)
 	if c.Unwind != UnwindDwarf {
 		withoutTables(spec)
 	}

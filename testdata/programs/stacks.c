@@ -220,7 +220,7 @@ static void run(void)
 	case_name = "signal";
 	raise_signals();
 	case_name = "struck";
-	struck(1500);
+	struck(500);
 #ifndef NO_DLOPEN
 	case_name = "dlopen";
 	loaded();
