@@ -1,0 +1,104 @@
+//go:build integration
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// sum counts blocks and their bytes.
+type sum struct{ count, bytes uint64 }
+
+// TestRunFindsWhatTheCorpusLost compares the verdicts at a program's end with
+// what the program says that it lost.
+func TestRunFindsWhatTheCorpusLost(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report")
+	out, code := runLeaks(t, "run", "--leaks", "--format", "json", "--report", file, "--", testProgram("leak_corpus"), "x")
+	if code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r analyzer.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]sum)
+	for _, l := range r.Leaks {
+		if s := got[l.Kind]; l.Kind != "growing" && l.Kind != "old" {
+			got[l.Kind] = sum{s.count + l.Count, s.bytes + l.Bytes}
+		}
+	}
+	want := corpusSums(t, out)
+	for _, kind := range []string{"definite", "indirect", "possible"} {
+		if got[kind] != want[kind] || want[kind].count == 0 {
+			t.Errorf("%s: %+v, want %+v", kind, got[kind], want[kind])
+		}
+	}
+}
+
+// corpusSums adds up the cases that the corpus prints, by what they are to be.
+func corpusSums(t *testing.T, out []byte) map[string]sum {
+	t.Helper()
+	sums := make(map[string]sum)
+	for line := range strings.Lines(string(out)) {
+		f := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		if len(f) != 4 || f[0] != "case" {
+			continue
+		}
+		var size uint64
+		if _, err := fmt.Sscan(f[2], &size); err != nil {
+			t.Fatal(err)
+		}
+		for kind := range strings.SplitSeq(strings.ReplaceAll(f[3], "one ", ""), ", ") {
+			s := sums[kind]
+			sums[kind] = sum{s.count + 1, s.bytes + size}
+		}
+	}
+	return sums
+}
+
+// runLeaks runs memtrace and returns its stdout and exit code.
+func runLeaks(t *testing.T, args ...string) ([]byte, int) {
+	t.Helper()
+	cmd := memtraceCommand(t, args...)
+	var out, complaints bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, &out, &complaints
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v\n%s", err, complaints.String())
+	}
+	t.Logf("stderr: %s", complaints.String())
+	return out.Bytes(), cmd.ProcessState.ExitCode()
+}
+
+func TestFailOnVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"run", "--fail-on", "definite", "--", testProgram("leak_corpus"), "x"}, 23},
+		{[]string{"run", "--fail-on", "possible", "--error-exitcode", "9", "--", testProgram("leak_corpus"), "x"}, 9},
+		{[]string{"run", "--fail-on", "definite,indirect,possible", "--", "/bin/true"}, 0},
+		{[]string{"run", "--fail-on", "definite", "--", "/bin/false"}, 1},
+		// Nothing is known of a program without an allocator: that is no pass.
+		{[]string{"run", "--fail-on", "definite", "--", testProgram("plain_sleep")}, 1},
+	} {
+		if _, code := runLeaks(t, c.args...); code != c.code {
+			t.Errorf("memtrace %v exits with %d, want %d", c.args, code, c.code)
+		}
+	}
+}
