@@ -29,7 +29,8 @@ type settings struct {
 	format   report.Format
 	failOn   []string
 	failCode int
-	leaks    bool // check for leaks at the end
+	suppress *analyzer.Suppressions // nil: none
+	leaks    bool                   // check for leaks at the end
 	// standStill: while the processes are stopped
 	standStill bool
 	events     bool
@@ -70,6 +71,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if a site is reported as `KIND`: " + strings.Join(failKinds, ", ")},
 		&cli.BoolFlag{Name: "leaks", Usage: "at the end, read the processes' memory for blocks that nothing points to any more"},
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still while that is done, and look at their registers too"},
+		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names, in LeakSanitizer's or Valgrind's format"},
 		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
@@ -101,6 +103,9 @@ func readSettings(c *cli.Context) (settings, error) {
 	}
 	var err error
 	if s.symbols, err = symbolOptions(c); err != nil {
+		return s, err
+	}
+	if s.suppress, err = readSuppressions(c.Path("suppressions")); err != nil {
 		return s, err
 	}
 	if s.tracer, err = tracerConfig(c); err != nil {

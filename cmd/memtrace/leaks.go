@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -208,4 +209,36 @@ func (s *session) unchecked() error {
 		}
 	}
 	return nil
+}
+
+// readSuppressions reads the file of --suppressions, if one was given.
+func readSuppressions(path string) (*analyzer.Suppressions, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read suppressions: %w", err)
+	}
+	defer f.Close()
+	s, err := analyzer.ParseSuppressions(f)
+	if err != nil {
+		return nil, usageError("read suppressions from %s: %v", path, err)
+	}
+	return s, nil
+}
+
+// suppressLeaks takes what is known out of a Report. The last one also says
+// which suppressions nothing has matched.
+func (s *session) suppressLeaks(r *analyzer.Report, final bool) {
+	if s.suppress == nil {
+		return
+	}
+	s.suppress.Apply(r)
+	if !final {
+		return
+	}
+	for _, name := range s.suppress.Unused() {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the suppression %q matched no leak", name))
+	}
 }

@@ -265,6 +265,7 @@ func (s *session) report(final bool) *analyzer.Report {
 	if s.missed > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d child processes ended before memtrace could attach to them: their allocations were not seen", s.missed))
 	}
+	s.suppressLeaks(r, final)
 	return r
 }
 
