@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -99,6 +100,53 @@ func TestFailOnVerdicts(t *testing.T) {
 	} {
 		if _, code := runLeaks(t, c.args...); code != c.code {
 			t.Errorf("memtrace %v exits with %d, want %d", c.args, code, c.code)
+		}
+	}
+}
+
+// TestNothingIsLostByMoving attaches to a program that moves pointers about
+// while it is scanned.
+func TestNothingIsLostByMoving(t *testing.T) {
+	program := exec.Command(testProgram("leak_moves"), "attach")
+	in, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = program.Process.Kill(); _ = program.Wait() }()
+	cmd := memtraceCommand(t, "-p", strconv.Itoa(program.Process.Pid), "-d", "3s", "-i", "100ms", "--leaks", "--format", "json")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var r analyzer.Report
+	reports := json.NewDecoder(out)
+	for first := true; !r.Final; first = false {
+		r = analyzer.Report{}
+		if err := reports.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		if first { // the probes are in place: go
+			if _, err := in.Write([]byte("\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("memtrace: %v", err)
+	}
+	if live := r.Processes[0].Heap.LiveCount; live < 300_000 {
+		t.Errorf("%d live blocks were traced, want those of both threads", live)
+	}
+	for _, l := range r.Leaks {
+		if l.Kind != "growing" && l.Kind != "old" {
+			t.Errorf("%+v", l)
 		}
 	}
 }
