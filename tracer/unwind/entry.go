@@ -37,10 +37,10 @@ type fde struct {
 // each calls visit for every function. Entries that are malformed or of an
 // unknown kind are counted and left out.
 func (s *section) each(visit func(*fde)) (bad int) {
+	var f fde
 	s.cies = make(map[uint64]*cie)
 	c := cursor{data: s.data}
 	for !c.done() {
-		begin := c.at
 		body, wide := c.body()
 		if c.err != nil {
 			return bad + 1
@@ -52,11 +52,11 @@ func (s *section) each(visit func(*fde)) (bad int) {
 			break // the terminator
 		}
 		e := cursor{data: s.data[:c.at], at: c.at - len(body)}
-		f, err := s.entry(&e, uint64(begin), wide)
+		found, err := s.entry(&e, wide, &f)
 		if err != nil {
 			bad++
-		} else if f != nil {
-			visit(f)
+		} else if found {
+			visit(&f)
 		}
 	}
 	return bad
@@ -76,8 +76,8 @@ func (c *cursor) body() (data []byte, wide bool) {
 	return c.take(int(n)), wide
 }
 
-// entry reads an FDE; of a CIE it returns nil.
-func (s *section) entry(e *cursor, begin uint64, wide bool) (*fde, error) {
+// entry reads an FDE into f; false means that it is a CIE.
+func (s *section) entry(e *cursor, wide bool, f *fde) (bool, error) {
 	at := uint64(e.at)
 	id := e.u32()
 	if wide && s.debug {
@@ -85,10 +85,10 @@ func (s *section) entry(e *cursor, begin uint64, wide bool) (*fde, error) {
 		id = e.u64()
 	}
 	if e.err != nil {
-		return nil, e.err
+		return false, e.err
 	}
 	if s.isCIE(id, wide) {
-		return nil, nil
+		return false, nil
 	}
 	where := id
 	if !s.debug {
@@ -96,22 +96,22 @@ func (s *section) entry(e *cursor, begin uint64, wide bool) (*fde, error) {
 	}
 	info := s.cie(where)
 	if info.err != nil {
-		return nil, info.err
+		return false, info.err
 	}
-	f := &fde{cie: info}
+	*f = fde{cie: info}
 	f.start = e.pointer(info.encoding, s.address, s.hdr)
 	f.end = f.start + e.pointer(info.encoding&0x0f, 0, 0)
 	if info.augmented {
 		e.take(int(min(e.uleb(), uint64(len(e.data)))))
 	}
 	if e.err != nil {
-		return nil, e.err
+		return false, e.err
 	}
 	if f.end <= f.start {
-		return nil, fmt.Errorf("function at %#x has no bytes", f.start)
+		return false, fmt.Errorf("function at %#x has no bytes", f.start)
 	}
 	f.code = e.data[e.at:]
-	return f, nil
+	return true, nil
 }
 
 func (s *section) isCIE(id uint64, wide bool) bool {

@@ -2,6 +2,7 @@ package unwind
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -73,8 +74,8 @@ func (f *File) split(all *rows) error {
 	found := false
 	for i := range f.Segments {
 		s := &f.Segments[i]
-		from, _ := slices.BinarySearchFunc(list, s.Address, func(r row, at uint64) int { return compare(r.at, at) })
-		to, _ := slices.BinarySearchFunc(list, s.Address+s.Size+1, func(r row, at uint64) int { return compare(r.at, at) })
+		from, _ := slices.BinarySearchFunc(list, s.Address, func(r row, at uint64) int { return cmp.Compare(r.at, at) })
+		to, _ := slices.BinarySearchFunc(list, s.Address+s.Size+1, func(r row, at uint64) int { return cmp.Compare(r.at, at) })
 		if from >= to {
 			continue
 		}
@@ -88,16 +89,6 @@ func (f *File) split(all *rows) error {
 		return ErrNoTables
 	}
 	return nil
-}
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // frameSections finds .eh_frame, by its name or through the program header
@@ -178,6 +169,9 @@ var restorer = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
 func addRestorer(e *elf.File, all *rows) {
 	if _, ok := all.index[Rule{Kind: Signal}]; ok {
 		return
+	}
+	if needed, err := e.ImportedLibraries(); err == nil && len(needed) > 0 {
+		return // it is in the C library, which needs none
 	}
 	for _, p := range e.Progs {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz > maxRestorerText {

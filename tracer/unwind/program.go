@@ -44,6 +44,7 @@ type program struct {
 	cie        *cie
 	state      *state
 	at         uint64 // the address that state is of
+	start, end uint64 // of the function; rows beyond are left out
 	remembered []state
 
 	// row is called with the state for the addresses from at on, before the

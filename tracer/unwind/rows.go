@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 )
@@ -20,6 +21,9 @@ type rows struct {
 	list    []row
 	spans   []span
 	bad     int
+
+	program program // reused: files have tens of thousands of functions
+	state   state
 }
 
 // span is a function's part of the list.
@@ -34,6 +38,12 @@ type Range struct{ Start, End uint64 }
 func newRows(m *machine, limits []Range) *rows {
 	r := &rows{machine: m, limits: limits, index: make(map[Rule]uint32)}
 	r.number(Rule{}) // rule 0 is None
+	p := &r.program
+	p.row = func(at uint64, st *state) {
+		if at >= p.start && at < p.end {
+			r.list = append(r.list, row{at, r.number(st.rule(r.machine, p.cie.signal))})
+		}
+	}
 	return r
 }
 
@@ -69,33 +79,24 @@ func (r *rows) inCode(start, end uint64) bool {
 
 func (r *rows) function(s *section, f *fde) {
 	from := len(r.list)
-	current := f.cie.initial
-	p := program{section: s, cie: f.cie, state: &current, at: f.start}
-	p.row = func(at uint64, st *state) {
-		if at >= f.start && at < f.end {
-			r.list = append(r.list, row{at, r.number(st.rule(r.machine, f.cie.signal))})
-		}
-	}
+	r.state = f.cie.initial
+	p := &r.program
+	*p = program{section: s, cie: f.cie, state: &r.state, at: f.start, remembered: p.remembered[:0], row: p.row}
+	p.start, p.end = f.start, f.end
 	if err := p.run(f.code); err != nil {
 		r.bad++
 		r.list = append(r.list[:from], row{f.start, 0})
 	}
 	// set_loc may go backwards, which no compiler makes it do.
-	sort.SliceStable(r.list[from:], func(i, j int) bool { return r.list[from+i].at < r.list[from+j].at })
+	if byAddress := func(a, b row) int { return cmp.Compare(a.at, b.at) }; !slices.IsSortedFunc(r.list[from:], byAddress) {
+		slices.SortStableFunc(r.list[from:], byAddress)
+	}
 	r.spans = append(r.spans, span{f.start, f.end, from, len(r.list)})
 }
 
 func (r *rows) sorted() []span {
 	spans := slices.Clone(r.spans)
-	slices.SortStableFunc(spans, func(a, b span) int {
-		if a.start < b.start {
-			return -1
-		}
-		if a.start > b.start {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	return spans
 }
 
