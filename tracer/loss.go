@@ -2,6 +2,7 @@ package tracer
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/memtrace/memtrace/bpf"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -32,7 +33,11 @@ func (k *kernelHalf) losses() (event.Loss, error) {
 		if err != nil {
 			return l, fmt.Errorf("read the counters of %s: %w", name, err)
 		}
-		l.Missed += stats.RecursionMisses
+		if strings.HasPrefix(name, "fault_") {
+			l.MissedFaults += stats.RecursionMisses
+		} else {
+			l.Missed += stats.RecursionMisses
+		}
 	}
 	return l, nil
 }

@@ -28,6 +28,7 @@ func addLost(p *page, e *analyzer.Events) {
 		{e.LostBy.ThreadState, "the kernel had no room for a thread's state"},
 		{e.LostBy.ReadFault, "the target's memory could not be read"},
 		{e.LostBy.Missed, "the kernel skipped the probe"},
+		{e.LostBy.MissedFaults, "the kernel left out the probe of a page fault"},
 		{e.LostBy.Truncated, "the record was malformed"},
 	}
 	p.prose(alarm, "Losses: ", counted(e.Lost, "event", "events")+" lost of "+count(e.Lost+seen(e))+

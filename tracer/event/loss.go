@@ -4,13 +4,14 @@ package event
 // unless a field says otherwise. A trace with a non-zero Lost is incomplete,
 // and every output says so.
 type Loss struct {
-	RingFull    uint64 `json:"ring_full"`    // the ring had no room for an event
-	StackFull   uint64 `json:"stack_full"`   // the ring had no room for a stack; the event came without one
-	ThreadState uint64 `json:"thread_state"` // no per-thread state could be had in the kernel
-	ReadFault   uint64 `json:"read_fault"`   // a result in the target's memory could not be read
-	Missed      uint64 `json:"missed"`       // the kernel skipped a probe (recursion, nesting)
-	Abandoned   uint64 `json:"abandoned"`    // calls whose return was never seen (longjmp, thread exit); not a loss of an event
-	Truncated   uint64 `json:"truncated"`    // malformed records in a ring
+	RingFull     uint64 `json:"ring_full"`     // the ring had no room for an event
+	StackFull    uint64 `json:"stack_full"`    // the ring had no room for a stack; the event came without one
+	ThreadState  uint64 `json:"thread_state"`  // no per-thread state could be had in the kernel
+	ReadFault    uint64 `json:"read_fault"`    // a result in the target's memory could not be read
+	Missed       uint64 `json:"missed"`        // the kernel skipped a probe (recursion, nesting)
+	MissedFaults uint64 `json:"missed_faults"` // page faults that the kernel left out; the heap is not concerned
+	Abandoned    uint64 `json:"abandoned"`     // calls whose return was never seen (longjmp, thread exit); not a loss of an event
+	Truncated    uint64 `json:"truncated"`     // malformed records in a ring
 
 	// StackUnmapped counts stacks with a frame in code that the unwinder did
 	// not know yet (just loaded, or executed); not a loss of an event.
@@ -19,5 +20,5 @@ type Loss struct {
 
 // Lost is the number of events that the trace did not see.
 func (l Loss) Lost() uint64 {
-	return l.RingFull + l.ThreadState + l.ReadFault + l.Missed + l.Truncated
+	return l.RingFull + l.ThreadState + l.ReadFault + l.Missed + l.MissedFaults + l.Truncated
 }
