@@ -75,6 +75,7 @@ integration: check-root build
 	@$(AS_USER) $(MAKE) --no-print-directory testprograms
 	testdata/tools/check_answers.sh build/testdata
 	$(GO) test -buildvcs=false -tags integration,services -count=1 -p 1 -timeout 15m ./...
+	testdata/vm/own-facts
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "This attaches probes to processes and needs root: sudo make $(MAKECMDGOALS)" >&2; exit 1; }
