@@ -90,7 +90,7 @@ func (s *Suppressions) block(next func() (string, bool)) error {
 		case line == "...", strings.HasPrefix(line, "fun:"), strings.HasPrefix(line, "obj:"), strings.HasPrefix(line, "src:"):
 			out.frames = append(out.frames, line)
 		case leak:
-			return fmt.Errorf("%q in the suppression %q is none of fun:, obj:, src:, ...", line, name)
+			return fmt.Errorf("%q in the suppression %q is neither fun:, obj:, src: nor ... for any frames", line, name)
 		}
 	}
 	switch {
