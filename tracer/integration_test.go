@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/memtrace/memtrace/tracer/event"
 	"github.com/memtrace/memtrace/tracer/probe"
@@ -289,6 +288,3 @@ func TestTwoThreads(t *testing.T) {
 		})
 	}
 }
-
-// closeSoon bounds a test that waits for the kernel.
-const closeSoon = 10 * time.Second
