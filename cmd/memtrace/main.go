@@ -21,7 +21,7 @@ import (
 // version is set by the linker; see the Makefile.
 var version = "dev"
 
-// Exit codes; docs/exit-codes in README.md.
+// Exit codes; README.md lists them.
 const (
 	exitFailed      = 1
 	exitUsage       = 2
@@ -117,9 +117,8 @@ func newApp() *cli.App {
 				OnUsageError: onUsageError,
 			},
 		},
-		OnUsageError:    onUsageError,
-		ExitErrHandler:  func(*cli.Context, error) {}, // main alone exits
-		CommandNotFound: nil,
+		OnUsageError:   onUsageError,
+		ExitErrHandler: func(*cli.Context, error) {}, // main alone exits
 	}
 }
 
