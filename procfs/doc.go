@@ -18,6 +18,9 @@
 // FS may be shared by goroutines. A Process, a Pagemap and a Held are for one
 // goroutine at a time, Held.Wait and Held.Alive excepted.
 //
+// The packages below build on this one: collect reads all processes of a
+// machine, machine the machine itself, cgroup the control groups.
+//
 // Everything here works from Linux 5.3 on (pidfd_open); what newer kernels
 // add is tried and, where it is not supported, done without.
 package procfs

@@ -44,7 +44,7 @@ func TestStatmIsInBytes(t *testing.T) {
 
 func TestStat(t *testing.T) {
 	st, err := openFixture(t, "6.18", 4001).Stat()
-	want := Stat{PID: 4001, Comm: "sleep", State: 'S', PPID: 4000, Flags: 4194304, MinFlt: 145, MajFlt: 1,
+	want := Stat{PID: 4001, Comm: "sleep", State: 'S', PPID: 4000, Flags: 4194304, MinFlt: 145, MajFlt: 1, Priority: 20,
 		NumThreads: 1, StartTime: 300751, VSize: 2990080, RSSPages: 414}
 	if err != nil || st != want {
 		t.Errorf("got %+v, %v; want %+v", st, err, want)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/memtrace/memtrace/procfs/internal/text"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,7 +56,7 @@ func (p *Process) NSInode(kind string) (uint64, error) {
 // parseNSLink parses a link such as "pid:[4026531836]".
 func parseNSLink(link, kind string) (uint64, error) {
 	inner, ok := strings.CutPrefix(link, kind+":[")
-	v, rest, digits := decimal([]byte(inner))
+	v, rest, digits := text.Decimal([]byte(inner))
 	if !ok || !digits || string(rest) != "]" {
 		return 0, fmt.Errorf("%w: %q", ErrFormat, link)
 	}

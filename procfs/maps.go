@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/memtrace/memtrace/procfs/internal/text"
 	"golang.org/x/sys/unix"
 )
 
@@ -206,14 +207,14 @@ func (r *vmaReader) header(line []byte) error {
 
 // detail takes a line of smaps below a mapping.
 func (r *vmaReader) detail(line []byte) error {
-	key, value, ok := keyed(line)
+	key, value, ok := text.Keyed(line)
 	if !ok {
 		return ErrFormat
 	}
 	to := r.vma.field(key)
 	r.foresee(line, to)
 	if to != nil {
-		if *to, ok = kilobytes(value); !ok {
+		if *to, ok = text.Kilobytes(value); !ok {
 			return ErrFormat
 		}
 	} else if string(key) == "VmFlags" {

@@ -17,6 +17,7 @@ type Process struct {
 	// where the first thread has ended and others have not; else -1.
 	thread int
 	comm   string
+	cgroup string
 }
 
 // PID returns the process's ID as given to FS.Process.
@@ -71,6 +72,10 @@ const (
 	fileSmaps  = "smaps\x00"
 	fileRollup = "smaps_rollup\x00"
 	filePages  = "pagemap\x00"
+
+	fileCgroup   = "cgroup\x00"
+	fileOOMScore = "oom_score\x00"
+	fileOOMAdj   = "oom_score_adj\x00"
 )
 
 // plain returns a name without its NUL, for messages.

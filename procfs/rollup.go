@@ -3,6 +3,8 @@ package procfs
 import (
 	"errors"
 	"fmt"
+
+	"github.com/memtrace/memtrace/procfs/internal/text"
 )
 
 // Rollup is the memory of a whole process.
@@ -35,18 +37,18 @@ func (p *Process) SmapsRollup() (Rollup, error) {
 // parseRollup parses a line of address range, then lines "key: N kB".
 func parseRollup(data []byte) (Memory, error) {
 	var m Memory
-	line, data := cutLine(data)
+	line, data := text.CutLine(data)
 	if len(line) == 0 {
 		return m, ErrFormat
 	}
 	for len(data) > 0 {
-		line, data = cutLine(data)
-		key, value, ok := keyed(line)
+		line, data = text.CutLine(data)
+		key, value, ok := text.Keyed(line)
 		if !ok {
 			return Memory{}, fmt.Errorf("%w: line %.80q", ErrFormat, line)
 		}
 		if to := m.field(key); to != nil {
-			if *to, ok = kilobytes(value); !ok {
+			if *to, ok = text.Kilobytes(value); !ok {
 				return Memory{}, fmt.Errorf("%w: line %.80q", ErrFormat, line)
 			}
 		}

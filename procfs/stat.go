@@ -3,7 +3,14 @@ package procfs
 import (
 	"bytes"
 	"fmt"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs/internal/text"
 )
+
+// ClockTick is the unit of the times in Stat: USER_HZ, which is 100 a second
+// on every architecture that memtrace runs on.
+const ClockTick = time.Second / 100
 
 // Stat is the part of /proc/PID/stat that has a use in accounting for memory.
 type Stat struct {
@@ -14,6 +21,10 @@ type Stat struct {
 	Flags      uint64 // PF_* of the kernel's include/linux/sched.h
 	MinFlt     uint64 // minor faults of all threads
 	MajFlt     uint64 // major faults of all threads
+	UTime      uint64 // clock ticks in user mode, of all threads
+	STime      uint64 // clock ticks in the kernel
+	Priority   int    // as the kernel shows it: 20 + nice, or negative where real-time
+	Nice       int    // -20 to 19
 	NumThreads uint64
 	StartTime  uint64 // clock ticks since boot; with the PID, a process's identity
 	VSize      uint64 // bytes
@@ -25,6 +36,9 @@ const pfKthread = 0x00200000
 
 // KernelThread reports whether the process is a kernel thread.
 func (s Stat) KernelThread() bool { return s.Flags&pfKthread != 0 }
+
+// RSS is RSSPages in bytes.
+func (s Stat) RSS() uint64 { return s.RSSPages * pageSize }
 
 // Zombie reports whether the process has ended and waits for its parent.
 func (s Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
@@ -53,7 +67,7 @@ func parseStat(data []byte, st *Stat) error {
 	if open < 0 || closing < open {
 		return fmt.Errorf("%w: no name in parentheses", ErrFormat)
 	}
-	pid, _, ok := decimal(data)
+	pid, _, ok := text.Decimal(data)
 	if !ok {
 		return fmt.Errorf("%w: no PID", ErrFormat)
 	}
@@ -61,7 +75,7 @@ func parseStat(data []byte, st *Stat) error {
 	if name := data[open+1 : closing]; string(name) != st.Comm {
 		st.Comm = string(name)
 	}
-	state, rest := field(data[closing+1:])
+	state, rest := text.Field(data[closing+1:])
 	if len(state) != 1 {
 		return fmt.Errorf("%w: no state", ErrFormat)
 	}
@@ -73,17 +87,22 @@ func parseStat(data []byte, st *Stat) error {
 func parseStatNumbers(rest []byte, st *Stat) error {
 	var v [25]uint64
 	for i := 4; i <= 24; i++ {
-		f, after := field(rest)
-		if len(f) > 0 && f[0] == '-' {
-			f = f[1:] // tty_nr, tpgid, nice, priority: of no use here
+		f, after := text.Field(rest)
+		negative := len(f) > 0 && f[0] == '-' // tty_nr, tpgid, priority, nice
+		if negative {
+			f = f[1:]
 		}
-		n, _, ok := decimal(f)
+		n, _, ok := text.Decimal(f)
 		if !ok {
 			return fmt.Errorf("%w: field %d", ErrFormat, i)
+		}
+		if negative {
+			n = -n
 		}
 		v[i], rest = n, after
 	}
 	st.PPID, st.Flags, st.MinFlt, st.MajFlt = int(v[4]), v[9], v[10], v[12]
+	st.UTime, st.STime, st.Priority, st.Nice = v[14], v[15], int(v[18]), int(v[19])
 	st.NumThreads, st.StartTime, st.VSize, st.RSSPages = v[20], v[22], v[23], v[24]
 	return nil
 }

@@ -3,6 +3,8 @@ package procfs
 import (
 	"fmt"
 	"os"
+
+	"github.com/memtrace/memtrace/procfs/internal/text"
 )
 
 // Statm is /proc/PID/statm: sizes in bytes, the cheapest reading of a
@@ -48,7 +50,7 @@ func parseStatm(data []byte, page uint64) (Statm, error) {
 	var v [6]uint64
 	rest := data
 	for i := range v {
-		n, after, ok := decimal(skipBlanks(rest))
+		n, after, ok := text.Decimal(text.SkipBlanks(rest))
 		if !ok || n > (1<<64-1)/page {
 			return Statm{}, fmt.Errorf("%w: field %d", ErrFormat, i+1)
 		}

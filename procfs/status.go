@@ -1,6 +1,10 @@
 package procfs
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/memtrace/memtrace/procfs/internal/text"
+)
 
 // Status is the part of /proc/PID/status that has a use here. Sizes are
 // bytes; a process without memory has zero in them, and HasMemory false.
@@ -47,9 +51,9 @@ func (p *Process) Status() (Status, error) {
 func parseStatus(data []byte) (Status, error) {
 	var s Status
 	for len(data) > 0 {
-		line, rest := cutLine(data)
+		line, rest := text.CutLine(data)
 		data = rest
-		key, value, ok := keyed(line)
+		key, value, ok := text.Keyed(line)
 		if !ok {
 			continue
 		}
@@ -85,7 +89,7 @@ func (s *Status) set(key string, value []byte) bool {
 	case "NSpid":
 		return s.setNSpid(value)
 	case "Threads":
-		v, _, ok := decimal(value)
+		v, _, ok := text.Decimal(value)
 		s.Threads = v
 		return ok
 	}
@@ -93,7 +97,7 @@ func (s *Status) set(key string, value []byte) bool {
 	if size == nil {
 		return true
 	}
-	v, ok := kilobytes(value)
+	v, ok := text.Kilobytes(value)
 	*size, s.HasMemory = v, true
 	return ok
 }
@@ -127,7 +131,7 @@ func (s *Status) size(key string) *uint64 {
 
 func (s *Status) setNSpid(value []byte) bool {
 	for len(s.NSpid) < maxNSLevels {
-		f, rest := field(value)
+		f, rest := text.Field(value)
 		if len(f) == 0 {
 			break
 		}
@@ -141,7 +145,7 @@ func (s *Status) setNSpid(value []byte) bool {
 }
 
 func setInt(to *int, value []byte) bool {
-	v, _, ok := decimal(value)
+	v, _, ok := text.Decimal(value)
 	if !ok || v > 1<<31-1 {
 		return false
 	}
@@ -151,8 +155,8 @@ func setInt(to *int, value []byte) bool {
 
 func setIDs(to *[4]uint32, value []byte) bool {
 	for i := range to {
-		f, rest := field(value)
-		v, _, ok := decimal(f)
+		f, rest := text.Field(value)
+		v, _, ok := text.Decimal(f)
 		if !ok || v > 1<<32-1 {
 			return false
 		}

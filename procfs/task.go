@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/memtrace/memtrace/procfs/internal/text"
 	"golang.org/x/sys/unix"
 )
 
@@ -77,11 +78,11 @@ func (p *Process) readTask(tid int, file string) (string, error) {
 // target's. ErrGone: the thread has ended. It needs the right to ptrace the
 // process, and a kernel with CONFIG_HAVE_ARCH_TRACEHOOK.
 func (p *Process) TaskStackPointer(tid int) (sp uint64, ok bool, err error) {
-	text, err := p.readTask(tid, "syscall")
+	line, err := p.readTask(tid, "syscall")
 	if err != nil {
 		return 0, false, err
 	}
-	sp, ok, err = parseSyscall([]byte(text))
+	sp, ok, err = parseSyscall([]byte(line))
 	if err != nil {
 		return 0, false, p.wrap("parse", "syscall", err)
 	}
@@ -102,7 +103,7 @@ func parseSyscall(data []byte) (sp uint64, ok bool, err error) {
 		return 0, false, fmt.Errorf("%w: %.80q", ErrFormat, data)
 	}
 	digits, prefixed := bytes.CutPrefix(data[before+1:last], []byte("0x"))
-	sp, rest, valid := hexadecimal(digits)
+	sp, rest, valid := text.Hexadecimal(digits)
 	if !prefixed || !valid || len(rest) > 0 {
 		return 0, false, fmt.Errorf("%w: %.80q", ErrFormat, data)
 	}

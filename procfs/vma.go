@@ -3,6 +3,8 @@ package procfs
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/memtrace/memtrace/procfs/internal/text"
 )
 
 // VMA is one mapping of a process: a line of /proc/PID/maps and, from Smaps,
@@ -93,18 +95,18 @@ func parseVMA(line []byte, v *VMA) ([]byte, error) {
 	var ok [6]bool
 	var major, minor uint64
 	rest := line
-	v.Start, rest, ok[0] = hexadecimal(rest)
-	v.End, rest, ok[1] = hexadecimal(after(rest, '-'))
+	v.Start, rest, ok[0] = text.Hexadecimal(rest)
+	v.End, rest, ok[1] = text.Hexadecimal(after(rest, '-'))
 	rest, ok[2] = parsePerms(after(rest, ' '), &v.Perms)
-	v.Offset, rest, ok[3] = hexadecimal(after(rest, ' '))
-	major, rest, ok[4] = hexadecimal(after(rest, ' '))
-	minor, rest, ok[5] = hexadecimal(after(rest, ':'))
-	inode, rest, okInode := decimal(after(rest, ' '))
+	v.Offset, rest, ok[3] = text.Hexadecimal(after(rest, ' '))
+	major, rest, ok[4] = text.Hexadecimal(after(rest, ' '))
+	minor, rest, ok[5] = text.Hexadecimal(after(rest, ':'))
+	inode, rest, okInode := text.Decimal(after(rest, ' '))
 	if ok != [6]bool{true, true, true, true, true, true} || !okInode || v.End <= v.Start {
 		return nil, fmt.Errorf("%w: mapping %.80q", ErrFormat, line)
 	}
 	v.DevMajor, v.DevMinor, v.Inode = uint32(major), uint32(minor), inode
-	path := skipBlanks(rest)
+	path := text.SkipBlanks(rest)
 	v.Kind = kindOf(path, v)
 	return path, nil
 }

@@ -1,0 +1,163 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// Options of a Collector; the zero value is for use.
+type Options struct {
+	// Root is where proc is mounted; procfs.DefaultRoot if empty.
+	Root string
+	// Workers is how many threads read; as many as there are cores if 0.
+	Workers int
+	// RefreshEvery is how old User, Cmdline, Cgroup and OOMScore may get, which
+	// seldom change; 10 s if 0, and read in every pass if negative.
+	RefreshEvery time.Duration
+}
+
+// Collector reads the processes of a machine, again and again.
+type Collector struct {
+	opts    Options
+	dir     *procfs.Dir
+	entries map[int]*entry
+	order   []*entry // as in the last pass, by PID
+	pids    []int
+	pass    Pass
+	maxHeld int // how many directories may be held open
+	held    atomic.Int64
+}
+
+// Pass is the result of one collection.
+type Pass struct {
+	At        time.Time     // when it began
+	Took      time.Duration // how long it took
+	Processes []*Process    // by PID
+}
+
+// Open begins to collect. The caller closes the Collector.
+func Open(o Options) (*Collector, error) {
+	if o.Root == "" {
+		o.Root = procfs.DefaultRoot
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.RefreshEvery == 0 {
+		o.RefreshEvery = 10 * time.Second
+	}
+	fs, err := procfs.New(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := fs.Open()
+	if err != nil {
+		return nil, err
+	}
+	return &Collector{opts: o, dir: dir, entries: make(map[int]*entry), maxHeld: maxHeld()}, nil
+}
+
+// maxHeld leaves half of the descriptors that this process may have to others.
+func maxHeld() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 256
+	}
+	return int(min(limit.Cur, math.MaxInt32) / 2)
+}
+
+// Close lets go of all processes.
+func (c *Collector) Close() error {
+	var errs []error
+	for _, e := range c.entries {
+		errs = append(errs, c.drop(e))
+	}
+	c.entries, c.order = nil, nil
+	return errors.Join(append(errs, c.dir.Close())...)
+}
+
+// Collect reads the wanted fields of all processes. The Pass and the
+// Processes in it are valid until the next call; Collect is for one goroutine
+// at a time. A process that ends meanwhile is left out. What a pass doesn't
+// want keeps its last figure and outcome.
+func (c *Collector) Collect(want Fields) (*Pass, error) {
+	began := time.Now()
+	var err error
+	if c.pids, err = c.dir.PIDs(c.pids[:0]); err != nil {
+		return nil, fmt.Errorf("collect processes: %w", err)
+	}
+	c.match()
+	c.readAll(want, began)
+	c.finish(began)
+	return &c.pass, nil
+}
+
+// match brings entries and order in line with the PIDs that were listed.
+func (c *Collector) match() {
+	for _, e := range c.order {
+		if _, found := slices.BinarySearch(c.pids, e.p.PID); !found {
+			delete(c.entries, e.p.PID)
+			_ = c.drop(e)
+		}
+	}
+	c.order = c.order[:0]
+	for _, pid := range c.pids {
+		e := c.entries[pid]
+		if e == nil {
+			e = &entry{}
+			e.p.PID = pid
+			c.entries[pid] = e
+		}
+		c.order = append(c.order, e)
+	}
+}
+
+// chunk is how many processes a worker takes at a time.
+const chunk = 8
+
+// readAll reads the entries on all workers.
+func (c *Collector) readAll(want Fields, at time.Time) {
+	var next atomic.Int64
+	work := func() {
+		for {
+			from := int(next.Add(chunk)) - chunk
+			if from >= len(c.order) {
+				return
+			}
+			for _, e := range c.order[from:min(from+chunk, len(c.order))] {
+				e.alive = c.read(e, want, at)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(c.opts.Workers, (len(c.order)+chunk-1)/chunk) - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
+}
+
+// finish lists what was read and forgets what ended.
+func (c *Collector) finish(began time.Time) {
+	c.pass.Processes = c.pass.Processes[:0]
+	for _, e := range c.order {
+		if e.alive {
+			c.pass.Processes = append(c.pass.Processes, &e.p)
+			continue
+		}
+		delete(c.entries, e.p.PID)
+		_ = c.drop(e)
+	}
+	c.order = slices.DeleteFunc(c.order, func(e *entry) bool { return !e.alive })
+	c.pass.At, c.pass.Took = began, time.Since(began)
+}

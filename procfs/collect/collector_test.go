@@ -1,0 +1,139 @@
+package collect
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// TestMain also is the child process of the tests.
+func TestMain(m *testing.M) {
+	if os.Getenv("COLLECT_TEST_CHILD") != "" {
+		fmt.Println("ready")
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func startChild(t testing.TB) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "COLLECT_TEST_CHILD=1")
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("child said %q: %v", line, err)
+	}
+	return cmd
+}
+
+func open(t testing.TB, o Options) *Collector {
+	t.Helper()
+	c, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func collectAll(t testing.TB, c *Collector, want Fields) *Pass {
+	t.Helper()
+	pass, err := c.Collect(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pass
+}
+
+func (p *Pass) find(pid int) *Process {
+	i, ok := slices.BinarySearchFunc(p.Processes, pid, func(p *Process, pid int) int { return p.PID - pid })
+	if !ok {
+		return nil
+	}
+	return p.Processes[i]
+}
+
+func TestFixture(t *testing.T) {
+	c := open(t, Options{Root: filepath.Join("..", "..", "testdata", "proc", "6.18")})
+	pass := collectAll(t, c, Cmdline|Shared|Memory)
+	if len(pass.Processes) != 3 {
+		t.Fatalf("%d processes", len(pass.Processes))
+	}
+	p := pass.find(4001)
+	if p.Comm != "sleep" || p.Cmdline != "sleep 600" || p.StartTime != 300751 || p.RSS != 414*4096 || p.VSize != 2990080 {
+		t.Errorf("%+v", p)
+	}
+	if pss, o := p.PSS(); o != procfs.Known || pss != 291<<10 {
+		t.Errorf("PSS %d, %v", pss, o)
+	}
+	if o := p.Outcome(User); o != procfs.NotRead {
+		t.Errorf("nobody asked for the user: %v", o)
+	}
+	for _, pid := range []int{2, 4002} {
+		if uss, o := pass.find(pid).USS(); o != procfs.NoMemory || uss != 0 {
+			t.Errorf("process %d: USS %d, %v", pid, uss, o)
+		}
+	}
+}
+
+func TestEndedProcessIsLeftOut(t *testing.T) {
+	cmd := startChild(t)
+	c := open(t, Options{})
+	if collectAll(t, c, 0).find(cmd.Process.Pid) == nil {
+		t.Fatal("child is not listed")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if p := collectAll(t, c, All).find(cmd.Process.Pid); p != nil {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestStoppedChild compares what is read of a stopped process with the kernel's files.
+func TestStoppedChild(t *testing.T) {
+	cmd := startChild(t)
+	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, Options{})
+	p := collectAll(t, c, All).find(cmd.Process.Pid)
+	if p == nil || p.PPID != os.Getpid() || p.Comm != "exe" || p.UID != uint32(os.Geteuid()) || p.Nice != 0 || p.Priority != 20 {
+		t.Fatalf("%+v", p)
+	}
+	for f := User; f <= Memory; f <<= 1 {
+		if o := p.Outcome(f); o != procfs.Known {
+			t.Errorf("field %#x: %v", f, o)
+		}
+	}
+	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.PID))
+	if err != nil || !strings.Contains(string(cgroup), ":"+p.Cgroup+"\n") {
+		t.Errorf("cgroup %q is not in %q: %v", p.Cgroup, cgroup, err)
+	}
+}

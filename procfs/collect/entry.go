@@ -1,0 +1,160 @@
+package collect
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// entry is a process from one pass to the next.
+type entry struct {
+	p     Process
+	dir   *procfs.Process // held open, or nil between passes
+	alive bool
+	// seldom is when the fields that seldom change were last read.
+	seldom time.Time
+}
+
+// seldom are the fields that are read every RefreshEvery, and after an exec.
+const seldom = User | Cmdline | Cgroup | OOMScore
+
+// read reads one process; it reports whether there is one.
+func (c *Collector) read(e *entry, want Fields, at time.Time) bool {
+	for range 2 { // again where the PID was given to another process meanwhile
+		if e.dir == nil && c.hold(e) != nil {
+			return false
+		}
+		st, err := e.dir.Stat()
+		if err != nil {
+			again := errors.Is(err, procfs.ErrGone) && e.p.StartTime != 0
+			_ = c.drop(e)
+			e.forget()
+			if again {
+				continue
+			}
+			return false
+		}
+		if e.p.StartTime != st.StartTime {
+			e.forget()
+		}
+		c.fields(e, &st, want, at)
+		if c.held.Load() > int64(c.maxHeld) {
+			_ = c.drop(e)
+		}
+		return true
+	}
+	return false
+}
+
+// hold opens the process's directory.
+func (c *Collector) hold(e *entry) (err error) {
+	e.dir, err = c.dir.Process(e.p.PID)
+	if err != nil {
+		e.dir = nil
+		return err
+	}
+	c.held.Add(1)
+	return nil
+}
+
+// drop lets go of the process's directory.
+func (c *Collector) drop(e *entry) error {
+	if e.dir == nil {
+		return nil
+	}
+	c.held.Add(-1)
+	err := e.dir.Close()
+	e.dir = nil
+	return err
+}
+
+// forget makes the entry that of a process of which only the PID is known.
+func (e *entry) forget() {
+	e.p = Process{Identity: Identity{PID: e.p.PID}}
+	e.seldom = time.Time{}
+}
+
+// fields takes what stat says and reads the rest as wanted.
+func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time) {
+	renamed := st.Comm != e.p.Comm
+	e.setStat(st)
+	if st.KernelThread() || st.Zombie() && st.NumThreads < 2 {
+		e.noMemory(want)
+		want &^= Memory | Shared | Cmdline
+	}
+	due := renamed || c.opts.RefreshEvery < 0 || at.Sub(e.seldom) >= c.opts.RefreshEvery
+	if due {
+		e.seldom = at
+	}
+	for f := User; f <= OOMScore; f <<= 1 {
+		if want&f != 0 && (due || e.p.Outcome(f) == procfs.NotRead) {
+			e.set(f, e.readSeldom(f))
+		}
+	}
+	if want&Shared != 0 {
+		e.set(Shared, e.readShared())
+	}
+	if want&Memory != 0 {
+		e.set(Memory, e.readMemory())
+	}
+}
+
+func (e *entry) set(f Fields, err error) { e.p.outcomes[f.index()] = procfs.OutcomeOf(err) }
+
+// noMemory marks the wanted fields about memory as truly zero.
+func (e *entry) noMemory(want Fields) {
+	for _, f := range [...]Fields{Memory, Shared, Cmdline} {
+		if want&f != 0 {
+			e.p.outcomes[f.index()] = procfs.NoMemory
+		}
+	}
+	e.p.Memory, e.p.Shared = procfs.Rollup{}, 0
+}
+
+func (e *entry) setStat(st *procfs.Stat) {
+	p := &e.p
+	p.StartTime, p.PPID, p.Comm, p.State = st.StartTime, st.PPID, st.Comm, st.State
+	p.KernelThread, p.Priority, p.Nice = st.KernelThread(), st.Priority, st.Nice
+	p.Threads, p.VSize, p.RSS = st.NumThreads, st.VSize, st.RSS()
+	p.User, p.System = time.Duration(st.UTime)*procfs.ClockTick, time.Duration(st.STime)*procfs.ClockTick
+	p.MinFlt, p.MajFlt = st.MinFlt, st.MajFlt
+}
+
+// readSeldom reads one of the fields that seldom change.
+func (e *entry) readSeldom(f Fields) (err error) {
+	switch f {
+	case User:
+		var s procfs.Status
+		if s, err = e.dir.Status(); err == nil {
+			e.p.UID, e.p.VmSwap = s.Uid[1], s.VmSwap
+		}
+	case Cmdline:
+		var args []string
+		if args, err = e.dir.Cmdline(); err == nil {
+			e.p.Cmdline = strings.Join(args, " ")
+		}
+	case Cgroup:
+		e.p.Cgroup, err = e.dir.Cgroup()
+	case OOMScore:
+		e.p.OOMScore, err = e.dir.OOMScore()
+	}
+	return err
+}
+
+func (e *entry) readShared() error {
+	s, err := e.dir.Statm()
+	if err == nil {
+		e.p.Shared = s.Shared
+	}
+	return err
+}
+
+func (e *entry) readMemory() error {
+	m, err := e.dir.SmapsRollup()
+	if err == nil {
+		e.p.Memory, e.p.MemoryAt = m, time.Now()
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package collect
+
+import (
+	"time"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// Identity tells a process from any other of this boot, before it and after
+// it under the same PID.
+type Identity struct {
+	PID       int
+	StartTime uint64 // clock ticks since boot, as procfs.Stat.StartTime
+}
+
+// Process is what is known of one process. Sizes are bytes. Strings may be
+// kept; they never change.
+type Process struct {
+	Identity
+	// From /proc/PID/stat, always there.
+	PPID         int
+	Comm         string
+	State        byte // R, S, D, Z, T, t, I, …
+	KernelThread bool
+	Priority     int // as the kernel shows it: 20 + nice, or negative where real-time
+	Nice         int
+	Threads      uint64
+	VSize        uint64 // VIRT
+	RSS          uint64 // by the kernel's counters: may lag by 64 pages a thread (a CPU since Linux 6.2)
+	User         time.Duration
+	System       time.Duration
+	MinFlt       uint64
+	MajFlt       uint64
+
+	// Each of these is for use where the Outcome of its field is Ok.
+	UID      uint32 // effective
+	Cmdline  string // arguments, with blanks between; empty for kernel threads
+	Cgroup   string // path in the memory controller's hierarchy
+	OOMScore int
+	Shared   uint64 // SHR: the file and shmem part of RSS, by the same counters
+	// Memory is from smaps_rollup: see PSS, USS and Swap.
+	Memory procfs.Rollup
+	// MemoryAt is when Memory was read: as old as Age says.
+	MemoryAt time.Time
+	// VmSwap is from status, where User was asked for: swap without shmem. It
+	// serves where Memory may not be read.
+	VmSwap uint64
+
+	outcomes [fieldCount]procfs.Outcome
+}
+
+// CPU is the processor time used, in user mode and in the kernel.
+func (p *Process) CPU() time.Duration { return p.User + p.System }
+
+// Outcome says what became of a single field.
+func (p *Process) Outcome(f Fields) procfs.Outcome {
+	if i := f.index(); i < fieldCount {
+		return p.outcomes[i]
+	}
+	return procfs.NotRead
+}
+
+// PSS is the proportional set size: each page divided by the number of its users.
+func (p *Process) PSS() (uint64, procfs.Outcome) { return p.Memory.Pss, p.Outcome(Memory) }
+
+// USS is what no other process maps: what would be free if this one ended.
+func (p *Process) USS() (uint64, procfs.Outcome) { return p.Memory.USS(), p.Outcome(Memory) }
+
+// Swap is what is swapped out; where Memory may not be read, that of status,
+// which leaves shmem out.
+func (p *Process) Swap() (uint64, procfs.Outcome) {
+	if o := p.Outcome(Memory); o.Ok() || !p.Outcome(User).Ok() {
+		return p.Memory.Swap, o
+	}
+	return p.VmSwap, p.Outcome(User)
+}
+
+// Age is how old Memory is at the time of a pass.
+func (p *Process) Age(at time.Time) time.Duration { return at.Sub(p.MemoryAt) }

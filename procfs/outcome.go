@@ -1,0 +1,60 @@
+package procfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Outcome says what became of reading a figure, so that a figure which could
+// not be read is never taken for zero.
+type Outcome uint8
+
+const (
+	// NotRead: nobody asked for the figure.
+	NotRead Outcome = iota
+	// Known: the figure is what the kernel says.
+	Known
+	// NoMemory: there is nothing to measure, as in a kernel thread and a
+	// zombie. The figure is zero, truly.
+	NoMemory
+	// NoPermission: the kernel refused. The figure is not known.
+	NoPermission
+	// Gone: the process or the group ended before the figure could be read.
+	Gone
+	// NotSupported: this kernel, or its configuration, doesn't have the figure.
+	NotSupported
+	// Failed: something else went wrong. The figure is not known.
+	Failed
+)
+
+var outcomeNames = [...]string{"not read", "known", "no memory", "no permission", "gone", "not on this kernel", "failed"}
+
+// String returns it in words, such as "no permission".
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return "failed"
+}
+
+// Ok reports whether the figure may be used: it was read, or is truly zero.
+func (o Outcome) Ok() bool { return o == Known || o == NoMemory }
+
+// OutcomeOf sorts the error of a reader; nil is Known.
+func OutcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Known
+	case errors.Is(err, ErrGone), errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENODEV):
+		return Gone
+	case errors.Is(err, ErrKernelThread):
+		return NoMemory
+	case errors.Is(err, os.ErrPermission):
+		return NoPermission
+	case errors.Is(err, ErrNotSupported), errors.Is(err, os.ErrNotExist), errors.Is(err, unix.EOPNOTSUPP):
+		return NotSupported
+	}
+	return Failed
+}
