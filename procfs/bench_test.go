@@ -121,7 +121,7 @@ func BenchmarkParseSmaps(b *testing.B) {
 	mappings := 0
 	for b.Loop() {
 		src.Reset(data)
-		n, err := r.parse(src, func(*VMA) {})
+		n, err := r.parse(src, visitor{each: func(*VMA) {}})
 		if err != nil {
 			b.Fatal(err)
 		}

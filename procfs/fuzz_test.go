@@ -75,19 +75,19 @@ func FuzzParseSmaps(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := new(vmaReader)
 		var whole []string
-		n, err := r.parse(bytes.NewReader(data), func(v *VMA) {
+		n, err := r.parse(bytes.NewReader(data), visitor{each: func(v *VMA) {
 			if v.End <= v.Start {
 				t.Errorf("mapping of no size: %+v", v)
 			}
 			whole = append(whole, fmt.Sprintf("%+v", *v))
-		})
+		}})
 		pieces := 0
-		n2, err2 := r.parse(&oneByOne{data}, func(v *VMA) {
+		n2, err2 := r.parse(&oneByOne{data}, visitor{each: func(v *VMA) {
 			if pieces >= len(whole) || whole[pieces] != fmt.Sprintf("%+v", *v) {
 				t.Errorf("mapping %d differs when read in pieces: %+v", pieces, *v)
 			}
 			pieces++
-		})
+		}})
 		if n != n2 || (err == nil) != (err2 == nil) || pieces != len(whole) {
 			t.Errorf("whole: %d, %v; in pieces: %d, %v", n, err, n2, err2)
 		}

@@ -352,3 +352,22 @@ func TestPermissionSaysWhatToDo(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSmapsWhile stops at a mapping, and is Smaps where it never does.
+func TestSmapsWhile(t *testing.T) {
+	p := openFixture(t, "6.18", 4001)
+	var all, first []uint64
+	err := p.Smaps(func(v *VMA) { all = append(all, v.Start) })
+	if err != nil || len(all) < 4 {
+		t.Fatal(all, err)
+	}
+	err = p.SmapsWhile(func(v *VMA) bool { first = append(first, v.Start); return len(first) < 3 })
+	if err != nil || !slices.Equal(first, all[:3]) {
+		t.Errorf("stopped at the third: %x, %v", first, err)
+	}
+	first = nil
+	err = p.SmapsWhile(func(v *VMA) bool { first = append(first, v.Start); return true })
+	if err != nil || !slices.Equal(first, all) {
+		t.Errorf("never stopped: %x, %v", first, err)
+	}
+}

@@ -44,31 +44,53 @@ var vmaReaders = sync.Pool{New: func() any { return new(vmaReader) }}
 // /proc/PID/maps. The VMA is valid until fn returns. Mappings that change
 // while the file is read may be missed or seen twice, never half.
 func (p *Process) Maps(fn func(*VMA)) error {
-	return p.eachVMA(fileMaps, fn)
+	return p.eachVMA(fileMaps, visitor{each: fn})
 }
 
 // Smaps calls fn for each mapping of the process in ascending order, with its
 // Memory, from /proc/PID/smaps. The VMA is valid until fn returns.
 func (p *Process) Smaps(fn func(*VMA)) error {
-	return p.eachVMA(fileSmaps, fn)
+	return p.eachVMA(fileSmaps, visitor{each: fn})
 }
 
-func (p *Process) eachVMA(name string, fn func(*VMA)) error {
-	n, err := p.readVMAs(name, fn)
+// SmapsWhile is Smaps up to the mapping for which fn returns false; that is no
+// error. The kernel renders a few mappings at a time, and holds the target's
+// mmap lock only meanwhile: an fn that waits spreads that out.
+func (p *Process) SmapsWhile(fn func(*VMA) bool) error {
+	return p.eachVMA(fileSmaps, visitor{while: fn})
+}
+
+// visitor is what is called for each mapping: one of the two.
+type visitor struct {
+	each  func(*VMA)
+	while func(*VMA) bool
+}
+
+// visit reports whether to go on.
+func (v visitor) visit(m *VMA) bool {
+	if v.while != nil {
+		return v.while(m)
+	}
+	v.each(m)
+	return true
+}
+
+func (p *Process) eachVMA(name string, to visitor) error {
+	n, err := p.readVMAs(name, to)
 	if n == 0 && errors.Is(err, ErrGone) && p.adoptThread() {
-		_, err = p.readVMAs(name, fn)
+		_, err = p.readVMAs(name, to)
 	}
 	return err
 }
 
-func (p *Process) readVMAs(name string, fn func(*VMA)) (int, error) {
+func (p *Process) readVMAs(name string, to visitor) (int, error) {
 	r := vmaReaders.Get().(*vmaReader)
 	defer vmaReaders.Put(r)
 	if err := r.open(p, name); err != nil {
 		return 0, err
 	}
 	defer r.close()
-	n, err := r.parse(&r.file, fn)
+	n, err := r.parse(&r.file, to)
 	if err == nil && (n == 0 || r.endedEarly()) {
 		err = p.whyNoMemory()
 	}
@@ -113,7 +135,8 @@ func (r *vmaReader) endedEarly() bool {
 
 // parse reads the text of maps or smaps and returns the number of mappings.
 // A line that begins with a capital belongs to the mapping above it.
-func (r *vmaReader) parse(src io.Reader, fn func(*VMA)) (n int, err error) {
+// The visitor may end it.
+func (r *vmaReader) parse(src io.Reader, to visitor) (n int, err error) {
 	r.lines.reset(src)
 	for {
 		if n > 0 {
@@ -125,7 +148,7 @@ func (r *vmaReader) parse(src io.Reader, fn func(*VMA)) (n int, err error) {
 				return n, err
 			}
 			if n > 0 {
-				fn(&r.vma)
+				to.visit(&r.vma)
 			}
 			return n, nil
 		}
@@ -135,8 +158,8 @@ func (r *vmaReader) parse(src io.Reader, fn func(*VMA)) (n int, err error) {
 			}
 			continue
 		}
-		if n > 0 {
-			fn(&r.vma)
+		if n > 0 && !to.visit(&r.vma) {
+			return n, nil
 		}
 		if err := r.header(line); err != nil {
 			return n, err

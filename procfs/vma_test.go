@@ -76,7 +76,7 @@ func TestSmapsLinesAreChecked(t *testing.T) {
 		"1000-2000 rw-p 0 00:00 0 /" + strings.Repeat("a", maxText), // endless path
 	} {
 		r := new(vmaReader)
-		if _, err := r.parse(strings.NewReader(bad), func(*VMA) {}); !errors.Is(err, ErrFormat) {
+		if _, err := r.parse(strings.NewReader(bad), visitor{each: func(*VMA) {}}); !errors.Is(err, ErrFormat) {
 			t.Errorf("%.60q: %v", bad, err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestSmapsFields(t *testing.T) {
 		"a000-b000 r--p 00000000 00:00 0 \nRss: 4 kB"
 	var got []VMA
 	r := new(vmaReader)
-	n, err := r.parse(strings.NewReader(text), func(v *VMA) { got = append(got, *v) })
+	n, err := r.parse(strings.NewReader(text), visitor{each: func(v *VMA) { got = append(got, *v) }})
 	if err != nil || n != 2 || len(got) != 2 {
 		t.Fatalf("%d mappings, %v", n, err)
 	}
