@@ -25,11 +25,14 @@ const (
 	Gone
 	// NotSupported: this kernel, or its configuration, doesn't have the figure.
 	NotSupported
+	// Deferred: reading it would have stalled the target for longer than the
+	// budget allows. The figure is not known.
+	Deferred
 	// Failed: something else went wrong. The figure is not known.
 	Failed
 )
 
-var outcomeNames = [...]string{"not read", "known", "no memory", "no permission", "gone", "not on this kernel", "failed"}
+var outcomeNames = [...]string{"not read", "known", "no memory", "no permission", "gone", "not on this kernel", "over the stall budget", "failed"}
 
 // String returns it in words, such as "no permission".
 func (o Outcome) String() string {

@@ -24,18 +24,30 @@ type Options struct {
 	// RefreshEvery is how old User, Cmdline, Cgroup and OOMScore may get, which
 	// seldom change; 10 s if 0, and read in every pass if negative.
 	RefreshEvery time.Duration
+	// Budget bounds what reading Memory costs its targets; the zero Budget
+	// bounds nothing.
+	Budget Budget
 }
 
 // Collector reads the processes of a machine, again and again.
 type Collector struct {
+	// Meter predicts walks, and learns from them.
+	Meter Meter
+
 	opts    Options
 	dir     *procfs.Dir
 	entries map[int]*entry
 	order   []*entry // as in the last pass, by PID
+	walks   []*entry // to be walked in this pass
 	pids    []int
 	pass    Pass
 	maxHeld int // how many directories may be held open
 	held    atomic.Int64
+
+	credit   time.Duration // left of Budget.Total
+	creditAt time.Time
+	kin      map[int]bool // processes whose relatives began or ended
+	now      func() time.Time
 }
 
 // Pass is the result of one collection.
@@ -43,6 +55,7 @@ type Pass struct {
 	At        time.Time     // when it began
 	Took      time.Duration // how long it took
 	Processes []*Process    // by PID
+	Walks     Walks         // what reading Memory cost
 }
 
 // Open begins to collect. The caller closes the Collector.
@@ -64,7 +77,9 @@ func Open(o Options) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Collector{opts: o, dir: dir, entries: make(map[int]*entry), maxHeld: maxHeld()}, nil
+	return &Collector{
+		opts: o, dir: dir, entries: make(map[int]*entry), kin: make(map[int]bool), now: time.Now, maxHeld: maxHeld(),
+	}, nil
 }
 
 // maxHeld leaves half of the descriptors that this process may have to others.
@@ -91,13 +106,15 @@ func (c *Collector) Close() error {
 // at a time. A process that ends meanwhile is left out. What a pass doesn't
 // want keeps its last figure and outcome.
 func (c *Collector) Collect(want Fields) (*Pass, error) {
-	began := time.Now()
+	began := c.now()
 	var err error
 	if c.pids, err = c.dir.PIDs(c.pids[:0]); err != nil {
 		return nil, fmt.Errorf("collect processes: %w", err)
 	}
 	c.match()
-	c.readAll(want, began)
+	c.each(c.order, chunk, func(e *entry) { e.alive = c.read(e, want, began) })
+	c.plan(began)
+	c.each(c.walks, 1, c.walkOne)
 	c.finish(began)
 	return &c.pass, nil
 }
@@ -106,8 +123,7 @@ func (c *Collector) Collect(want Fields) (*Pass, error) {
 func (c *Collector) match() {
 	for _, e := range c.order {
 		if _, found := slices.BinarySearch(c.pids, e.p.PID); !found {
-			delete(c.entries, e.p.PID)
-			_ = c.drop(e)
+			c.forgetEnded(e)
 		}
 	}
 	c.order = c.order[:0]
@@ -122,25 +138,31 @@ func (c *Collector) match() {
 	}
 }
 
+func (c *Collector) forgetEnded(e *entry) {
+	c.addKin(e)
+	delete(c.entries, e.p.PID)
+	_ = c.drop(e)
+}
+
 // chunk is how many processes a worker takes at a time.
 const chunk = 8
 
-// readAll reads the entries on all workers.
-func (c *Collector) readAll(want Fields, at time.Time) {
+// each calls fn for all entries, on all workers, which take so many at a time.
+func (c *Collector) each(entries []*entry, chunk int, fn func(*entry)) {
 	var next atomic.Int64
 	work := func() {
 		for {
-			from := int(next.Add(chunk)) - chunk
-			if from >= len(c.order) {
+			from := int(next.Add(int64(chunk))) - chunk
+			if from >= len(entries) {
 				return
 			}
-			for _, e := range c.order[from:min(from+chunk, len(c.order))] {
-				e.alive = c.read(e, want, at)
+			for _, e := range entries[from:min(from+chunk, len(entries))] {
+				fn(e)
 			}
 		}
 	}
 	var wg sync.WaitGroup
-	for range min(c.opts.Workers, (len(c.order)+chunk-1)/chunk) - 1 {
+	for range min(c.opts.Workers, (len(entries)+chunk-1)/chunk) - 1 {
 		wg.Go(work)
 	}
 	work()
@@ -155,9 +177,9 @@ func (c *Collector) finish(began time.Time) {
 			c.pass.Processes = append(c.pass.Processes, &e.p)
 			continue
 		}
-		delete(c.entries, e.p.PID)
-		_ = c.drop(e)
+		c.forgetEnded(e)
 	}
 	c.order = slices.DeleteFunc(c.order, func(e *entry) bool { return !e.alive })
-	c.pass.At, c.pass.Took = began, time.Since(began)
+	c.sumWalks(began)
+	c.pass.At, c.pass.Took = began, c.now().Sub(began)
 }

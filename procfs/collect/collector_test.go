@@ -137,3 +137,15 @@ func TestStoppedChild(t *testing.T) {
 		t.Errorf("cgroup %q is not in %q: %v", p.Cgroup, cgroup, err)
 	}
 }
+
+func TestUsers(t *testing.T) {
+	var u Users
+	for range 2 {
+		if name := u.Name(0); name != "root" {
+			t.Errorf("user 0 is %q", name)
+		}
+		if name := u.Name(1<<32 - 2); name != "4294967294" {
+			t.Errorf("user without a name: %q", name)
+		}
+	}
+}

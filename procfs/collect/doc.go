@@ -16,6 +16,12 @@
 // opened. Every field has an Outcome: known, no permission, gone, not on this
 // kernel. A figure that is not known is not zero: ask first.
 //
+// Memory walks the target's page tables and holds its mmap lock meanwhile. A
+// Budget bounds that: targets that have not changed are left out, large ones
+// are walked seldom, the rest is spread over passes. Process.MemoryAt and
+// Behind say how old a figure is, Pass.Walks what the walks cost. A walk is
+// predicted by a Meter, which others that walk page tables may use as well.
+//
 // All cores read. In the steady state nothing is allocated per process, apart
 // from those that are new, and from what is refreshed every RefreshEvery.
 package collect

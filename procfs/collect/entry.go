@@ -14,7 +14,11 @@ type entry struct {
 	dir   *procfs.Process // held open, or nil between passes
 	alive bool
 	// seldom is when the fields that seldom change were last read.
-	seldom time.Time
+	seldom    time.Time
+	sharedAt  footprint // when statm was last read
+	wantsWalk bool
+	fresh     bool // first seen in this pass
+	walk      walkState
 }
 
 // seldom are the fields that are read every RefreshEvery, and after an exec.
@@ -36,8 +40,9 @@ func (c *Collector) read(e *entry, want Fields, at time.Time) bool {
 			}
 			return false
 		}
-		if e.p.StartTime != st.StartTime {
+		if e.fresh = e.p.StartTime != st.StartTime; e.fresh {
 			e.forget()
+			e.fresh = true
 		}
 		c.fields(e, &st, want, at)
 		if c.held.Load() > int64(c.maxHeld) {
@@ -72,14 +77,14 @@ func (c *Collector) drop(e *entry) error {
 
 // forget makes the entry that of a process of which only the PID is known.
 func (e *entry) forget() {
-	e.p = Process{Identity: Identity{PID: e.p.PID}}
-	e.seldom = time.Time{}
+	*e = entry{p: Process{Identity: Identity{PID: e.p.PID}}, dir: e.dir}
 }
 
 // fields takes what stat says and reads the rest as wanted.
 func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time) {
 	renamed := st.Comm != e.p.Comm
 	e.setStat(st)
+	e.wantsWalk = false
 	if st.KernelThread() || st.Zombie() && st.NumThreads < 2 {
 		e.noMemory(want)
 		want &^= Memory | Shared | Cmdline
@@ -93,11 +98,13 @@ func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time)
 			e.set(f, e.readSeldom(f))
 		}
 	}
-	if want&Shared != 0 {
+	e.walk.seen = footprint{e.p.RSS, e.p.VSize, e.p.MinFlt, e.p.MajFlt}
+	if want&Shared != 0 && (due || e.walk.seen != e.sharedAt || e.p.Outcome(Shared) == procfs.NotRead) {
 		e.set(Shared, e.readShared())
+		e.sharedAt = e.walk.seen
 	}
-	if want&Memory != 0 {
-		e.set(Memory, e.readMemory())
+	if want&Memory != 0 && (due || e.p.Outcome(Memory) != procfs.NoPermission) {
+		e.wantsWalk = true
 	}
 }
 
@@ -151,10 +158,24 @@ func (e *entry) readShared() error {
 	return err
 }
 
-func (e *entry) readMemory() error {
+// readMemory walks the process's page tables. Where the memory is gone, it was
+// replaced by exec, and the second try finds the new one; or the process is
+// about to end and has none, or has ended.
+func (e *entry) readMemory() {
 	m, err := e.dir.SmapsRollup()
-	if err == nil {
-		e.p.Memory, e.p.MemoryAt = m, time.Now()
+	if errors.Is(err, procfs.ErrGone) {
+		m, err = e.dir.SmapsRollup()
 	}
-	return err
+	if errors.Is(err, procfs.ErrGone) {
+		if _, err := e.dir.Stat(); err != nil {
+			e.alive = false
+			return
+		}
+		e.noMemory(Memory)
+		return
+	}
+	if err == nil {
+		e.p.Memory = m
+	}
+	e.set(Memory, err)
 }

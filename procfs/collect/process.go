@@ -40,8 +40,11 @@ type Process struct {
 	Shared   uint64 // SHR: the file and shmem part of RSS, by the same counters
 	// Memory is from smaps_rollup: see PSS, USS and Swap.
 	Memory procfs.Rollup
-	// MemoryAt is when Memory was read: as old as Age says.
+	// MemoryAt is when Memory was read: it may be older than the pass.
 	MemoryAt time.Time
+	// Behind says that the process has changed since MemoryAt, and that the
+	// budget did not allow another walk yet.
+	Behind bool
 	// VmSwap is from status, where User was asked for: swap without shmem. It
 	// serves where Memory may not be read.
 	VmSwap uint64
