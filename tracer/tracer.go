@@ -21,8 +21,9 @@ type Tracer struct {
 	drain  *drain
 	keeper *keeper // nil unless stacks are taken by .eh_frame
 
-	mu       sync.Mutex
-	attached map[int]*attachment
+	mu        sync.Mutex
+	attached  map[int]*attachment
+	disposals *disposals
 }
 
 // New chooses the mechanisms, loads the BPF programs and begins to drain the
@@ -37,7 +38,7 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{config: c, kernel: kernel, attached: make(map[int]*attachment)}
+	t := &Tracer{config: c, kernel: kernel, attached: make(map[int]*attachment), disposals: newDisposals()}
 	if err := t.attachKernel(); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -115,17 +116,14 @@ func (t *Tracer) Watch(pid int) error {
 
 // Detach takes the probes off process pid and keeps watching it.
 func (t *Tracer) Detach(pid int) error {
-	t.mu.Lock()
-	a := t.attached[pid]
-	delete(t.attached, pid)
-	t.mu.Unlock()
-	if a == nil {
-		return nil
+	if a := t.take(pid); a != nil {
+		return a.close()
 	}
-	return a.close()
+	return nil
 }
 
-// Forget detaches from process pid and stops watching it.
+// Forget detaches from process pid, which has ended, and stops watching it.
+// Its probes are removed in the background.
 func (t *Tracer) Forget(pid int) error {
 	err := t.kernel.coll.Maps[bpf.MemtraceMapTargets].Delete(uint32(pid))
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -134,7 +132,19 @@ func (t *Tracer) Forget(pid int) error {
 	if t.keeper != nil {
 		err = errors.Join(err, t.keeper.spaces.forget(pid))
 	}
-	return errors.Join(err, t.Detach(pid))
+	if a := t.take(pid); a != nil {
+		t.disposals.take(a)
+	}
+	return err
+}
+
+// take gives up the attachment of process pid, nil where there is none.
+func (t *Tracer) take(pid int) *attachment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.attached[pid]
+	delete(t.attached, pid)
+	return a
 }
 
 // Read returns the next batch of events, waiting for one. After Stop it
@@ -163,7 +173,7 @@ func (t *Tracer) Stop() error {
 	for err := range errs {
 		all = errors.Join(all, err)
 	}
-	return all
+	return errors.Join(all, t.disposals.wait())
 }
 
 // Loss returns what was lost since New, per cause.
