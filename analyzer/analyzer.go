@@ -10,7 +10,12 @@ type Config struct {
 	Tracer TracerInfo // passed on to the Report
 	MinAge uint64     // ns: younger blocks are never called old
 
-	maxSites uint32 // for tests; 0 means as many as siteID can number
+	// FollowForks has a Fork event begin the child, with copies of its parent's
+	// live blocks.
+	FollowForks bool
+
+	maxListed int    // for tests; 0 means maxListed
+	maxSites  uint32 // for tests; 0 means as many as siteID can number
 }
 
 // An Analyzer follows the live heaps of traced processes. See the package
@@ -22,6 +27,8 @@ type Analyzer struct {
 	byPID     map[uint32]*process    // the latest process of a PID; children that share memory name their parent
 	waiting   map[uint32]ProcessInfo // descriptions of such children, for when they exec
 	orphans   map[uint32]*image      // stacks of processes not known yet
+	crowds    map[*process]*crowd    // by the parent
+	inherited uint64                 // copies of blocks in children that live
 	sites     siteTable
 	stacks    stackStore
 	threads   lastAllocs
@@ -47,6 +54,7 @@ func New(c Config) *Analyzer {
 		byPID:   make(map[uint32]*process),
 		waiting: make(map[uint32]ProcessInfo),
 		orphans: make(map[uint32]*image),
+		crowds:  make(map[*process]*crowd),
 		sites:   siteTable{limit: limit},
 		frames:  make(map[stackRef][]Frame),
 	}
@@ -55,7 +63,7 @@ func New(c Config) *Analyzer {
 // Close frees the memory of the live heaps, which the garbage collector does
 // not know. The Analyzer must not be used afterwards.
 func (a *Analyzer) Close() {
-	for _, p := range a.processes {
+	for p := range a.heaps {
 		p.heap.close()
 	}
 	a.processes = nil
@@ -138,7 +146,7 @@ func (a *Analyzer) surveyBlocks(now uint64) {
 			s.live.oldest = maxTime
 		}
 	}
-	for _, p := range a.processes {
+	for p := range a.heaps {
 		p.heap.all(func(b block) bool {
 			a.survey(p, b, now)
 			return true

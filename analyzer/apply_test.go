@@ -174,7 +174,7 @@ func TestCounting(t *testing.T) {
 func checkConservation(t *testing.T, a *Analyzer) {
 	t.Helper()
 	live := make(map[siteID]siteCounts)
-	for _, p := range a.processes {
+	for p := range a.heaps {
 		var sum Heap
 		for b := range p.heap.all {
 			c := live[b.site]

@@ -79,6 +79,9 @@ func (a *Analyzer) reportProcesses() []Process {
 			Heap: p.total,
 		})
 		p.pages.fill(&out[len(out)-1])
+		if p.stands != nil {
+			out[len(out)-1].Heap, out[len(out)-1].Children = p.stands.sum(), p.stands.count
+		}
 	}
 	return out
 }

@@ -21,7 +21,7 @@ type correlation struct {
 // events until now should have been applied.
 func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (time.Duration, error) {
 	proc := a.byPID[uint32(p.PID())]
-	if proc == nil || proc.exited {
+	if proc == nil || proc.exited || proc.crowd != nil {
 		return 0, nil
 	}
 	c := &proc.pages

@@ -4,9 +4,15 @@ import "github.com/memtrace/memtrace/tracer/event"
 
 // fork makes a child that shares its parent's memory another name of its
 // parent, until it execs or exits. A child with memory of its own is followed
-// only if CloneProcess or AddProcess makes it known.
+// only if Config says so, or CloneProcess or AddProcess makes it known.
 func (a *Analyzer) fork(parent *process, e *event.Event) {
-	if e.Flags&event.FlagSharedVM == 0 || e.Child == e.PID {
+	if e.Child == e.PID {
+		return
+	}
+	if e.Flags&event.FlagSharedVM == 0 {
+		if a.config.FollowForks {
+			a.bear(parent, e)
+		}
 		return
 	}
 	if c := a.byPID[e.Child]; c != nil && !c.exited && c.info.PID == e.Child {
@@ -23,6 +29,11 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 
 // forget removes a process that nothing has been allocated in.
 func (a *Analyzer) forget(p *process) {
+	if p.crowd != nil {
+		p.crowd.leave(a, p)
+		p.crowd.count--
+		return
+	}
 	p.heap.close()
 	for i, q := range a.processes {
 		if q == p {
@@ -37,6 +48,12 @@ func (a *Analyzer) forget(p *process) {
 func (a *Analyzer) exec(p *process, pid uint32) {
 	if p.info.PID != pid {
 		a.part(p, pid)
+		return
+	}
+	a.inherited -= p.copies
+	p.copies, p.child = 0, false
+	if p.crowd != nil {
+		p.crowd.exec(a, p)
 		return
 	}
 	for _, id := range p.image.all() {
@@ -64,6 +81,10 @@ func (a *Analyzer) part(parent *process, child uint32) {
 	if info, ok := a.waiting[child]; ok {
 		delete(a.waiting, child)
 		info.Attached = false
+		if a.crowded() {
+			a.crowdOf(parent).join(a, info, nil).image.blind = true
+			return
+		}
 		a.startProcess(info, parent.image)
 		return
 	}
@@ -87,6 +108,11 @@ func (a *Analyzer) exit(p *process, pid uint32) {
 	}
 	p.exited = true
 	p.faults.drop(&a.events)
+	p.image.recent = nil
+	a.disinherit(p)
+	if p.crowd != nil {
+		p.crowd.leave(a, p)
+	}
 	// Children that share its memory go on as unknown processes: without the
 	// parent's description nothing can be said of them.
 	for child, q := range a.byPID {

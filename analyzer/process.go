@@ -24,6 +24,12 @@ type process struct {
 	total    Heap   // all but the figures of the residency pass
 	exited   bool
 	exitCode *int
+
+	born   uint64 // ns since Config.Start: when it was forked
+	child  bool   // it was forked from a traced process
+	copies uint64 // blocks that it began with
+	crowd  *crowd // that it is in; nil: it is listed itself
+	stands *crowd // that it stands for in Reports; nil: it is a process
 }
 
 // An image is what one program image's call stacks mean: its stacks, and its
@@ -31,7 +37,7 @@ type process struct {
 type image struct {
 	stacks map[event.StackID]stackRef
 	sites  map[event.StackID]siteID
-	recent [recentSites]recentSite
+	recent *[recentSites]recentSite // nil until the first site
 
 	// base is where a stack is looked for that was not sent for this image:
 	// the image before exec (stacks may arrive ahead of the Exec event) or
@@ -40,6 +46,7 @@ type image struct {
 
 	other    siteID // stands for the sites beyond maxSites
 	hasOther bool
+	blind    bool // its stacks are not kept
 }
 
 // recentSites is the number of sites an image finds without its map.
@@ -99,42 +106,6 @@ func (a *Analyzer) startProcess(info ProcessInfo, base *image) *process {
 	a.byPID[info.PID] = p
 	a.recentProc = nil
 	return p
-}
-
-// CloneProcess makes a forked child known that has its own copy of its
-// parent's memory: it starts with copies of the parent's live blocks. Its
-// sites count those as inherited, not as allocated. Call it before the first
-// event of the child is applied; later it does nothing.
-func (a *Analyzer) CloneProcess(parent, child uint32) error {
-	from := a.byPID[parent]
-	if from == nil {
-		a.AddProcess(ProcessInfo{PID: child, Attached: true})
-		return nil
-	}
-	info := from.info
-	info.PID = child
-	early := a.byPID[child]
-	if early != nil && (early.exited || early.info.PID != child) {
-		early = nil
-	}
-	if early != nil {
-		if early.total.AllocCount != 0 || early.total.LiveCount != 0 {
-			return nil // too late: it has a heap of its own
-		}
-		info = early.info // it was added before the news of its fork came
-	}
-	heap, err := from.heap.clone()
-	if err != nil {
-		return err
-	}
-	if early != nil {
-		a.forget(early)
-	}
-	p := a.startProcess(info, from.image)
-	delete(a.orphans, child)
-	p.heap = heap
-	a.inherit(p)
-	return nil
 }
 
 // inherit gives the blocks of a cloned heap to sites of its own process.

@@ -54,8 +54,9 @@ type Process struct {
 	Exe        string   `json:"exe"`
 	ExitCode   *int     `json:"exit_code,omitempty"`
 	Exited     bool     `json:"exited"`
-	Attached   bool     `json:"attached"`   // attached while running: blocks from before are unknown
-	Allocators []string `json:"allocators"` // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
+	Children   int      `json:"children,omitempty"` // so many children of PID are summed up here, as there are too many to list
+	Attached   bool     `json:"attached"`           // attached while running: blocks from before are unknown
+	Allocators []string `json:"allocators"`         // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
 	Usage      Usage    `json:"usage"`
 	Heap       Heap     `json:"heap"`
 	RSSBy      RSSBy    `json:"rss_by"`

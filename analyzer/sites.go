@@ -44,6 +44,9 @@ func (t *siteTable) all(yield func(siteID, *site) bool) {
 // siteOf returns the site of a stack in a process, made at its first event.
 func (a *Analyzer) siteOf(p *process, stack event.StackID) siteID {
 	m := p.image
+	if m.recent == nil {
+		m.recent = new([recentSites]recentSite)
+	}
 	r := &m.recent[uint64(stack)*0x9e3779b97f4a7c15>>55]
 	if r.known && r.stack == stack {
 		return r.site
@@ -62,6 +65,9 @@ func (a *Analyzer) siteOf(p *process, stack event.StackID) siteID {
 // one that stands for all others, and false.
 func (a *Analyzer) addSite(p *process, stack event.StackID) (siteID, bool) {
 	m := p.image
+	if p.crowd != nil {
+		return p.crowd.site(a, m, stack)
+	}
 	if a.sites.used < a.sites.limit {
 		id := a.sites.add(site{stack: stack, proc: p, image: m})
 		m.sites[stack] = id
@@ -122,7 +128,10 @@ const maxOrphans = 1024
 // AddStack makes the frames of a stack known. Its process may be added later.
 func (a *Analyzer) AddStack(s event.Stack) {
 	var m *image
-	if p := a.byPID[s.PID]; p != nil {
+	if p := a.byPID[s.PID]; p != nil && p.crowd != nil {
+		p.crowd.addStack(a, p.image, s)
+		return
+	} else if p != nil {
 		m = p.image
 	} else if m = a.orphans[s.PID]; m == nil {
 		if len(a.orphans) >= maxOrphans {

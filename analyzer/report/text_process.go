@@ -29,6 +29,9 @@ func headerItems(r *analyzer.Report, proc *analyzer.Process) []string {
 		comm = "?"
 	}
 	items := []string{fmt.Sprintf("%s (pid %d) ", comm, proc.PID), "traced " + duration(r.WindowNS) + " "}
+	if proc.Children > 0 {
+		items[0] = fmt.Sprintf("%s more children of %s (pid %d) ", count(uint64(proc.Children)), comm, proc.PID)
+	}
 	switch {
 	case proc.ExitCode != nil:
 		items = append(items, fmt.Sprintf("exited with %d ", *proc.ExitCode))

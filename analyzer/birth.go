@@ -1,0 +1,124 @@
+package analyzer
+
+import "github.com/memtrace/memtrace/tracer/event"
+
+// Bounds on the copies of blocks that children begin with. Beyond them a child
+// begins without, and its process says that it has blocks from before.
+const (
+	maxInherited    = 1 << 20 // of one child: a copy takes 40 ms
+	maxInheritedAll = 1 << 22 // of all children that live: 160 MB
+)
+
+// bear begins a child at its fork, with copies of its parent's live blocks.
+func (a *Analyzer) bear(parent *process, e *event.Event) {
+	if err := a.clone(parent, e.Child, a.since(e.Time)); err != nil {
+		a.untracked++
+	}
+}
+
+// CloneProcess makes a forked child known that has its own copy of its
+// parent's memory: it starts with copies of the parent's live blocks. Its
+// sites count those as inherited, not as allocated. Call it before the first
+// event of the child is applied; later it does nothing. With
+// Config.FollowForks a Fork event does the same.
+func (a *Analyzer) CloneProcess(parent, child uint32) error {
+	from := a.byPID[parent]
+	if from == nil {
+		a.AddProcess(ProcessInfo{PID: child, Attached: true})
+		return nil
+	}
+	return a.clone(from, child, 0)
+}
+
+func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
+	info := from.info
+	info.PID = child
+	early := a.byPID[child]
+	if early != nil && (early.exited || early.info.PID != child) {
+		early = nil
+	}
+	if early != nil {
+		if early.total.AllocCount != 0 || early.total.LiveCount != 0 {
+			return nil // too late: it has a heap of its own
+		}
+		info = early.info // it was added before the news of its fork came
+	}
+	var heap *liveHeap
+	n := from.heap.count
+	if n <= maxInherited && a.inherited+n <= maxInheritedAll {
+		var err error
+		if heap, err = from.heap.clone(); err != nil {
+			return err
+		}
+	}
+	if early != nil {
+		a.forget(early)
+	}
+	p := a.startChild(info, from)
+	p.born, p.child = now, true
+	if heap == nil {
+		p.info.Attached = true
+		return nil
+	}
+	p.heap = heap
+	p.copies = n
+	a.inherited += n
+	a.inherit(p)
+	return nil
+}
+
+// startChild makes a process that takes up its parent's stacks, and its own
+// that came ahead of the news of its birth.
+func (a *Analyzer) startChild(info ProcessInfo, from *process) *process {
+	early := a.orphans[info.PID]
+	delete(a.orphans, info.PID)
+	var p *process
+	if a.crowded() {
+		p = a.crowdOf(from).join(a, info, from.image)
+	} else {
+		p = a.startProcess(info, from.image)
+	}
+	if early != nil {
+		for id, ref := range early.stacks {
+			p.image.stacks[id] = ref
+		}
+	}
+	return p
+}
+
+// disinherit takes the blocks that a child inherited out of the sums as it
+// ends: they are its parent's, and only their copies are gone.
+func (a *Analyzer) disinherit(p *process) {
+	n := p.copies
+	a.inherited -= n
+	p.copies = 0
+	if n == 0 || p.born == 0 {
+		return
+	}
+	own := a.vanish(p, p.born)
+	p.heap.close()
+	for _, b := range own {
+		if _, _, err := p.heap.put(b, p.heap.hash(b.addr)); err != nil {
+			a.untracked++
+		}
+	}
+}
+
+// vanish takes the blocks allocated before a time, 0 for all, off the sums of
+// a process and its sites without counting them as freed. It returns the others.
+func (a *Analyzer) vanish(p *process, before uint64) (others []block) {
+	p.heap.all(func(b block) bool {
+		if before != 0 && b.time >= before {
+			others = append(others, b)
+			return true
+		}
+		s := a.sites.at(b.site)
+		s.gone++
+		s.liveCount--
+		s.liveBytes -= b.size
+		p.total.LiveCount--
+		p.total.LiveBytes -= b.size
+		return true
+	})
+	return others
+}

@@ -1,0 +1,162 @@
+package analyzer
+
+import "github.com/memtrace/memtrace/tracer/event"
+
+// A crowd is the children of one process that came after so many others that
+// they are no longer listed one by one: those of a shell script or of a build.
+// Each has a heap of its own while it lives, and they share sites, by the
+// frames of the stacks. A process that ends leaves nothing but its sums, so
+// that memtrace's memory does not grow with their number.
+type crowd struct {
+	listed  *process            // stands for all in Reports
+	members map[uint32]*process // those that live, by PID
+	count   int                 // that ever were
+}
+
+const (
+	// maxListed is how many processes are listed one by one.
+	maxListed = 1024
+	// maxListedSites is how many sites there may be before further children
+	// get none of their own.
+	maxListedSites = 1 << 19
+)
+
+// crowded reports whether a further child is one too many to be listed.
+func (a *Analyzer) crowded() bool {
+	limit := maxListed
+	if a.config.maxListed != 0 {
+		limit = a.config.maxListed
+	}
+	return len(a.processes) >= limit || a.sites.used >= maxListedSites
+}
+
+// crowdOf returns the crowd that the children of p belong to.
+func (a *Analyzer) crowdOf(p *process) *crowd {
+	if p.crowd != nil {
+		return p.crowd
+	}
+	c := a.crowds[p]
+	if c == nil {
+		info := p.info
+		info.Attached = true
+		listed := &process{info: info, heap: newLiveHeap(), image: newImage(nil)}
+		c = &crowd{listed: listed, members: make(map[uint32]*process)}
+		listed.stands = c
+		a.crowds[p] = c
+		a.processes = append(a.processes, listed)
+	}
+	return c
+}
+
+// join begins a child that is not listed.
+func (c *crowd) join(a *Analyzer, info ProcessInfo, base *image) *process {
+	p := &process{info: info, heap: newLiveHeap(), image: newImage(base), crowd: c}
+	c.members[info.PID] = p
+	c.count++
+	a.byPID[info.PID] = p
+	a.recentProc = nil
+	return p
+}
+
+// leave ends a member. Its own blocks that are live now were never freed.
+func (c *crowd) leave(a *Analyzer, p *process) {
+	t, sum := &p.total, &c.listed.total
+	sum.AllocCount += t.AllocCount
+	sum.AllocBytes += t.AllocBytes
+	sum.FreeCount += t.FreeCount
+	sum.TemporaryCount += t.TemporaryCount
+	if t.PeakBytes > sum.PeakBytes {
+		sum.PeakBytes, sum.PeakAtNS = t.PeakBytes, t.PeakAtNS
+	}
+	a.vanish(p, 0)
+	p.heap.close()
+	delete(c.members, p.info.PID)
+	if a.byPID[p.info.PID] == p {
+		delete(a.byPID, p.info.PID)
+	}
+	a.recentProc = nil
+}
+
+// exec has a member begin anew. What it runs now is another program than its
+// siblings', whose addresses mean something else: its blocks have no stacks.
+func (c *crowd) exec(a *Analyzer, p *process) {
+	pid := p.info.PID
+	c.leave(a, p)
+	c.join(a, ProcessInfo{PID: pid}, nil).image.blind = true
+	c.count--
+}
+
+// sum is what a Report says of the crowd's heaps: of the ended ones and of
+// those that live.
+func (c *crowd) sum() Heap {
+	h := c.listed.total
+	for _, p := range c.members {
+		h.LiveBytes += p.total.LiveBytes
+		h.LiveCount += p.total.LiveCount
+		h.AllocBytes += p.total.AllocBytes
+		h.AllocCount += p.total.AllocCount
+		h.FreeCount += p.total.FreeCount
+		h.TemporaryCount += p.total.TemporaryCount
+		h.PeakBytes = max(h.PeakBytes, p.total.PeakBytes)
+	}
+	return h
+}
+
+// site returns the site that a member's stack shares with its siblings'.
+func (c *crowd) site(a *Analyzer, m *image, stack event.StackID) (siteID, bool) {
+	shared := c.listed.image
+	canon := event.StackID(0)
+	if ref, ok := m.stack(stack); ok && !m.blind {
+		canon = framesID(a.stacks.frames(ref))
+		shared.stacks[canon] = ref
+	}
+	id, ok := shared.sites[canon]
+	if !ok {
+		if id, ok = a.addSite(c.listed, canon); !ok {
+			return id, false
+		}
+	}
+	m.sites[stack] = id
+	return id, true
+}
+
+// addStack keeps the frames of a member's stack, once for all members.
+func (c *crowd) addStack(a *Analyzer, m *image, s event.Stack) {
+	if m.blind {
+		return
+	}
+	canon := framesID(s.Frames)
+	ref, ok := c.listed.image.stacks[canon]
+	if !ok {
+		ref = a.stacks.add(s)
+		c.listed.image.stacks[canon] = ref
+	}
+	m.stacks[s.ID] = ref
+}
+
+// framesID identifies a stack by its frames alone (FNV-1a, by words).
+func framesID(frames []uint64) event.StackID {
+	h := uint64(14695981039346656037)
+	for _, f := range frames {
+		h = (h ^ f) * 1099511628211
+		h ^= h >> 29
+	}
+	return event.StackID(h | 1)
+}
+
+// heaps yields all processes that may have live blocks.
+func (a *Analyzer) heaps(yield func(*process) bool) {
+	for _, p := range a.processes {
+		if !yield(p) {
+			return
+		}
+		if p.stands == nil {
+			continue
+		}
+		for _, member := range p.stands.members {
+			if !yield(member) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package analyzer
+
+import (
+	"testing"
+
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+func newFamily(t *testing.T, listed int) *Analyzer {
+	t.Helper()
+	a := New(Config{Start: testStart, FollowForks: true, maxListed: listed})
+	t.Cleanup(a.Close)
+	a.AddProcess(ProcessInfo{PID: testPID, Comm: "sh"})
+	return a
+}
+
+// A child begins with its parent's blocks, and they end with it: what it freed
+// of them and what it allocated itself is its own.
+func TestForkCopiesTheHeap(t *testing.T) {
+	const child = testPID + 5
+	a := newFamily(t, 0)
+	a.AddStack(event.Stack{ID: 7, PID: child, Frames: []uint64{0x77}}) // ahead of the news of the fork
+	a.Apply(new(trace).malloc(0x1000, 40, 1).malloc(0x2000, 60, 1).fork(child, 0).
+		free(0x1000).of(child).malloc(0x3000, 5, 7).of(child).free(0x2000).events)
+	checkConservation(t, a)
+	parent, copied := a.processes[0].total, a.processes[1].total
+	if parent.LiveBytes != 40 || copied.LiveBytes != 65 || copied.AllocCount != 1 || a.events.UnmatchedFree != 0 {
+		t.Errorf("parent %+v, child %+v, %d unmatched; want 40 and 65 live bytes, 0", parent, copied, a.events.UnmatchedFree)
+	}
+	if _, ok := a.processes[1].image.stack(7); !ok {
+		t.Error("a stack that was sent ahead of the fork is lost")
+	}
+	a.Apply(new(trace).kind(event.Exit).of(child).events)
+	checkConservation(t, a)
+	if got := a.processes[1].total; got.LiveBytes != 5 || got.LiveCount != 1 || a.inherited != 0 {
+		t.Errorf("after its end the child has %+v and %d copies, want the 5 bytes that it never freed", got, a.inherited)
+	}
+}
+
+// Children beyond the limit share sites by their frames; what they sum up to
+// is exact, and nothing of them stays but that.
+func TestChildrenInACrowd(t *testing.T) {
+	const children = 100
+	a := newFamily(t, 3)
+	tr := new(trace).malloc(0x1000, 40, 1)
+	for i := range uint32(children) {
+		pid := testPID + 1 + i
+		id := event.StackID(1000 + i) // ids differ from process to process
+		a.AddStack(event.Stack{ID: id, PID: pid, Frames: []uint64{0xaa, 0xbb}})
+		tr.fork(pid, 0).malloc(0x2000, 8, id).of(pid).malloc(0x3000, 2, id).of(pid).free(0x3000).of(pid).free(0x1000).of(pid)
+		if i%10 != 0 {
+			tr.kind(event.Exit).of(pid)
+		}
+	}
+	a.Apply(tr.events)
+	checkConservation(t, a)
+	r := a.Report(testStart+9000, ReportOptions{}, nil)
+	if len(r.Processes) != 4 {
+		t.Fatalf("%d processes listed, want the parent, two children and the rest", len(r.Processes))
+	}
+	rest := r.Processes[3]
+	if rest.Children != children-2 || rest.PID != testPID || rest.Heap.AllocCount != 2*(children-2) || rest.Heap.AllocBytes != 10*(children-2) {
+		t.Errorf("the rest is %+v, want %d children with two blocks of 10 bytes each", rest, children-2)
+	}
+	if want := uint64(8 * 9); rest.Heap.LiveBytes != want { // 10, 20 … 90 live; 0 is listed
+		t.Errorf("the living have %d bytes, want %d", rest.Heap.LiveBytes, want)
+	}
+	if n := len(a.crowds[a.processes[0]].members); n != 9 {
+		t.Errorf("%d processes kept, want the 9 that live", n)
+	}
+	if len(r.Sites) > 8 {
+		t.Errorf("%d sites, want a few that all children share", len(r.Sites))
+	}
+	if a.events.UnmatchedFree != 0 {
+		t.Errorf("%d frees unmatched, want none", a.events.UnmatchedFree)
+	}
+}
+
+// A child that executes a program is nobody's copy any more, and its stacks
+// are not confused with its siblings'.
+func TestExecInACrowd(t *testing.T) {
+	const child = testPID + 5
+	a := newFamily(t, 1)
+	a.AddStack(event.Stack{ID: 1, PID: child, Frames: []uint64{0xaa}})
+	a.Apply(new(trace).malloc(0x1000, 40, 1).fork(child, 0).malloc(0x2000, 6, 1).of(child).kind(event.Exec).of(child).
+		malloc(0x1000, 7, 2).of(child).events)
+	checkConservation(t, a)
+	if h := a.Report(testStart+9000, ReportOptions{}, nil).Processes[1].Heap; h.LiveBytes != 7 || h.AllocCount != 2 {
+		t.Errorf("the crowd has %+v, want 7 live bytes and 2 allocations", h)
+	}
+	a.Apply(new(trace).kind(event.Exit).of(child).events)
+	checkConservation(t, a)
+	if a.inherited != 0 {
+		t.Errorf("%d copies counted, want 0", a.inherited)
+	}
+}
+
+// A child that would need too many copies has blocks from before instead.
+func TestTooManyCopies(t *testing.T) {
+	a := newFamily(t, 0)
+	a.inherited = maxInheritedAll
+	a.Apply(new(trace).malloc(0x1000, 40, 1).fork(testPID+5, 0).events)
+	if p := a.processes[1]; !p.info.Attached || p.heap.count != 0 {
+		t.Errorf("attached %v with %d blocks, want blocks from before, none of them known", p.info.Attached, p.heap.count)
+	}
+}
