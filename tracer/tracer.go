@@ -20,6 +20,7 @@ type Tracer struct {
 	links  []link.Link // of the kernel's own probes
 	drain  *drain
 	keeper *keeper // nil unless stacks are taken by .eh_frame
+	exits  exitStops
 
 	mu        sync.Mutex
 	attached  map[int]*attachment
@@ -199,6 +200,7 @@ func (t *Tracer) Close() error {
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
+	errs = append(errs, t.exits.close())
 	t.kernel.close()
 	return errors.Join(errs...)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,11 +17,9 @@ type Program struct {
 	Env                   []string // nil means our own
 	Stdin, Stdout, Stderr *os.File
 
-	// AtExit is called once while the program stands still at its end, all of
-	// its memory there; the program goes on to end when it returns. It is
-	// called from a goroutine of its own. Nil lets the program go as soon as
-	// attach is content. docs/reachability.md says which ends it sees.
-	AtExit func(Ending)
+	// Watch has ptrace stay until the program ends, and is called then. Nil
+	// lets the program go as soon as attach is content.
+	Watch *Hooks
 }
 
 // Process is a started program.
@@ -65,17 +62,14 @@ func Start(p Program, attach func(pid int) (done bool, err error)) (*Process, er
 	}
 	out := make(chan result, 1)
 	watched := make(chan struct{})
-	go func() {
-		// ptrace belongs to the thread that attached. It is left to end with
-		// the goroutine: its state is not one to go on with.
-		runtime.LockOSThread()
+	onOwnThread(func() {
 		defer close(watched)
 		proc, watch, err := start(p, attach)
 		out <- result{proc, err}
 		if watch != nil {
 			watch.run()
 		}
-	}()
+	})
 	r := <-out
 	if r.proc == nil {
 		return nil, r.err
@@ -84,7 +78,7 @@ func Start(p Program, attach func(pid int) (done bool, err error)) (*Process, er
 }
 
 // start returns the program, and what watches it to its end where that is wanted.
-func start(p Program, attach func(pid int) (bool, error)) (*os.Process, *watch, error) {
+func start(p Program, attach func(pid int) (bool, error)) (*os.Process, *Watcher, error) {
 	proc, gate, err := startShim(p)
 	if err != nil {
 		return nil, nil, err
@@ -93,7 +87,7 @@ func start(p Program, attach func(pid int) (bool, error)) (*os.Process, *watch, 
 	// Seized any earlier, the shim's own exec would pass for the program's.
 	var ready [1]byte
 	if _, err = gate.Read(ready[:]); err == nil {
-		err = seize(pid)
+		err = seize(pid, startOptions)
 	}
 	if err == nil {
 		_, err = gate.Write(ready[:])
@@ -110,7 +104,7 @@ func start(p Program, attach func(pid int) (bool, error)) (*os.Process, *watch, 
 	case errors.Is(err, ErrExited):
 		return proc, nil, err
 	case err == nil, errors.Is(err, ErrNothingFound):
-		w, letGo := t.leave(p.AtExit)
+		w, letGo := t.leave(p.Watch)
 		if letGo == nil {
 			return proc, w, err
 		}
@@ -153,12 +147,14 @@ func startShim(p Program) (*os.Process, *os.File, error) {
 	return proc, w, nil
 }
 
-// seize attaches by ptrace without stopping the process, and asks for a stop
-// at exec and for system-call stops that can be told from a SIGTRAP. There is
-// no PTRACE_O_EXITKILL: the program shall outlive us.
-func seize(pid int) error {
-	const options = unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD
-	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, options, 0, 0); errno != 0 {
+// startOptions ask for a stop at exec, and for system-call stops that can be
+// told from a SIGTRAP.
+const startOptions = unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD
+
+// seize attaches to a thread by ptrace without stopping it. There is no
+// PTRACE_O_EXITKILL among the options: the program shall outlive us.
+func seize(tid, options int) error {
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, uintptr(options), 0, 0); errno != 0 {
 		return errno
 	}
 	return nil

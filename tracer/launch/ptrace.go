@@ -45,13 +45,13 @@ func (t *tracee) run() error {
 }
 
 // leave lets the program run on: free of ptrace, or watched until its end
-// where atExit is given.
-func (t *tracee) leave(atExit func(Ending)) (*watch, error) {
-	if atExit == nil {
+// where hooks are given.
+func (t *tracee) leave(hooks *Hooks) (*Watcher, error) {
+	if hooks == nil {
 		return nil, t.release()
 	}
-	w := &watch{pid: t.pid, atExit: atExit, held: make(map[int]bool)}
-	return w, w.begin()
+	w := newWatcher(*hooks)
+	return w, w.begin(t.pid)
 }
 
 // wait is wait4 that leaves the end of the process to be waited for by others.
@@ -94,7 +94,7 @@ func (t *tracee) stopped(status unix.WaitStatus) (done bool, signal int, err err
 		if t.inCall || !t.execed {
 			return false, 0, nil
 		}
-		mapped, err := t.mappedCode()
+		mapped, err := mappedCode(t.pid)
 		if err != nil || !mapped {
 			return false, 0, err
 		}

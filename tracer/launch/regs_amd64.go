@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mappedCode reports whether the system call that has just returned mapped
-// executable memory.
-func (t *tracee) mappedCode() (bool, error) {
+// mappedCode reports whether the system call that has just returned in a
+// stopped thread mapped executable memory.
+func mappedCode(tid int) (bool, error) {
 	var regs unix.PtraceRegs
-	if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
-		return false, fmt.Errorf("read the registers of process %d: %w", t.pid, err)
+	if err := unix.PtraceGetRegs(tid, &regs); err != nil {
+		return false, fmt.Errorf("read the registers of thread %d: %w", tid, err)
 	}
 	switch regs.Orig_rax {
 	case unix.SYS_MMAP, unix.SYS_MPROTECT:

@@ -4,19 +4,39 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
+// Hooks are called while a process stands still, which goes on when they
+// return. They are called from goroutines of their own, for one process at a
+// time; other processes run on meanwhile. Nil ones are left out.
+type Hooks struct {
+	// AtExit is called once for each program that ends, all of its memory
+	// there. docs/reachability.md says which ends it sees.
+	AtExit func(Ending)
+	// Born is called with a new child that has a memory of its own, before its
+	// first instruction. Nil leaves children alone.
+	Born func(pid int)
+	// Started is called at the first instruction of a program that replaced
+	// another by exec, and after each mapping of code, until it returns true.
+	Started func(pid int) (done bool)
+	// Exiting reports whether a thread that got SIGURG got it as it called
+	// exit; the program is then looked at there, before its exit handlers.
+	Exiting func(tid int) bool
+}
+
 // Ending is a program that stands still at its end.
 type Ending struct {
 	PID     int
-	Threads []Thread // those that stand still; each has the program's memory
+	Before  bool      // it has called exit, and its exit handlers are still to come
+	Threads []Thread  // those that stand still; each has the program's memory
+	Since   time.Time // when the first of them stopped
 }
 
 // Thread is the state of one thread when it began to end.
@@ -26,7 +46,7 @@ type Thread struct {
 	Words []uint64 // all registers, vector registers among them
 }
 
-// watch keeps the threads of a program under ptrace until the program ends.
+// A Watcher keeps the threads of programs under ptrace until the programs end.
 //
 // A program ends thread by thread. Each stops at PTRACE_EVENT_EXIT, before it
 // lets go of the memory; so all are kept there until the last has arrived, and
@@ -39,64 +59,167 @@ type Thread struct {
 // A thread that ends on its own (system call exit, while others live) goes on
 // at once. exec ends the other threads in the same way, so that they are let
 // go as soon as one is seen to be in exec.
-type watch struct {
-	pid    int
-	atExit func(Ending)
-	held   map[int]bool // threads at their exit stop
-	since  time.Time    // when the first of them came
-	told   bool
+//
+// All ptrace calls come from one thread, which waits for SIGCHLD. When it
+// ends, whether by Close or because memtrace is killed, the kernel lets go of
+// all programs, and those that stood still run on.
+type Watcher struct {
+	hooks    Hooks
+	root     int // our own child, whose end others wait for; 0: none
+	programs map[int]*program
+	owner    map[int]*program // by thread
+
+	wake  chan os.Signal
+	calls chan func() // to be run on the watching thread
+	stop  chan struct{}
+	ended chan struct{} // closed when nothing is watched any more
 }
 
 const (
-	watchOptions = unix.PTRACE_O_TRACEEXIT | unix.PTRACE_O_TRACECLONE
+	watchOptions  = unix.PTRACE_O_TRACEEXIT | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD
+	followOptions = unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK
+
 	// gatherTime is how long the program's other threads may take to end: one
 	// in an uninterruptible wait does not keep the check from happening.
 	gatherTime = 500 * time.Millisecond
 	gatherPoll = 200 * time.Microsecond
 
-	ptraceListen    = 0x4208 // include/uapi/linux/ptrace.h
+	ptraceInterrupt = 0x4207 // include/uapi/linux/ptrace.h
+	ptraceListen    = 0x4208
 	ptraceEventStop = 128
 )
 
-// begin resumes the program, which stands at a stop.
-func (w *watch) begin() error {
-	if err := unix.PtraceSetOptions(w.pid, watchOptions); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("watch process %d for its end by ptrace: %w", w.pid, err)
+func newWatcher(hooks Hooks) *Watcher {
+	return &Watcher{
+		hooks: hooks, programs: make(map[int]*program), owner: make(map[int]*program),
+		wake: make(chan os.Signal, 1), calls: make(chan func()),
+		stop: make(chan struct{}), ended: make(chan struct{}),
 	}
-	if err := unix.PtraceCont(w.pid, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("resume process %d: %w", w.pid, err)
+}
+
+// Attend watches processes that run already, without stopping them. Their
+// threads must be no other tracer's. Errors are joined; those processes that
+// could be had are watched all the same. A nil Watcher watches nothing.
+func Attend(pids []int, hooks Hooks) (*Watcher, error) {
+	w := newWatcher(hooks)
+	result := make(chan error, 1)
+	onOwnThread(func() {
+		var errs []error
+		for _, pid := range pids {
+			errs = append(errs, w.seizeAll(pid))
+		}
+		result <- errors.Join(errs...)
+		w.run()
+	})
+	err := <-result
+	if len(w.programs) == 0 && err != nil {
+		return nil, err
+	}
+	return w, err
+}
+
+// Close lets go of all programs at once. Hooks that are being called go on to
+// their end, with no effect.
+func (w *Watcher) Close() {
+	if w == nil {
+		return
+	}
+	close(w.stop)
+	<-w.ended
+}
+
+// onOwnThread runs fn in a goroutine on a thread of its own, which ends with
+// it: ptrace belongs to the thread that attached.
+func onOwnThread(fn func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			fn()
+			return
+		}
+		// The main thread never ends. It is kept until fn has another.
+		other := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(other)
+			fn()
+		}()
+		<-other
+		runtime.UnlockOSThread()
+	}()
+}
+
+func (w *Watcher) options() int {
+	if w.hooks.Born == nil {
+		return watchOptions
+	}
+	return watchOptions | followOptions
+}
+
+// begin resumes the program that we started, which stands at a stop.
+func (w *Watcher) begin(pid int) error {
+	w.root = pid
+	w.own(pid, w.programAt(pid))
+	if err := unix.PtraceSetOptions(pid, w.options()); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("watch process %d for its end by ptrace: %w", pid, err)
+	}
+	if err := unix.PtraceCont(pid, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("resume process %d: %w", pid, err)
 	}
 	return nil
 }
 
-// run resumes threads from stop to stop until the program has ended.
-func (w *watch) run() {
+// run resumes threads from stop to stop until there is nothing left to watch.
+func (w *Watcher) run() {
+	defer close(w.ended)
+	signal.Notify(w.wake, unix.SIGCHLD)
+	defer signal.Stop(w.wake)
 	for {
-		tid, code, err := peek(len(w.held) > 0)
-		switch {
-		case err != nil:
-			return // ECHILD: nothing is left to watch
-		case tid == 0:
-			w.gather()
-			time.Sleep(gatherPoll)
-		case code == cldTrapped || code == cldStopped:
-			w.step(tid)
-		case tid == w.pid:
-			return // its end is for Process.Wait
-		default:
-			delete(w.held, tid)
-			_, _ = unix.Wait4(tid, nil, unix.WALL|unix.WNOTHREAD, nil)
+		if more := w.drain(); !more {
+			return
+		}
+		var poll <-chan time.Time
+		if w.gathering() {
+			poll = time.After(gatherPoll)
+		}
+		select {
+		case <-w.wake:
+		case <-poll:
+		case call := <-w.calls:
+			call()
+		case <-w.stop:
+			return
 		}
 	}
 }
 
-// peek waits for something to happen to one of this thread's tracees, and
-// leaves it to be waited for. With poll it returns 0 where nothing has.
-func peek(poll bool) (tid int, code int32, err error) {
-	options := unix.WEXITED | unix.WSTOPPED | unix.WNOWAIT | unix.WALL | unix.WNOTHREAD
-	if poll {
-		options |= unix.WNOHANG
+// drain handles all that has happened. It reports whether more can.
+func (w *Watcher) drain() bool {
+	for {
+		tid, code, err := peek()
+		switch {
+		case err != nil:
+			return false // ECHILD: nothing is left to watch
+		case tid == 0:
+			for _, p := range w.programs {
+				w.gather(p)
+			}
+			return true
+		case code == cldTrapped || code == cldStopped:
+			w.step(tid)
+		case tid == w.root:
+			return false // its end is for Process.Wait
+		default:
+			_, _ = unix.Wait4(tid, nil, unix.WALL|unix.WNOTHREAD, nil)
+			w.disown(tid)
+		}
 	}
+}
+
+// peek looks whether something has happened to one of this thread's tracees,
+// and leaves it to be waited for. It returns 0 where nothing has.
+func peek() (tid int, code int32, err error) {
+	const options = unix.WEXITED | unix.WSTOPPED | unix.WNOWAIT | unix.WALL | unix.WNOTHREAD | unix.WNOHANG
 	for {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_ALL, 0, &info, options, nil)
@@ -110,7 +233,7 @@ func peek(poll bool) (tid int, code int32, err error) {
 }
 
 // step handles a stop of one thread. Errors mean that it was killed meanwhile.
-func (w *watch) step(tid int) {
+func (w *Watcher) step(tid int) {
 	var status unix.WaitStatus
 	if n, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOTHREAD|unix.WNOHANG, nil); err != nil || n != tid || !status.Stopped() {
 		return
@@ -119,131 +242,121 @@ func (w *watch) step(tid int) {
 	switch event := int(status) >> 16; {
 	case event == unix.PTRACE_EVENT_EXIT:
 		w.exiting(tid)
-		return
+	case event == unix.PTRACE_EVENT_EXEC:
+		w.execed(tid)
 	case event == ptraceEventStop && stopsGroup(signal):
 		// Stay stopped as without ptrace, until SIGCONT.
 		_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceListen, uintptr(tid), 0, 0, 0, 0)
-		return
-	case event == ptraceEventStop && !w.has(tid):
-		_ = unix.PtraceDetach(tid) // a process that clone(2) made, not a thread
-		return
+	case event == ptraceEventStop:
+		w.interrupted(tid)
 	case event != 0:
-		signal = 0
+		w.resume(tid, 0)
+	case signal == int(syscallStop):
+		w.called(tid)
+	case signal == int(unix.SIGURG) && w.exitCalled(tid):
+	default:
+		w.resume(tid, signal)
 	}
-	_ = unix.PtraceCont(tid, signal)
 }
 
 func stopsGroup(signal int) bool {
 	return slices.Contains([]int{int(unix.SIGSTOP), int(unix.SIGTSTP), int(unix.SIGTTIN), int(unix.SIGTTOU)}, signal)
 }
 
-// has reports whether tid is a thread of the program.
-func (w *watch) has(tid int) bool {
-	return unix.Access(fmt.Sprintf("/proc/%d/task/%d", w.pid, tid), unix.F_OK) == nil
-}
-
-// exiting holds a thread that ends, unless it ends alone.
-func (w *watch) exiting(tid int) {
-	if w.told || endsAlone(tid) && len(w.others(tid)) > 0 && len(w.held) == 0 {
-		_ = unix.PtraceCont(tid, 0)
+// resume lets a thread go on, up to its next system call where its program is
+// on the way to map its libraries.
+func (w *Watcher) resume(tid, signal int) {
+	if p := w.owner[tid]; p != nil && p.starting {
+		_ = unix.PtraceSyscall(tid, signal)
 		return
 	}
-	if len(w.held) == 0 {
-		w.since = time.Now()
-	}
-	w.held[tid] = true
-	w.gather()
+	_ = unix.PtraceCont(tid, signal)
 }
 
-// endsAlone reports whether the thread called exit, which ends that thread,
-// rather than exit_group, or was killed.
-func endsAlone(tid int) bool {
-	regs, err := readRegset(tid, noteStatus)
-	return err == nil && len(regs) > regCall && regs[regCall] == unix.SYS_EXIT
-}
-
-// others lists the threads that have not stopped to end, but tid.
-func (w *watch) others(tid int) (out []int) {
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", w.pid))
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		other, err := strconv.Atoi(e.Name())
-		if err == nil && other != tid && !w.held[other] && !ended(w.pid, other) {
-			out = append(out, other)
+// call runs a hook beside the watch, and then after on the watching thread.
+func (w *Watcher) call(hook, after func()) {
+	go func() {
+		hook()
+		select {
+		case w.calls <- after:
+		case <-w.ended:
 		}
-	}
-	return out
+	}()
 }
 
-// ended reports whether a thread is a zombie or gone.
-func ended(pid, tid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
-	if err != nil {
-		return true
+// interrupted handles the first stop of a new thread or process, and that of a
+// thread that was asked to stop.
+func (w *Watcher) interrupted(tid int) {
+	pid := processOf(tid)
+	switch p := w.programs[pid]; {
+	case pid == 0: // it has been killed
+		w.resume(tid, 0)
+	case p != nil && tid != pid || p != nil && w.owner[tid] == p:
+		w.own(tid, p)
+		if p.before && !p.told {
+			p.held[tid] = true
+			w.gather(p)
+			return
+		}
+		w.resume(tid, 0)
+	case w.hooks.Born == nil:
+		_ = unix.PtraceDetach(tid) // a process that clone(2) made, not a thread
+	default:
+		w.born(tid)
 	}
-	after := stat[strings.LastIndexByte(string(stat), ')')+1:]
-	return len(after) > 1 && (after[1] == 'Z' || after[1] == 'X')
 }
 
-// gather calls atExit once all threads stand still, and lets them go.
-func (w *watch) gather() {
-	if len(w.held) == 0 {
+// born takes in a new process.
+func (w *Watcher) born(pid int) {
+	p := w.programAt(pid)
+	w.own(pid, p)
+	if p.shared = sharesMemory(pid); p.shared {
+		w.resume(pid, 0) // it is its parent until it executes a program
 		return
 	}
-	missing := w.others(0)
-	switch {
-	case slices.ContainsFunc(missing, w.execs):
-	case len(missing) > 0 && time.Since(w.since) < gatherTime:
+	w.call(func() { w.hooks.Born(pid) }, func() { w.resume(pid, 0) })
+}
+
+// execed begins anew with a program that replaced another. Its other threads
+// are gone.
+func (w *Watcher) execed(pid int) {
+	w.disownAll(pid)
+	p := w.programAt(pid)
+	w.own(pid, p)
+	// The exec's own exit stop follows.
+	p.starting, p.inCall = w.hooks.Started != nil, true
+	w.started(p)
+}
+
+// started asks whether all that was wanted of a new program has been found.
+func (w *Watcher) started(p *program) {
+	if !p.starting {
+		w.resume(p.pid, 0)
 		return
-	case !w.told:
-		w.told = true
-		w.atExit(w.ending())
 	}
-	for tid := range w.held {
-		delete(w.held, tid)
-		_ = unix.PtraceCont(tid, 0)
-	}
+	done := false
+	w.call(func() { done = w.hooks.Started(p.pid) }, func() {
+		p.stops++
+		p.starting = !done && p.stops < maxStops
+		w.resume(p.pid, 0)
+	})
 }
 
-// execs reports whether a thread is inside exec.
-func (w *watch) execs(tid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", w.pid, tid))
-	call, _, _ := strings.Cut(string(text), " ")
-	return err == nil && (call == strconv.Itoa(unix.SYS_EXECVE) || call == strconv.Itoa(unix.SYS_EXECVEAT))
-}
-
-func (w *watch) ending() Ending {
-	e := Ending{PID: w.pid}
-	for tid := range w.held {
-		t := Thread{TID: tid}
-		if regs, err := readRegset(tid, noteStatus); err == nil && len(regs) > regStack {
-			t.SP, t.Words = regs[regStack], regs
+// called handles a stop at a system call.
+func (w *Watcher) called(tid int) {
+	p := w.owner[tid]
+	if p == nil || tid != p.pid || !p.starting {
+		w.resume(tid, 0)
+		return
+	}
+	p.stops++
+	p.inCall = !p.inCall
+	if !p.inCall {
+		if mapped, err := mappedCode(tid); err == nil && mapped {
+			w.started(p)
+			return
 		}
-		if vectors, err := readRegset(tid, noteVectors); err == nil {
-			t.Words = append(t.Words, vectors...)
-		}
-		e.Threads = append(e.Threads, t)
 	}
-	slices.SortFunc(e.Threads, func(a, b Thread) int { return a.TID - b.TID })
-	return e
-}
-
-// Notes of PTRACE_GETREGSET; include/uapi/linux/elf.h.
-const (
-	noteStatus  = 1 // NT_PRSTATUS: the general registers
-	noteVectors = 2 // NT_PRFPREG: the vector registers
-)
-
-// readRegset reads a set of registers of a stopped thread as words.
-func readRegset(tid int, note uintptr) ([]uint64, error) {
-	var words [128]uint64
-	iov := unix.Iovec{Base: (*byte)(unsafe.Pointer(&words))}
-	iov.SetLen(int(unsafe.Sizeof(words)))
-	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(tid), note, uintptr(unsafe.Pointer(&iov)), 0, 0)
-	if errno != 0 {
-		return nil, fmt.Errorf("read the registers of thread %d: %w", tid, errno)
-	}
-	return words[:iov.Len/8], nil
+	p.starting = p.stops < maxStops
+	w.resume(tid, 0)
 }

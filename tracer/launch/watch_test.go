@@ -34,7 +34,7 @@ func end(t *testing.T, program, how string) (int, seen, int) {
 	t.Helper()
 	address := symbolAddress(t, program, "magic")
 	var all []seen
-	proc, err := Start(Program{Path: program, Args: []string{"ends", how}, AtExit: func(e Ending) {
+	proc, err := Start(Program{Path: program, Args: []string{"ends", how}, Watch: &Hooks{AtExit: func(e Ending) {
 		s := seen{threads: len(e.Threads)}
 		var word [8]byte
 		local := unix.Iovec{Base: &word[0]}
@@ -47,7 +47,7 @@ func end(t *testing.T, program, how string) (int, seen, int) {
 			s.register = s.register || slices.Contains(thread.Words, 0x7265676973746572)
 		}
 		all = append(all, s)
-	}}, func(int) (bool, error) { return true, nil })
+	}}}, func(int) (bool, error) { return true, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

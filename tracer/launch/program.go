@@ -1,0 +1,292 @@
+package launch
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// program is one process under watch.
+type program struct {
+	pid    int
+	shared bool         // its memory is its parent's, as after vfork
+	held   map[int]bool // threads that stand still
+	since  time.Time    // when the first of them came
+	before bool         // one of them is at exit's entry
+	told   bool         // AtExit was called
+
+	starting bool // it has just been executed, and maps its libraries
+	inCall   bool // between the stops at the entry and the exit of a system call
+	stops    int
+}
+
+// programAt begins to watch a process.
+func (w *Watcher) programAt(pid int) *program {
+	p := &program{pid: pid, held: make(map[int]bool)}
+	w.programs[pid] = p
+	return p
+}
+
+// own notes whose thread tid is.
+func (w *Watcher) own(tid int, p *program) { w.owner[tid] = p }
+
+// disown forgets a thread that has ended.
+func (w *Watcher) disown(tid int) {
+	p := w.owner[tid]
+	delete(w.owner, tid)
+	if p == nil {
+		return
+	}
+	delete(p.held, tid)
+	if tid == p.pid && w.programs[tid] == p {
+		delete(w.programs, tid)
+	}
+}
+
+// disownAll forgets all threads of a process.
+func (w *Watcher) disownAll(pid int) {
+	for tid, p := range w.owner {
+		if p.pid == pid {
+			delete(w.owner, tid)
+		}
+	}
+}
+
+// program returns the program of a thread, or nil.
+func (w *Watcher) program(tid int) *program {
+	if p := w.owner[tid]; p != nil {
+		return p
+	}
+	p := w.programs[processOf(tid)]
+	if p != nil {
+		w.own(tid, p)
+	}
+	return p
+}
+
+// seizeAll takes the threads of a process under ptrace, as they run.
+func (w *Watcher) seizeAll(pid int) error {
+	p := w.programAt(pid)
+	for found := true; found; { // until no thread can have been made since
+		found = false
+		for _, tid := range threadsOf(pid) {
+			if w.owner[tid] != nil {
+				continue
+			}
+			err := seize(tid, w.options())
+			if err == unix.ESRCH {
+				continue // it ended
+			}
+			if err != nil && processOf(tid) == pid && tracerOf(tid) == unix.Gettid() {
+				err = nil // a thread that we watch has made it, and us its tracer
+			}
+			if err != nil {
+				delete(w.programs, pid)
+				return fmt.Errorf("watch process %d for its end by ptrace: thread %d%s: %w", pid, tid, tracedBy(tid), err)
+			}
+			w.own(tid, p)
+			found = true
+		}
+	}
+	if len(w.owner) == 0 {
+		delete(w.programs, pid)
+		return fmt.Errorf("watch process %d for its end by ptrace: %w", pid, os.ErrProcessDone)
+	}
+	return nil
+}
+
+// tracedBy names the other tracer of a thread, if there is one.
+func tracedBy(tid int) string {
+	if other := tracerOf(tid); other != 0 {
+		return fmt.Sprintf(" is traced by process %d already; end that first", other)
+	}
+	return ""
+}
+
+// exiting holds a thread that ends, unless it ends alone.
+func (w *Watcher) exiting(tid int) {
+	p := w.program(tid)
+	switch {
+	case p == nil || p.shared || p.told || w.hooks.AtExit == nil,
+		endsAlone(tid) && len(p.held) == 0 && len(p.others(tid)) > 0:
+		_ = unix.PtraceCont(tid, 0)
+		return
+	}
+	p.hold(tid)
+	w.gather(p)
+}
+
+func (p *program) hold(tid int) {
+	if len(p.held) == 0 {
+		p.since = time.Now()
+	}
+	p.held[tid] = true
+}
+
+// exitCalled stops a program one of whose threads has called exit. The others
+// are asked to stop, too. It reports whether that was so.
+func (w *Watcher) exitCalled(tid int) bool {
+	if w.hooks.Exiting == nil || !w.hooks.Exiting(tid) {
+		return false
+	}
+	p := w.program(tid)
+	if p == nil || p.shared || p.told || p.before {
+		w.resume(tid, 0)
+		return true
+	}
+	p.before = true
+	p.hold(tid)
+	for _, other := range p.others(0) {
+		_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
+	}
+	w.gather(p)
+	return true
+}
+
+// endsAlone reports whether the thread called exit, which ends that thread,
+// rather than exit_group, or was killed.
+func endsAlone(tid int) bool {
+	regs, err := readRegset(tid, noteStatus)
+	return err == nil && len(regs) > regCall && regs[regCall] == unix.SYS_EXIT
+}
+
+// others lists the threads that do not stand still, but tid.
+func (p *program) others(tid int) []int {
+	return slices.DeleteFunc(threadsOf(p.pid), func(other int) bool {
+		return other == tid || p.held[other] || ended(p.pid, other)
+	})
+}
+
+// gathering reports whether some program's threads are waited for.
+func (w *Watcher) gathering() bool {
+	for _, p := range w.programs {
+		if len(p.held) > 0 && !p.told {
+			return true
+		}
+	}
+	return false
+}
+
+// gather calls AtExit once all threads stand still, and lets them go.
+func (w *Watcher) gather(p *program) {
+	if len(p.held) == 0 || p.told {
+		return
+	}
+	missing := p.others(0)
+	if !p.before && slices.ContainsFunc(missing, p.execs) {
+		w.letGo(p)
+		return
+	}
+	if len(missing) > 0 && time.Since(p.since) < gatherTime {
+		return
+	}
+	p.told = true
+	ending := p.ending()
+	w.call(func() { w.hooks.AtExit(ending) }, func() { w.letGo(p) })
+}
+
+// letGo resumes the threads that stand still.
+func (w *Watcher) letGo(p *program) {
+	for tid := range p.held {
+		delete(p.held, tid)
+		_ = unix.PtraceCont(tid, 0)
+	}
+}
+
+// execs reports whether a thread is inside exec.
+func (p *program) execs(tid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", p.pid, tid))
+	call, _, _ := strings.Cut(string(text), " ")
+	return err == nil && (call == strconv.Itoa(unix.SYS_EXECVE) || call == strconv.Itoa(unix.SYS_EXECVEAT))
+}
+
+func (p *program) ending() Ending {
+	e := Ending{PID: p.pid, Before: p.before, Since: p.since}
+	for tid := range p.held {
+		t := Thread{TID: tid}
+		if regs, err := readRegset(tid, noteStatus); err == nil && len(regs) > regStack {
+			t.SP, t.Words = regs[regStack], regs
+		}
+		if vectors, err := readRegset(tid, noteVectors); err == nil {
+			t.Words = append(t.Words, vectors...)
+		}
+		e.Threads = append(e.Threads, t)
+	}
+	slices.SortFunc(e.Threads, func(a, b Thread) int { return a.TID - b.TID })
+	return e
+}
+
+// threadsOf lists a process's threads; none where it has ended.
+func threadsOf(pid int) (tids []int) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil {
+			tids = append(tids, tid)
+		}
+	}
+	return tids
+}
+
+// ended reports whether a thread is a zombie or gone.
+func ended(pid, tid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
+	if err != nil {
+		return true
+	}
+	after := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return len(after) > 1 && (after[1] == 'Z' || after[1] == 'X')
+}
+
+// statusOf reads a number of /proc/TID/status; 0 where there is none.
+func statusOf(tid int, field string) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			n, _ := strconv.Atoi(strings.TrimSpace(rest)) // the kernel writes numbers there
+			return n
+		}
+	}
+	return 0
+}
+
+func processOf(tid int) int { return statusOf(tid, "Tgid") }
+func tracerOf(tid int) int  { return statusOf(tid, "TracerPid") }
+
+// sharesMemory reports whether a new process has its parent's memory rather
+// than a copy. Where the kernel cannot tell (it lacks kcmp), it has a copy.
+func sharesMemory(pid int) bool {
+	const kcmpVM = 1 // include/uapi/linux/kcmp.h
+	same, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(statusOf(pid, "PPid")), uintptr(pid), kcmpVM, 0, 0, 0)
+	return errno == 0 && same == 0
+}
+
+// Notes of PTRACE_GETREGSET; include/uapi/linux/elf.h.
+const (
+	noteStatus  = 1 // NT_PRSTATUS: the general registers
+	noteVectors = 2 // NT_PRFPREG: the vector registers
+)
+
+// readRegset reads a set of registers of a stopped thread as words.
+func readRegset(tid int, note uintptr) ([]uint64, error) {
+	var words [128]uint64
+	iov := unix.Iovec{Base: (*byte)(unsafe.Pointer(&words))}
+	iov.SetLen(int(unsafe.Sizeof(words)))
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(tid), note, uintptr(unsafe.Pointer(&iov)), 0, 0)
+	if errno != 0 {
+		return nil, fmt.Errorf("read the registers of thread %d: %w", tid, errno)
+	}
+	return words[:iov.Len/8], nil
+}
