@@ -76,7 +76,7 @@ func (a *Analyzer) reportProcesses() []Process {
 			PID: int(p.info.PID), Comm: p.info.Comm, Exe: p.info.Exe,
 			ExitCode: p.exitCode, Exited: p.exited,
 			Attached: p.info.Attached, Allocators: allocators,
-			Heap: p.total,
+			Heap: p.total, LeakCheck: p.check,
 		})
 		p.pages.fill(&out[len(out)-1])
 		if p.stands != nil {

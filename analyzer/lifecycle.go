@@ -70,7 +70,7 @@ func (a *Analyzer) exec(p *process, pid uint32) {
 	p.image = newImage(base)
 	p.total = Heap{}
 	p.faults.drop(&a.events)
-	p.replaced, p.pages, p.verdicts = overwrites{}, correlation{}, nil
+	p.replaced, p.pages, p.verdicts, p.check = overwrites{}, correlation{}, nil, nil
 	p.info.Attached = false
 }
 

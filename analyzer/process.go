@@ -21,6 +21,7 @@ type process struct {
 	replaced overwrites
 	pages    correlation
 	verdicts []Leak // of the last leak check
+	check    *LeakCheck
 	total    Heap   // all but the figures of the residency pass
 	exited   bool
 	exitCode *int

@@ -60,6 +60,25 @@ type Process struct {
 	Usage      Usage    `json:"usage"`
 	Heap       Heap     `json:"heap"`
 	RSSBy      RSSBy    `json:"rss_by"`
+	// LeakCheck is how its memory was read for leaks; nil where it was not.
+	LeakCheck *LeakCheck `json:"leak_check,omitempty"`
+}
+
+// LeakCheck says how a process's memory was read for leaks, and what that
+// cost the process.
+type LeakCheck struct {
+	When         string `json:"when"`       // running, stopped, before_exit, after_exit
+	Scans        int    `json:"scans"`      // that agree
+	Registers    bool   `json:"registers"`  // were read, too
+	RootBytes    uint64 `json:"root_bytes"` // memory outside of blocks that was read for pointers
+	ReadBytes    uint64 `json:"read_bytes"` // all that was read, over all passes
+	UnreadBytes  uint64 `json:"unread_bytes"`
+	SwappedBytes uint64 `json:"swapped_bytes"`
+	TookNS       uint64 `json:"took_ns"`  // the last scan
+	PauseNS      uint64 `json:"pause_ns"` // for which the process stood still; 0: it ran
+	// LongestHoldNS is the longest call that read the process's memory: its
+	// mmap lock was never held for longer.
+	LongestHoldNS uint64 `json:"longest_hold_ns"`
 }
 
 // Usage is the kernel's view of a process at SampledNS.

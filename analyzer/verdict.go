@@ -10,9 +10,22 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 )
 
+// CheckTime says when a process was checked for leaks.
+type CheckTime string
+
+const (
+	CheckRunning    CheckTime = "running"     // while it ran on
+	CheckStopped    CheckTime = "stopped"     // while it stood still
+	CheckBeforeExit CheckTime = "before_exit" // as it called exit, before its exit handlers
+	CheckAfterExit  CheckTime = "after_exit"  // as it ended, after its exit handlers
+)
+
 // A Check is a leak check of one process under way: one scan of its memory
 // while it stands still, or two while it runs.
 type Check struct {
+	When   CheckTime
+	Paused time.Duration // for which it stood still
+
 	proc   *process
 	scans  int
 	began  uint64    // of the first scan, ns since Config.Start
@@ -21,6 +34,8 @@ type Check struct {
 	still  bool
 	regs   bool // registers were read
 	last   reach.Result
+	read   uint64        // bytes, by all scans
+	hold   time.Duration // the longest, of all scans
 	leaks  []reach.Leak // that all scans so far agree on
 }
 
@@ -50,6 +65,8 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 		c.leaks = reach.Agree(c.leaks, res.Leaks)
 		c.apart = res.Began.Sub(c.starts)
 	}
+	c.read += res.Read
+	c.hold = max(c.hold, res.LongestStep)
 	c.still, c.regs, c.last = o.Threads != nil, o.Threads != nil || o.Registers != nil, res
 	res.Leaks = nil
 	c.last.Leaks = nil
@@ -80,6 +97,16 @@ func (a *Analyzer) Conclude(c *Check) {
 	c.proc.verdicts = []Leak{}
 	for _, l := range sums {
 		c.proc.verdicts = append(c.proc.verdicts, *l)
+	}
+	c.proc.check = c.report()
+}
+
+// report is what a Report says of the check itself.
+func (c *Check) report() *LeakCheck {
+	return &LeakCheck{
+		When: string(c.When), Scans: c.scans, Registers: c.regs,
+		RootBytes: c.last.Roots, ReadBytes: c.read, UnreadBytes: c.last.Unread, SwappedBytes: c.last.Swapped,
+		TookNS: uint64(c.last.Took), PauseNS: uint64(c.Paused), LongestHoldNS: uint64(c.hold),
 	}
 }
 

@@ -1,8 +1,11 @@
 package tracer
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -109,29 +112,66 @@ func exitProgram(threads int) *ebpf.ProgramSpec {
 }
 
 // attach puts the program on the functions that a file has.
-func (e *exitStops) attach(o *probe.Object, pid int, m Mechanism) (links []link.Link, err error) {
+func (e *exitStops) attach(o *probe.Object, pid int, m Mechanism) ([]link.Link, error) {
+	offsets, err := exitOffsets(o.File)
+	if err != nil {
+		return nil, fmt.Errorf("look for exit in %s: %w", o.Path, err)
+	}
+	if len(offsets) == 0 {
+		return nil, fmt.Errorf("%s has no function exit", o.Path)
+	}
 	ex, err := link.OpenExecutable(objectPath(o))
 	if err != nil {
 		return nil, fmt.Errorf("open %s to attach: %w", o.Path, err)
 	}
-	for _, name := range exitCalls {
-		var l link.Link
-		if m == Session || m == Multi {
-			l, err = ex.UprobeMulti([]string{name}, e.prog, &link.UprobeMultiOptions{PID: uint32(pid)})
-		} else {
-			l, err = ex.Uprobe(name, e.prog, &link.UprobeOptions{PID: pid})
+	if m == Session || m == Multi {
+		l, err := ex.UprobeMulti(nil, e.prog, &link.UprobeMultiOptions{Addresses: offsets, PID: uint32(pid)})
+		if err != nil {
+			return nil, fmt.Errorf("attach to exit in %s: %w", o.Path, err)
 		}
-		switch {
-		case err == nil:
-			links = append(links, l)
-		case !errors.Is(err, link.ErrNoSymbol) || name == exitCalls[0]:
+		return []link.Link{l}, nil
+	}
+	var links []link.Link
+	for _, offset := range offsets {
+		l, err := ex.Uprobe("", e.prog, &link.UprobeOptions{Address: offset, PID: pid})
+		if err != nil {
 			for _, l := range links {
-				_ = l.Close()
+				_ = l.Close() // nothing depends on it yet
 			}
-			return nil, fmt.Errorf("attach to %s in %s: %w", name, o.Path, err)
+			return nil, fmt.Errorf("attach to exit in %s: %w", o.Path, err)
 		}
+		links = append(links, l)
 	}
 	return links, nil
+}
+
+// exitOffsets are where in a file exitCalls begin, in all their versions
+// (glibc has two of quick_exit).
+func exitOffsets(file io.ReaderAt) (offsets []uint64, err error) {
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, err
+	}
+	dynamic, err := f.DynamicSymbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, err
+	}
+	static, err := f.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, err
+	}
+	for _, s := range slices.Concat(dynamic, static) {
+		if s.Section == elf.SHN_UNDEF || elf.ST_TYPE(s.Info) != elf.STT_FUNC || !slices.Contains(exitCalls, s.Name) {
+			continue
+		}
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_LOAD && s.Value >= p.Vaddr && s.Value-p.Vaddr < p.Filesz {
+				offsets = append(offsets, s.Value-p.Vaddr+p.Off)
+			}
+		}
+	}
+	slices.Sort(offsets)
+	return slices.Compact(offsets), nil
 }
 
 func (e *exitStops) close() error {

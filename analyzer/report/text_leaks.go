@@ -55,3 +55,28 @@ func addLeak(p *page, leak *analyzer.Leak, names map[int]string) {
 		p.prose(plain, "           ", leak.Why)
 	}
 }
+
+// addCheck says how a process was checked for leaks, and what it had to bear.
+func addCheck(p *page, c *analyzer.LeakCheck) {
+	if c == nil {
+		return
+	}
+	when := map[string]string{
+		"running": "while it ran, by " + counted(uint64(c.Scans), "scan", "scans"), "stopped": "while it stood still",
+		"before_exit": "as it called exit, before exit handlers", "after_exit": "as it ended, after exit handlers",
+	}[c.When]
+	roots := size(c.RootBytes) + " of roots"
+	if c.Registers {
+		roots += " and the registers"
+	}
+	items := []string{"checked " + when, roots + ", " + size(c.ReadBytes) + " read in all"}
+	if c.UnreadBytes > 0 {
+		items = append(items, size(c.UnreadBytes)+" could not be read")
+	}
+	p.flow(plain, "  Check ", items, "; ")
+	pause := "never stopped"
+	if c.PauseNS > 0 {
+		pause = "stood still for " + duration(c.PauseNS)
+	}
+	p.flow(plain, "        ", []string{pause, "its memory map was held for " + duration(c.LongestHoldNS) + " at a time at most"}, "; ")
+}

@@ -20,6 +20,7 @@ func addProcesses(p *page, r *analyzer.Report) {
 		}
 		addUsage(p, proc)
 		addHeap(p, r, proc)
+		addCheck(p, proc.LeakCheck)
 	}
 }
 

@@ -136,3 +136,23 @@ func TestScreenShowsWhatMatters(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckIsDescribed: a Report says when a process was checked for leaks, for
+// how long it stood still, and what could not be read.
+func TestCheckIsDescribed(t *testing.T) {
+	r := serviceReport()
+	if out := text(t, r, Options{}); strings.Contains(out, "Check") {
+		t.Errorf("a check that was not made is described:\n%s", out)
+	}
+	r.Processes[0].LeakCheck = &analyzer.LeakCheck{When: "running", Scans: 2, RootBytes: 4096, ReadBytes: 1 << 20, UnreadBytes: 8192, LongestHoldNS: 85_000}
+	want := "  Check checked while it ran, by 2 scans; 4.00 KiB of roots, 1.00 MiB read in all; 8.00 KiB could not be read\n" +
+		"        never stopped; its memory map was held for 85.0 µs at a time at most\n"
+	if out := text(t, r, Options{}); !strings.Contains(out, want) {
+		t.Errorf("want %q in:\n%s", want, out)
+	}
+	r.Processes[0].LeakCheck = &analyzer.LeakCheck{When: "before_exit", Scans: 1, Registers: true, PauseNS: 12 * ms, LongestHoldNS: 1000}
+	want = "before exit handlers; 0 B of roots and the registers, 0 B read in all\n        stood still for 12.0 ms; "
+	if out := text(t, r, Options{}); !strings.Contains(out, want) {
+		t.Errorf("want %q in:\n%s", want, out)
+	}
+}

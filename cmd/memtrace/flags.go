@@ -33,6 +33,7 @@ type settings struct {
 	leaks    bool                   // check for leaks at the end
 	// standStill: while the processes are stopped
 	standStill bool
+	atExit     string // when a program that ends is checked: exitAfter, exitBefore, exitOff
 	events     bool
 	filter     eventFilter
 	verbose    bool
@@ -71,6 +72,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if a site is reported as `KIND`: " + strings.Join(failKinds, ", ")},
 		&cli.BoolFlag{Name: "leaks", Usage: "at the end, read the processes' memory for blocks that nothing points to any more"},
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still while that is done, and look at their registers too"},
+		&cli.StringFlag{Name: "at-exit", Value: exitAfter, Usage: "check programs that end `WHEN`: after their exit handlers, before them, or off"},
 		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names, in LeakSanitizer's or Valgrind's format"},
 		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
@@ -92,7 +94,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		sort: c.String("sort"), minAge: c.Duration("min-age"),
 		format: report.Format(c.String("format")), failOn: c.StringSlice("fail-on"),
 		failCode: c.Int("error-exitcode"), top: c.Int("top"),
-		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"),
+		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		events: c.Bool("events"), verbose: c.Bool("verbose"),
 	}
 	if s.format == report.JSON && !c.IsSet("top") {
@@ -130,6 +132,8 @@ func (s *settings) check(c *cli.Context) error {
 		return usageError("--sort %q is none of %s", s.sort, strings.Join(analyzer.SortKeys(), ", "))
 	case !slices.Contains(report.Formats(), string(s.format)):
 		return usageError("--format %q is none of %s", s.format, strings.Join(report.Formats(), ", "))
+	case !slices.Contains(exitTimes, s.atExit):
+		return usageError("--at-exit %q is none of %s", s.atExit, strings.Join(exitTimes, ", "))
 	case s.failCode < 1 || s.failCode > 255:
 		return usageError("--error-exitcode must be from 1 to 255")
 	}

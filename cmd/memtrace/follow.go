@@ -89,14 +89,21 @@ func (f *follower) notice(e event.Event) {
 	if e.Kind != event.Fork || f.session.tracer.Config().NoFollow || e.Flags&event.FlagSharedVM != 0 {
 		return
 	}
+	if f.session.guarded[int(e.PID)] {
+		f.session.guarded[int(e.Child)] = true // its birth is a visit
+		return
+	}
 	f.ask(search{pid: int(e.Child)})
 }
 
 // execed starts afresh with a process that replaced its program.
 func (f *follower) execed(e event.Event) {
 	pid := int(e.PID)
+	guarded := f.session.guarded[pid]
 	if t := f.session.targets[pid]; t != nil {
-		f.ask(search{pid: pid, exec: true, held: t.held})
+		if !guarded {
+			f.ask(search{pid: pid, exec: true, held: t.held})
+		}
 		if e.Child != e.PID {
 			// The kernel's scope went with the thread that led the process.
 			if err := f.session.tracer.Detach(pid); err != nil {
@@ -107,7 +114,7 @@ func (f *follower) execed(e event.Event) {
 		}
 		return
 	}
-	if !f.session.tracer.Config().NoFollow {
+	if !guarded && !f.session.tracer.Config().NoFollow {
 		f.ask(search{pid: pid, exec: true})
 	}
 }

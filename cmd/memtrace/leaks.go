@@ -14,7 +14,6 @@ import (
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
-	"github.com/memtrace/memtrace/tracer/launch"
 )
 
 // Why a process has no leak check.
@@ -31,6 +30,10 @@ func (s *session) checkLeaks() {
 	if !s.leaks || s.stopping {
 		return
 	}
+	if s.standStill {
+		s.watcher.Close() // a thread has one tracer at a time
+		s.watcher = nil
+	}
 	for _, t := range s.targets {
 		if t.exited || t.unchecked == nil || !t.held.Alive() {
 			continue // it was checked as it ended, or never will be
@@ -41,28 +44,6 @@ func (s *session) checkLeaks() {
 			t.unchecked = s.checkRunning(t)
 		}
 	}
-}
-
-// checkAtEnd checks a program that stands still at its end.
-func (s *session) checkAtEnd(t *target, threads []launch.Thread) error {
-	still := make([]reach.Thread, 0, len(threads))
-	for _, thread := range threads {
-		still = append(still, reach.Thread(thread))
-	}
-	return s.checkStill(t, still)
-}
-
-// checkStill checks a process all of whose threads stand still.
-func (s *session) checkStill(t *target, threads []reach.Thread) error {
-	check, err := s.analyzer.NewCheck(uint32(t.pid))
-	if err != nil {
-		return err
-	}
-	if err := s.scan(t, check, threads); err != nil {
-		return err
-	}
-	s.analyzer.Conclude(check)
-	return nil
 }
 
 // scan reads the memory of a process once.
@@ -124,7 +105,7 @@ func (s *session) checkRunning(t *target) error {
 	if !s.settle() { // what was freed meanwhile is no leak
 		return errors.New("the events after it could not be had in time")
 	}
-	s.analyzer.Conclude(check)
+	s.conclude(check, analyzer.CheckRunning, 0)
 	return nil
 }
 
@@ -151,14 +132,17 @@ func (s *session) checkStopped(t *target) error {
 		// ptrace belongs to a thread; should memtrace die, the kernel lets go.
 		runtime.LockOSThread()
 		began := time.Now()
+		var check *analyzer.Check
 		threads, err := stopThreads(t.held.Process)
 		if err == nil {
-			err = s.checkStill(t, threads)
+			check, err = s.checkStill(t, threads)
 		}
 		for _, thread := range threads {
 			_ = unix.PtraceDetach(thread.TID) // it may have been killed
 		}
-		s.say("process %d stood still for %v", t.pid, time.Since(began).Round(time.Millisecond))
+		if err == nil {
+			s.conclude(check, analyzer.CheckStopped, time.Since(began))
+		}
 		result <- err
 	}()
 	return <-result

@@ -29,6 +29,9 @@ func runCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if set.leaks && set.atExit == exitOff {
+		return usageError("run checks for leaks as the command ends: --at-exit off leaves nothing to check")
+	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return &exitError{launch.ExitCode(err), fmt.Errorf("start %s: %w", argv[0], err)}
@@ -71,7 +74,7 @@ func runOutput(set settings, file string) (output, func(), error) {
 // run starts the program, traces it from its first instruction to its end and
 // returns its exit code as an error, if it is not 0.
 func (s *session) run(program launch.Program) error {
-	program.AtExit = s.atExit
+	program.Watch = s.hooks()
 	proc, err := launch.Start(program, s.attachAtStart)
 	switch {
 	case errors.Is(err, launch.ErrNothingFound):
@@ -153,8 +156,17 @@ func (s *session) attachAtStart(pid int) (bool, error) {
 	if err := s.adopt(t, t.news(objects), true); err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(t.objects, isLast), nil
+	if !mapsLast(t) {
+		return false, nil
+	}
+	s.guarded[pid] = true
+	s.stopAtExit(t)
+	return true, nil
 }
+
+// mapsLast reports whether the last of what a program could need to have
+// mapped is among what was attached to.
+func mapsLast(t *target) bool { return slices.ContainsFunc(t.objects, isLast) }
 
 func isLast(o probe.Object) bool {
 	return o.Static || o.Family == probe.Glibc || o.Family == probe.Musl

@@ -15,6 +15,7 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/launch"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
@@ -33,8 +34,10 @@ type session struct {
 
 	exits    chan int   // PIDs of targets that ended
 	stopped  chan error // the result of tracer.Stop
-	endings  chan *ending
-	over     chan struct{} // closed once endings is not received from any more
+	visits   chan visit
+	over     chan struct{}   // closed once visits are not received any more
+	watcher  *launch.Watcher // of processes that were attached to; nil: none
+	guarded  map[int]bool    // processes whose births, execs and ends are visits
 	stopping bool
 	warnings []string
 	missed   int // children that ended before they were attached to
@@ -67,7 +70,7 @@ func newSession(s settings, out output) (*session, error) {
 			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan int, 16), stopped: make(chan error, 1),
-		endings: make(chan *ending), over: make(chan struct{}),
+		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
 	}
 	x.follower = newFollower(x)
 	return x, nil
@@ -166,8 +169,8 @@ func (s *session) loop(ctx context.Context) error {
 			s.stop()
 		case pid := <-s.exits:
 			s.ended(pid)
-		case e := <-s.endings:
-			s.lookAtEnd(e)
+		case v := <-s.visits:
+			s.receive(v)
 		case r := <-s.follower.results:
 			s.followed(r)
 		}
@@ -208,6 +211,7 @@ func (s *session) ended(pid int) {
 		return
 	}
 	t.exited = true
+	delete(s.guarded, pid)
 	if err := s.tracer.Forget(pid); err != nil {
 		s.warn("%v", err)
 	}
@@ -320,6 +324,7 @@ func (s *session) say(format string, args ...any) {
 }
 
 func (s *session) close() {
+	s.watcher.Close()
 	if err := s.tracer.Close(); err != nil {
 		fmt.Fprintf(os.Stderr, "memtrace: %v\n", err)
 	}

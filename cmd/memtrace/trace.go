@@ -42,6 +42,7 @@ func trace(c *cli.Context, set settings) error {
 		}
 	}
 	s.chooseOutput()
+	s.guard()
 	if err := s.loop(c.Context); err != nil {
 		return err
 	}

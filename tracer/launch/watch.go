@@ -65,6 +65,7 @@ type Thread struct {
 // all programs, and those that stood still run on.
 type Watcher struct {
 	hooks    Hooks
+	tid      int // the watching thread
 	root     int // our own child, whose end others wait for; 0: none
 	programs map[int]*program
 	owner    map[int]*program // by thread
@@ -126,6 +127,13 @@ func (w *Watcher) Close() {
 	}
 	close(w.stop)
 	<-w.ended
+	// The kernel lets go as the watching thread ends, shortly after.
+	for range 1000 {
+		if unix.Access(fmt.Sprintf("/proc/self/task/%d", w.tid), unix.F_OK) != nil {
+			return
+		}
+		time.Sleep(gatherPoll)
+	}
 }
 
 // onOwnThread runs fn in a goroutine on a thread of its own, which ends with
@@ -171,6 +179,7 @@ func (w *Watcher) begin(pid int) error {
 
 // run resumes threads from stop to stop until there is nothing left to watch.
 func (w *Watcher) run() {
+	w.tid = unix.Gettid()
 	defer close(w.ended)
 	signal.Notify(w.wake, unix.SIGCHLD)
 	defer signal.Stop(w.wake)

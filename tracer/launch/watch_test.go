@@ -1,6 +1,9 @@
 package launch
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +19,15 @@ import (
 
 func init() { runtime.LockOSThread() } // Shim must exec from the main thread
 
+// asHolder names the program that this test binary starts and holds at its end
+// for ever, in place of running tests.
+const asHolder = "MEMTRACE_TEST_HOLD"
+
 func TestMain(m *testing.M) {
 	Shim()
+	if program := os.Getenv(asHolder); program != "" {
+		hold(program)
+	}
 	os.Exit(m.Run())
 }
 
@@ -65,6 +75,15 @@ func end(t *testing.T, program, how string) (int, seen, int) {
 	return len(all), all[0], code
 }
 
+func buildEnds(t testing.TB) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "ends")
+	if out, err := exec.Command("gcc", "-O1", "-no-pie", "-pthread", "-o", program, "testdata/ends.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return program
+}
+
 // symbolAddress asks nm, as the program is linked to fixed addresses.
 func symbolAddress(t *testing.T, program, name string) uint64 {
 	t.Helper()
@@ -76,10 +95,7 @@ func symbolAddress(t *testing.T, program, name string) uint64 {
 }
 
 func TestLooksOnceAtEachEnd(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "ends")
-	if out, err := exec.Command("gcc", "-O1", "-no-pie", "-pthread", "-o", program, "testdata/ends.c").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
+	program := buildEnds(t)
 	const magic = 0x65 | 0x6d<<56
 	for _, c := range []struct {
 		how     string
@@ -98,6 +114,136 @@ func TestLooksOnceAtEachEnd(t *testing.T) {
 				t.Errorf("the other thread's register was seen: %v", s.register)
 			}
 		})
+	}
+}
+
+// hold starts a program, holds it at its end and says so.
+func hold(program string) {
+	hooks := &Hooks{AtExit: func(Ending) {
+		fmt.Println("held")
+		select {}
+	}}
+	_, err := Start(Program{Path: program, Args: []string{"ends", "_exit"}, Stdout: os.Stdout, Watch: hooks},
+		func(int) (bool, error) { return true, nil })
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+// TestKilledTracerLetsGo: a program that is held at its end goes on when its
+// tracer is killed.
+func TestKilledTracerLetsGo(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), asHolder+"="+buildEnds(t))
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close() // the tracer and the program have it
+	out := bufio.NewReader(r)
+	if line, err := out.ReadString('\n'); line != "held\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	// The end of the pipe is the end of the program.
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startWaiting starts the program, which waits for a signal with two threads.
+// It is the child of a shell, whose word on its end comes from end.
+func startWaiting(t *testing.T) (pid int, end func() string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `"$0" wait & echo $!; wait $!; echo ended $?`, buildEnds(t))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	next := func() string {
+		lines.Scan()
+		return lines.Text()
+	}
+	// The shell and the program write one line each, in any order.
+	for range 2 {
+		if line := next(); line != "ready" {
+			pid, _ = strconv.Atoi(line)
+		}
+	}
+	t.Cleanup(func() {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		_ = cmd.Wait()
+	})
+	if pid == 0 {
+		t.Fatal("the program has not started")
+	}
+	return pid, next
+}
+
+// TestAttend watches a program that runs already: it is not stopped before its
+// end, and then all its threads and registers are there.
+func TestAttend(t *testing.T) {
+	pid, end := startWaiting(t)
+	endings := make(chan Ending, 2)
+	w, err := Attend([]int{pid}, Hooks{AtExit: func(e Ending) { endings <- e }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := Attend([]int{pid}, Hooks{}); err == nil || !strings.Contains(err.Error(), "is traced by process") {
+		t.Errorf("a second watch: %v", err)
+	}
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	e := <-endings
+	register := slices.ContainsFunc(e.Threads, func(t Thread) bool { return slices.Contains(t.Words, 0x7265676973746572) })
+	if e.PID != pid || e.Before || len(e.Threads) != 2 || !register {
+		t.Errorf("%d threads, the register was seen: %v", len(e.Threads), register)
+	}
+	if got := end(); got != "ended 143" {
+		t.Errorf("the shell says %q", got)
+	}
+	if len(endings) != 0 {
+		t.Error("it was looked at twice")
+	}
+}
+
+// TestCloseLetsGo: after Close the program has no tracer, and runs.
+func TestCloseLetsGo(t *testing.T) {
+	pid, end := startWaiting(t)
+	w, err := Attend([]int{pid}, Hooks{AtExit: func(Ending) { t.Error("it was looked at") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tracer := tracerOf(pid); tracer == 0 {
+		t.Error("it is not watched")
+	}
+	w.Close()
+	for _, tid := range threadsOf(pid) {
+		if tracer := tracerOf(tid); tracer != 0 {
+			t.Errorf("thread %d still has the tracer %d", tid, tracer)
+		}
+	}
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := end(); got != "ended 143" {
+		t.Errorf("the shell says %q", got)
 	}
 }
 
