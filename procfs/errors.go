@@ -28,6 +28,7 @@ var needs = map[string]string{
 	"maps":         "CAP_SYS_PTRACE, or CAP_PERFMON since Linux 6.15",
 	"smaps":        "CAP_SYS_PTRACE, or CAP_PERFMON since Linux 6.15",
 	"smaps_rollup": "CAP_SYS_PTRACE, or CAP_PERFMON since Linux 6.15",
+	"numa_maps":    "CAP_SYS_PTRACE, or CAP_PERFMON since Linux 6.15",
 	"pagemap":      "CAP_SYS_PTRACE (or CAP_PERFMON since Linux 6.15) and CAP_DAC_READ_SEARCH",
 	"exe":          "CAP_SYS_PTRACE",
 	"ns/pid":       "CAP_SYS_PTRACE",

@@ -73,6 +73,7 @@ const (
 	fileRollup = "smaps_rollup\x00"
 	filePages  = "pagemap\x00"
 
+	fileNuma     = "numa_maps\x00"
 	fileCgroup   = "cgroup\x00"
 	fileOOMScore = "oom_score\x00"
 	fileOOMAdj   = "oom_score_adj\x00"

@@ -2,15 +2,21 @@ package machine
 
 import (
 	"errors"
+	"os"
 
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/procfs/internal/whole"
 )
 
+var pageSize = uint64(os.Getpagesize())
+
 // Reader reads the machine's files, again and again, into buffers of its own.
 // It is for one goroutine at a time.
 type Reader struct {
 	proc, sys *whole.Reader
+
+	meminfo, vmstat procfs.Counters
+	zones           []NodeStats
 }
 
 // Open returns a Reader of the proc and sys file systems mounted at these

@@ -3,7 +3,6 @@ package machine
 import (
 	"bytes"
 	"fmt"
-	"os"
 
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/procfs/internal/text"
@@ -26,7 +25,7 @@ func (r *Reader) Slabinfo(slabs []Slab) ([]Slab, error) {
 	if err != nil {
 		return nil, err
 	}
-	slabs, err = parseSlabinfo(data, slabs, uint64(os.Getpagesize()))
+	slabs, err = parseSlabinfo(data, slabs, pageSize)
 	return slabs, r.proc.Wrap(name, err)
 }
 

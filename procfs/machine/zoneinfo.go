@@ -21,6 +21,7 @@ type Zone struct {
 	Free           uint64
 	Min, Low, High uint64 // watermarks: background reclaim begins below Low
 	Managed        uint64
+	PerCPU         uint64 // free, in lists of the CPUs; not in Free
 }
 
 // Zoneinfo reads /proc/zoneinfo into nodes, which it extends as needed. It
@@ -140,5 +141,7 @@ func (z *Zone) take(line []byte) {
 		z.High = v
 	case "managed":
 		z.Managed = v
+	case "count:":
+		z.PerCPU += v
 	}
 }

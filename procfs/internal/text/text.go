@@ -84,3 +84,11 @@ func CutLine(data []byte) (line, rest []byte) {
 	}
 	return data, nil
 }
+
+// UntilNUL returns b up to its first NUL byte.
+func UntilNUL(b []byte) []byte {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}

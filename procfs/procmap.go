@@ -1,0 +1,122 @@
+package procfs
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/internal/text"
+)
+
+// procmapQuery is the ioctl PROCMAP_QUERY, _IOWR('f', 17, struct procmap_query)
+// of include/uapi/linux/fs.h.
+const procmapQuery = 0xc0686611
+
+// mapQuery is struct procmap_query.
+type mapQuery struct {
+	size, flags, addr           uint64
+	start, end, perms           uint64
+	pageSize, offset, inode     uint64
+	major, minor                uint32
+	nameSize, buildIDSize       uint32
+	nameAddress, buildIDAddress uint64
+}
+
+// mapFinder is what one look-up needs; it is pooled for its buffers.
+type mapFinder struct {
+	query   mapQuery
+	name    [unix.PathMax + 64]byte
+	buildID [maxBuildID]byte
+	vma     VMA
+}
+
+// maxBuildID is the kernel's BUILD_ID_SIZE_MAX.
+const maxBuildID = 20
+
+var mapFinders = sync.Pool{New: func() any { return new(mapFinder) }}
+
+// FindVMA calls fn with the mapping that holds an address, and with the build
+// ID of the file behind it, where the kernel knows one; both are valid until
+// fn returns. It reports false where nothing is mapped there.
+//
+// It asks by PROCMAP_QUERY (Linux 6.11), which looks at this mapping alone and
+// gives the build ID; on older kernels it reads maps up to it, and gives none.
+func (p *Process) FindVMA(addr uint64, fn func(v *VMA, buildID []byte)) (bool, error) {
+	found, err := p.queryVMA(addr, fn)
+	if errors.Is(err, ErrGone) && p.adoptThread() {
+		found, err = p.queryVMA(addr, fn)
+	}
+	if errors.Is(err, ErrNotSupported) {
+		return p.searchVMA(addr, fn)
+	}
+	return found, err
+}
+
+// searchVMA is FindVMA for kernels without PROCMAP_QUERY.
+func (p *Process) searchVMA(addr uint64, fn func(v *VMA, buildID []byte)) (found bool, err error) {
+	err = p.Maps(func(v *VMA) {
+		if !found && v.Start <= addr && addr < v.End {
+			found = true
+			fn(v, nil)
+		}
+	})
+	return found, err
+}
+
+func (p *Process) queryVMA(addr uint64, fn func(v *VMA, buildID []byte)) (bool, error) {
+	fd, err := openAt(p.memoryDir(), fileMaps)
+	if err != nil {
+		return false, p.wrap("open", plain(fileMaps), err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	f := mapFinders.Get().(*mapFinder)
+	defer mapFinders.Put(f)
+	switch err := f.ask(fd, addr); err {
+	case nil:
+		f.fill()
+		fn(&f.vma, f.buildID[:min(f.query.buildIDSize, maxBuildID)])
+		return true, nil
+	case unix.ENOENT:
+		return false, nil
+	case unix.ENOTTY, unix.EINVAL: // an older kernel, a fixture
+		return false, ErrNotSupported
+	default:
+		return false, p.wrap("query", plain(fileMaps), err)
+	}
+}
+
+// ask asks for the mapping that holds addr.
+func (f *mapFinder) ask(fd int, addr uint64) error {
+	var pinner runtime.Pinner // the kernel writes where the query points
+	defer pinner.Unpin()
+	pinner.Pin(f)
+	for {
+		f.query = mapQuery{
+			size: uint64(unsafe.Sizeof(f.query)), addr: addr,
+			nameSize: uint32(len(f.name)), nameAddress: uint64(uintptr(unsafe.Pointer(&f.name[0]))),
+			buildIDSize: maxBuildID, buildIDAddress: uint64(uintptr(unsafe.Pointer(&f.buildID[0]))),
+		}
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), procmapQuery, uintptr(unsafe.Pointer(&f.query)))
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+		default:
+			return errno
+		}
+	}
+}
+
+// fill makes the VMA of the answer.
+func (f *mapFinder) fill() {
+	q := &f.query
+	f.vma = VMA{Start: q.start, End: q.end, Perms: Perms(q.perms & 15), Offset: q.offset,
+		DevMajor: q.major, DevMinor: q.minor, Inode: q.inode}
+	if n := min(int(q.nameSize), len(f.name)); n > 0 {
+		f.vma.Path = text.UntilNUL(f.name[:n])
+	}
+	f.vma.Kind = kindOf(f.vma.Path, &f.vma)
+}
