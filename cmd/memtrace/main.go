@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/launch"
 )
@@ -83,7 +84,7 @@ func newApp() *cli.App {
 	return &cli.App{
 		Name:      "memtrace",
 		Usage:     "tell why a running process uses its memory, and what leaks it",
-		UsageText: "memtrace -p PID [flags]\nmemtrace run [flags] -- COMMAND [ARGUMENT...]\nmemtrace doctor [-p PID]",
+		UsageText: "memtrace -p PID [flags]\nmemtrace run [flags] -- COMMAND [ARGUMENT...]\nmemtrace top [flags]\nmemtrace doctor [-p PID]",
 		Description: "memtrace attaches eBPF probes to a running process's malloc, free and realloc and to its page\n" +
 			"faults, with no preload, no rebuild and no restart, and shows which call sites hold its memory,\n" +
 			"where its resident pages are, and which sites look like leaks. The process runs on unharmed\n" +
@@ -94,6 +95,7 @@ func newApp() *cli.App {
 			"  sudo memtrace -p 1234 --format json   one JSON Report a second\n" +
 			"  sudo memtrace -p 1234 --events --min-size 1048576\n" +
 			"  sudo memtrace run -- ./server --port 80\n" +
+			"  sudo memtrace top                     all processes, live: which one to trace\n" +
 			"  sudo memtrace doctor                  what this kernel allows",
 		Version:              version,
 		HideHelpCommand:      true,
@@ -109,6 +111,11 @@ func newApp() *cli.App {
 			{
 				Name: "run", Usage: "start a command under trace from its first instruction",
 				UsageText: "memtrace run [flags] -- COMMAND [ARGUMENT...]", Flags: runFlags(), Action: runCommand,
+				OnUsageError: onUsageError,
+			},
+			{
+				Name: "top", Usage: "show the memory of the whole machine, live or once",
+				UsageText: "memtrace top [flags]", Description: topDescription + top.ColumnHelp(), Flags: topFlags(), Action: topCommand,
 				OnUsageError: onUsageError,
 			},
 			{

@@ -1,0 +1,62 @@
+package top
+
+import (
+	"strings"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+)
+
+// lines draws the screen: as many lines as the terminal has.
+func (m *Screen) lines() []string {
+	lines := m.headLines()[:m.headHeight()]
+	if m.helping {
+		lines = append(lines, m.helpLines()...)
+	} else {
+		lines = append(lines, m.tableLines()...)
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	if m.height > 1 {
+		lines = append(lines[:m.height-1], m.statusLine())
+	}
+	return lines[:min(len(lines), m.height)]
+}
+
+func (m *Screen) tableLines() []string {
+	t := m.table
+	if t == nil {
+		return nil
+	}
+	var lines []string
+	for _, note := range m.notes() {
+		lines = append(lines, report.Clip(report.Clean(note), m.width))
+	}
+	rows := m.visibleRows()
+	sorted := t.column(m.order[m.view].column)
+	shown := place(t, rows, m.width, sorted)
+	lines = append(lines, headingLine(t, shown, sorted, m.order[m.view].reverse, &m.theme))
+	if len(rows) == 0 {
+		return append(lines, report.Clip(report.Clean("  "+t.Empty), m.width))
+	}
+	for i, row := range rows {
+		lines = append(lines, rowLine(t, row, shown, m.first+i == m.cursor && !t.Fixed, &m.theme))
+	}
+	return lines
+}
+
+// helpLines is the part of the help page that fits.
+func (m *Screen) helpLines() []string {
+	all := helpText(m.view)
+	room := max(m.height-m.headHeight()-1, 1)
+	m.helpFirst = max(min(m.helpFirst, len(all)-room), 0)
+	var lines []string
+	for _, line := range all[m.helpFirst:min(m.helpFirst+room, len(all))] {
+		if heading, ok := strings.CutPrefix(line, "# "); ok {
+			lines = append(lines, styled(report.Clip(heading, m.width), m.theme.heading))
+			continue
+		}
+		lines = append(lines, report.Clip(line, m.width))
+	}
+	return lines
+}

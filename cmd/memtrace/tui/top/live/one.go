@@ -1,0 +1,157 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// maxThreads and maxMappings bound what is read of one process.
+const (
+	maxThreads  = 10_000
+	maxMappings = 100_000
+)
+
+// subject opens the process that is looked at; it is nil where it cannot be.
+func (s *Source) subject(out *top.Snapshot, pid int) *procfs.Process {
+	out.Of = top.Subject{PID: pid}
+	if pid <= 0 {
+		out.Of.Problem = "choose a process in view 1 first"
+		return nil
+	}
+	p, err := s.fs.Process(pid)
+	if err == nil {
+		var st procfs.Stat
+		if st, err = p.Stat(); err == nil {
+			out.Of.Start, out.Of.Name = st.StartTime, st.Comm
+			return p
+		}
+		_ = p.Close()
+	}
+	out.Of.Problem = fmt.Sprintf("process %d: %v", pid, reason(err))
+	return nil
+}
+
+// reason is the cause of an error in few words.
+func reason(err error) error {
+	for _, cause := range []error{procfs.ErrGone, procfs.ErrKernelThread, procfs.ErrNotSupported} {
+		if errors.Is(err, cause) {
+			return cause
+		}
+	}
+	return err
+}
+
+func (s *Source) addThreads(out *top.Snapshot, pid int) {
+	p := s.subject(out, pid)
+	if p == nil {
+		return
+	}
+	defer p.Close()
+	tids, err := p.Tasks()
+	if err != nil {
+		out.Of.Problem = fmt.Sprintf("threads of process %d: %v", pid, reason(err))
+		return
+	}
+	if len(tids) > maxThreads {
+		out.Notes = append(out.Notes, fmt.Sprintf("only the first %d of %d threads are shown", maxThreads, len(tids)))
+		tids = tids[:maxThreads]
+	}
+	stacks, err := readStacks(p)
+	uptime := sinceBoot()
+	for _, tid := range tids {
+		st, readErr := p.TaskStat(tid)
+		if readErr != nil {
+			continue // it has ended
+		}
+		t := top.Thread{
+			TID: tid, Name: st.Comm, State: st.State, Priority: top.Of(st.Priority), Nice: top.Of(st.Nice),
+			CPUTime:     top.Of(int64(st.UTime+st.STime) * int64(procfs.ClockTick)),
+			Running:     top.Of(int64(uptime) - int64(st.StartTime)*int64(procfs.ClockTick)),
+			MinorFaults: top.Of(st.MinFlt), MajorFaults: top.Of(st.MajFlt), Processor: top.Of(st.Processor),
+		}
+		t.Node.State = top.Unsupported
+		if node, ok := s.cpuNode[st.Processor]; ok {
+			t.Node = top.Of(node)
+		}
+		stacks.place(p, tid, &t, err)
+		out.Threads = append(out.Threads, t)
+	}
+}
+
+// stackVMAs are the writable mappings of a process, in order of address.
+type stackVMAs []stackVMA
+
+type stackVMA struct {
+	start, end uint64
+	name       string
+}
+
+func readStacks(p *procfs.Process) (stackVMAs, error) {
+	var vmas stackVMAs
+	err := p.Maps(func(v *procfs.VMA) {
+		if v.Perms&procfs.Write != 0 && len(vmas) < maxMappings {
+			vmas = append(vmas, stackVMA{v.Start, v.End, string(v.Path)})
+		}
+	})
+	return vmas, err
+}
+
+// place finds the mapping that a thread's stack pointer is in.
+func (vmas stackVMAs) place(p *procfs.Process, tid int, t *top.Thread, mapsErr error) {
+	sp, ok, err := p.TaskStackPointer(tid)
+	if err == nil {
+		err = mapsErr
+	}
+	state := stateOf(procfs.OutcomeOf(err))
+	if err == nil && !ok {
+		state = top.Unread // it runs at the moment
+	}
+	t.StackSize.State, t.StackPlace.State = state, state
+	if state != top.Known {
+		return
+	}
+	i := sort.Search(len(vmas), func(i int) bool { return vmas[i].end > sp })
+	if i == len(vmas) || sp < vmas[i].start {
+		t.StackSize.State, t.StackPlace.State = top.None, top.None
+		return
+	}
+	t.StackSize, t.StackPlace, t.StackName = top.Of(vmas[i].end-vmas[i].start), top.Of(vmas[i].start), vmas[i].name
+}
+
+func (s *Source) addMappings(out *top.Snapshot, pid int) {
+	p := s.subject(out, pid)
+	if p == nil {
+		return
+	}
+	defer p.Close()
+	more := 0
+	began := time.Now()
+	err := p.Smaps(func(v *procfs.VMA) {
+		if len(out.Mappings) >= maxMappings {
+			more++
+			return
+		}
+		out.Mappings = append(out.Mappings, mappingOf(v))
+	})
+	out.Cost.Walked, out.Cost.LongestHold = 1, time.Since(began)
+	if err != nil {
+		out.Mappings = nil
+		out.Of.Problem = fmt.Sprintf("mappings of process %d: %v", pid, reason(err))
+	}
+	if more > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%d more mappings are not shown", more))
+	}
+}
+
+func mappingOf(v *procfs.VMA) top.Mapping {
+	return top.Mapping{
+		Start: v.Start, End: v.End, Perms: v.Perms.String(), Kind: v.Kind.String(), Name: string(v.Path), Offset: v.Offset,
+		RSS: top.Of(v.Rss), PSS: top.Of(v.Pss), USS: top.Of(v.USS()), Dirty: top.Of(v.SharedDirty + v.PrivateDirty),
+		Swap: top.Of(v.Swap), Huge: top.Of(v.AnonHuge), Locked: top.Of(v.Locked),
+	}
+}

@@ -1,0 +1,150 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/cgroup"
+	"github.com/memtrace/memtrace/procfs/collect"
+	"github.com/memtrace/memtrace/procfs/machine"
+)
+
+// Options of a Source.
+type Options struct {
+	Proc, Sys string // where they are mounted; empty: /proc and /sys
+	// StallBudget is how long walks may hold the mmap lock of one target, per
+	// second on average; 0: without limit, and everything is walked each time.
+	StallBudget time.Duration
+}
+
+// Source reads the machine; see top.Source.
+type Source struct {
+	fs        procfs.FS
+	collector *collect.Collector
+	machine   *machine.Reader
+	groups    *cgroup.Hierarchy // nil: none could be opened
+	noGroups  error
+	users     collect.Users
+	parts     components
+	host      string
+	meminfo   procfs.Counters
+	nodes     []machine.Node
+	cpuNode   map[int]int
+	cpu       time.Duration
+	at        time.Time
+}
+
+// Open opens what the machine has. The caller closes the Source.
+func Open(o Options) (*Source, error) {
+	if o.Proc == "" {
+		o.Proc = procfs.DefaultRoot
+	}
+	if o.Sys == "" {
+		o.Sys = "/sys"
+	}
+	fs, err := procfs.New(o.Proc)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{fs: fs}
+	budget := collect.Budget{}
+	if o.StallBudget > 0 {
+		budget = collect.DefaultBudget()
+		budget.Stall = o.StallBudget
+	}
+	s.parts.budget = budget
+	if s.machine, err = machine.Open(o.Proc, o.Sys); err != nil {
+		return nil, err
+	}
+	// One thread reads: the other cores are for those who are looked at.
+	if s.collector, err = collect.Open(collect.Options{Root: o.Proc, Workers: 1, Budget: budget}); err != nil {
+		return nil, errors.Join(err, s.machine.Close())
+	}
+	s.groups, s.noGroups = cgroup.Open(o.Sys + "/fs/cgroup")
+	s.host = hostName()
+	s.cpuNode = nodesOfCPUs(o.Sys)
+	return s, nil
+}
+
+// Close lets go of everything.
+func (s *Source) Close() error {
+	err := errors.Join(s.collector.Close(), s.machine.Close())
+	if s.groups != nil {
+		err = errors.Join(err, s.groups.Close())
+	}
+	return err
+}
+
+// Read implements top.Source.
+func (s *Source) Read(ctx context.Context, want top.Want) (*top.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	pass, err := s.collector.Collect(fieldsFor(want.View))
+	if err != nil {
+		return nil, fmt.Errorf("read the processes: %w", err)
+	}
+	out := &top.Snapshot{At: pass.At, Host: s.host}
+	s.addMachine(out)
+	s.addProcesses(out, pass)
+	if fieldsFor(want.View)&collect.Memory != 0 {
+		addWalks(out, &pass.Walks)
+	}
+	switch want.View {
+	case top.Memory:
+		s.addBooks(out)
+	case top.NUMA:
+		s.addNodes(out)
+	case top.Groups:
+		s.addGroups(out)
+	case top.Components:
+		s.addComponents(out, pass)
+	case top.Threads:
+		s.addThreads(out, want.PID)
+	case top.Mappings:
+		s.addMappings(out, want.PID)
+	}
+	s.addCost(out)
+	return out, nil
+}
+
+// fieldsFor says what a view needs of each process.
+func fieldsFor(v top.View) collect.Fields {
+	switch v {
+	case top.Processes, top.Programs, top.Sharing, top.Groups:
+		return collect.All
+	case top.NUMA:
+		return collect.User | collect.Cmdline | collect.Cgroup | collect.Shared
+	case top.Memory:
+		return collect.Shared | collect.Memory
+	}
+	return collect.User | collect.Cmdline
+}
+
+// addWalks says what reading PSS, USS and swap did to those who were read.
+func addWalks(out *top.Snapshot, w *collect.Walks) {
+	c := &out.Cost
+	c.Walked, c.Unchanged, c.Deferred = w.Done, w.Unchanged, w.Deferred+w.TooLong
+	c.LongestHold, c.Oldest = w.Longest, w.Oldest
+}
+
+// addCost says what memtrace itself used since the last Snapshot.
+func (s *Source) addCost(out *top.Snapshot) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return // the cost is then not shown
+	}
+	used := time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	if now := time.Now(); !s.at.IsZero() {
+		out.Cost.CPU, out.Cost.Wall = used-s.cpu, now.Sub(s.at)
+		s.at = now
+	} else {
+		s.at = now
+	}
+	s.cpu = used
+}
