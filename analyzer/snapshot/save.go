@@ -1,0 +1,89 @@
+package snapshot
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Save writes s to a file that is either whole or not there: it is written
+// beside path under another name, and renamed when it is complete. On an error,
+// or when ctx ends first, nothing is left. As it holds the command lines of all
+// processes, only its owner may read it. It returns the file's size in bytes.
+//
+// A path that is there and no regular file, such as a pipe, is written to.
+func Save(ctx context.Context, path string, s *Snapshot) (size int64, err error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return saveTo(ctx, path, s)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part") // mode 0600
+	if err != nil {
+		return 0, fmt.Errorf("save snapshot: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	size, err = writeAll(ctx, f, s)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, fmt.Errorf("save snapshot to %s: %w", path, err)
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return 0, fmt.Errorf("save snapshot: %w", err)
+	}
+	return size, nil
+}
+
+func saveTo(ctx context.Context, path string, s *Snapshot) (int64, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, fmt.Errorf("save snapshot: %w", err)
+	}
+	size, err := writeAll(ctx, f, s)
+	return size, errors.Join(err, f.Close())
+}
+
+func writeAll(ctx context.Context, w io.Writer, s *Snapshot) (int64, error) {
+	counter := &untilDone{ctx: ctx, w: w}
+	buf := bufio.NewWriterSize(counter, 256<<10)
+	err := errors.Join(Write(buf, s), buf.Flush())
+	return counter.n, err
+}
+
+// untilDone is a writer that fails once ctx has ended.
+type untilDone struct {
+	ctx context.Context
+	w   io.Writer
+	n   int64
+}
+
+func (u *untilDone) Write(p []byte) (int, error) {
+	if err := context.Cause(u.ctx); err != nil {
+		return 0, err
+	}
+	n, err := u.w.Write(p)
+	u.n += int64(n)
+	return n, err
+}
+
+// Open reads the snapshot in a file; see Read.
+func Open(path string) (*Snapshot, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	s, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return s, nil
+}

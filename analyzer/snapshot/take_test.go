@@ -1,0 +1,265 @@
+package snapshot
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// sleeper starts a process that does nothing, and stops it, so that its memory
+// stays as it is.
+func sleeper(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := io.WriteString(in, "x\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // it runs, and has loaded what it needs
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") T ") {
+			return cmd.Process.Pid
+		}
+	}
+}
+
+// awk sums smaps by another program: rss, uss, swap and pss in bytes.
+func awk(t *testing.T, pid int) (sums [4]uint64) {
+	t.Helper()
+	const script = `/^Rss:/ {r+=$2} /^Private_(Clean|Dirty):/ {u+=$2} /^Swap:/ {s+=$2} /^Pss:/ {p+=$2} END {print r*1024, u*1024, s*1024, p*1024}`
+	out, err := exec.Command("awk", script, "/proc/"+strconv.Itoa(pid)+"/smaps").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, word := range strings.Fields(string(out)) {
+		if sums[i], err = strconv.ParseUint(word, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sums
+}
+
+// TestTakeAgainstAwk: the process's figures are those that awk finds in smaps,
+// and its components add up to them.
+func TestTakeAgainstAwk(t *testing.T) {
+	pid := sleeper(t)
+	for range 20 { // what other processes map may change between the two readings
+		before := awk(t, pid)
+		s, err := Take(context.Background(), Options{PIDs: []int{pid}, Memtrace: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := awk(t, pid); before != after {
+			continue
+		}
+		checkAgainst(t, s, before)
+		return
+	}
+	t.Fatal("the figures changed each time")
+}
+
+func checkAgainst(t *testing.T, s *Snapshot, want [4]uint64) {
+	t.Helper()
+	if len(s.Processes) != 1 {
+		t.Fatalf("%+v", s.Processes)
+	}
+	p := &s.Processes[0]
+	u := &p.Usage
+	if p.Access != Known || u.RSS != want[0] || u.USS != want[1] || u.Swap != want[2] || u.PSS < want[3] || u.PSS > u.RSS {
+		t.Errorf("%+v; awk says rss, uss, swap, pss %v", p, want)
+	}
+	var sum Use
+	kinds := make(map[procfs.Kind]bool)
+	for _, use := range p.Uses {
+		sum.RSS, sum.USS, sum.PSS, sum.Swap = sum.RSS+use.RSS, sum.USS+use.USS, sum.PSS+use.PSS, sum.Swap+use.Swap
+		kinds[s.Components[use.Component].Kind] = true
+	}
+	// awk itself maps the C library, too, which takes from the process's share
+	if sum.RSS != want[0] || sum.USS != want[1] || sum.Swap != want[2] || sum.PSS < want[3] || sum.PSS > u.PSS {
+		t.Errorf("components add up to %+v, awk says %v", sum, want)
+	}
+	for _, kind := range []procfs.Kind{procfs.KindHeap, procfs.KindStack, procfs.KindFile, procfs.KindVDSO} {
+		if !kinds[kind] {
+			t.Errorf("no %v among %+v", kind, s.Components)
+		}
+	}
+	if p.Comm != "cat" || !slices.Equal(p.Cmdline, []string{"cat"}) || p.State != 'T' || p.UID != uint32(os.Getuid()) || p.PPID != os.Getpid() {
+		t.Errorf("%+v", p)
+	}
+	if s.Machine.BootID == "" || s.Machine.PageSize != uint64(os.Getpagesize()) || len(s.Machine.After) == 0 || s.Machine.Memtrace != "test" {
+		t.Errorf("%+v", s.Machine)
+	}
+}
+
+// TestTakeAll takes the whole machine: each process adds up, and this one is in it.
+func TestTakeAll(t *testing.T) {
+	s, err := Take(context.Background(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := false
+	for i := range s.Processes {
+		p := &s.Processes[i]
+		own = own || p.PID == os.Getpid()
+		var rss, uss uint64
+		for _, u := range p.Uses {
+			rss, uss = rss+u.RSS, uss+u.USS
+		}
+		if rss != p.Usage.RSS || uss != p.Usage.USS {
+			t.Errorf("process %d: %+v; its components add up to %d, %d", p.PID, p.Usage, rss, uss)
+		}
+		if p.Access != Known && (p.Why == "" || p.Usage.RSS != 0) {
+			t.Errorf("process %d was not read, and: %+v", p.PID, p)
+		}
+	}
+	if !own {
+		t.Error("the test itself is not in the snapshot")
+	}
+}
+
+func TestTakeIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(io.ErrClosedPipe)
+	if s, err := Take(ctx, Options{}); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestTakeOutOfTime: what isn't reached is said to be out of time, never to be 0.
+func TestTakeOutOfTime(t *testing.T) {
+	pid := sleeper(t)
+	s, err := Take(context.Background(), Options{PIDs: []int{pid}, TimeLimit: 1})
+	if err != nil || len(s.Processes) != 1 {
+		t.Fatal(s, err)
+	}
+	if p := s.Processes[0]; p.Access != OutOfTime || p.Resident == 0 || !strings.Contains(p.Why, "time limit") {
+		t.Errorf("%+v", p)
+	}
+	// A budget so small that the walk cannot be over in time is not begun.
+	s, err = Take(context.Background(), Options{PIDs: []int{pid}, TimeLimit: time.Second, StallBudget: time.Nanosecond})
+	if err != nil || len(s.Processes) != 1 {
+		t.Fatal(s, err)
+	}
+	if p := s.Processes[0]; p.Access != OverBudget || p.Resident == 0 || p.Predicted == 0 || p.Hold != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestTakeOfNobody: a PID that is free is told, and no process.
+func TestTakeOfNobody(t *testing.T) {
+	s, err := Take(context.Background(), Options{PIDs: []int{1 << 30}})
+	if err != nil || len(s.Processes) != 0 || len(s.Warnings) != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := Take(context.Background(), Options{Proc: "/nonexistent"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no proc: %v", err)
+	}
+}
+
+// TestPace: a walk in steps is held back so that it keeps to its budget.
+func TestPace(t *testing.T) {
+	const budget = 2 * time.Millisecond
+	if d := spread(budget, budget); d != 0 {
+		t.Errorf("a walk within the budget waits for %v", d)
+	}
+	if d := spread(5*budget, budget); d != 4*time.Second {
+		t.Errorf("a walk of five budgets is spread over %v", d)
+	}
+	if d := spread(time.Hour, 0); d != 0 {
+		t.Errorf("without budget: %v", d)
+	}
+	var waited time.Duration
+	p := startPace(budget, func(d time.Duration) error { waited += d; return nil })
+	defer p.end()
+	p.held = 3 * budget
+	if !p.step() || waited < time.Second || waited > 3*time.Second {
+		t.Errorf("after three budgets it waits for %v", waited)
+	}
+	p.rest = func(time.Duration) error { return errTimeLimit }
+	if p.step() || p.stopped != errTimeLimit {
+		t.Error("it goes on after the time limit")
+	}
+}
+
+// TestManyComponents: beyond its bound the table has one component for all others.
+func TestManyComponents(t *testing.T) {
+	c := newComponents()
+	c.list = make([]Component, maxTableComponents-1)
+	for i, want := range []int{maxTableComponents - 1, maxTableComponents, maxTableComponents, maxTableComponents - 1} {
+		v := &procfs.VMA{Kind: procfs.KindFile, Inode: uint64(i % 3), Path: []byte("/x")}
+		if got := c.index(v); got != want {
+			t.Errorf("component %d is at %d, want %d", i, got, want)
+		}
+	}
+	if !c.full || c.list[maxTableComponents] != otherComponents {
+		t.Error("it is not full")
+	}
+}
+
+// TestChangesMeanwhile: a process that ended while the snapshot was taken, and
+// one that came.
+func TestChangesMeanwhile(t *testing.T) {
+	ends, comes := sleeper(t), 0
+	t1, err := newTaking(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer t1.close()
+	t1.limited = context.Background()
+	if err := t1.begin(); err != nil {
+		t.Fatal(err)
+	}
+	t1.lookAll()
+	t1.readAll()
+	if err := unix.Kill(ends, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for { // until it is a zombie: only this test could reap it
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(ends) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			break
+		}
+	}
+	comes = sleeper(t)
+	if err := t1.end(); err != nil {
+		t.Fatal(err)
+	}
+	has := func(list []Passing, pid int) bool {
+		return slices.ContainsFunc(list, func(p Passing) bool { return p.PID == pid && p.StartTime != 0 && p.Comm == "cat" })
+	}
+	if c := &t1.s.Changes; !has(c.Went, ends) || !has(c.Came, comes) || has(c.Came, ends) || has(c.Went, comes) {
+		t.Errorf("%d ends, %d comes: %+v", ends, comes, c)
+	}
+}
