@@ -102,7 +102,7 @@ func newApp() *cli.App {
 		EnableBashCompletion: true,
 		Flags:                traceFlags(),
 		Action:               traceCommand,
-		Commands: []*cli.Command{
+		Commands: append([]*cli.Command{
 			{
 				Name: "trace", Usage: "trace running processes (the default command)",
 				UsageText: "memtrace trace -p PID[,PID...] [flags]", Flags: traceFlags(), Action: traceCommand,
@@ -123,7 +123,7 @@ func newApp() *cli.App {
 				UsageText: "memtrace doctor [-p PID]", Flags: doctorFlags(), Action: doctorCommand,
 				OnUsageError: onUsageError,
 			},
-		},
+		}, snapshotCommands()...),
 		OnUsageError:   onUsageError,
 		ExitErrHandler: func(*cli.Context, error) {}, // main alone exits
 	}

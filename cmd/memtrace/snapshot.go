@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/memtrace/memtrace/analyzer/snapshot"
+)
+
+// snapshotCommands take snapshots and look at them.
+func snapshotCommands() []*cli.Command {
+	return []*cli.Command{
+		{
+			Name: "snapshot", Usage: "take a snapshot of the memory of all processes", Description: snapshotDescription,
+			UsageText: "memtrace snapshot -o FILE [flags]", Flags: snapshotFlags(), Action: snapshotCommand,
+			OnUsageError: onUsageError,
+		},
+		{
+			Name: "matrix", Usage: "show which processes use how much of which files, heaps and shared memory", Description: matrixDescription,
+			UsageText: "memtrace matrix [-i FILE] [flags]", Flags: matrixFlags(), Action: matrixCommand,
+			OnUsageError: onUsageError,
+		},
+		{
+			Name: "diff", Usage: "show what grew between two snapshots", Description: diffDescription,
+			UsageText: "memtrace diff [flags] BEFORE AFTER", Flags: diffFlags(), Action: diffCommand,
+			OnUsageError: onUsageError,
+		},
+	}
+}
+
+// takeFlags are those of the commands that look at the live machine.
+func takeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "only process `PID` (several: -p 1,2 or -p 1 -p 2)"},
+		&cli.DurationFlag{Name: "stall-budget", Value: 2 * time.Millisecond, Usage: "hold each process's mmap lock for at most `TIME` of each second; 0 for no limit"},
+		&cli.DurationFlag{Name: "time-limit", Value: 30 * time.Second, Usage: "leave unread, and say so, what takes longer than `TIME`; 0 for no limit"},
+	}
+}
+
+func snapshotFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the snapshot to `FILE`; - is stdout"},
+	}, takeFlags()...)
+}
+
+const snapshotDescription = "Takes a snapshot of the memory of all processes, mapping by mapping, to be looked at on this or any\n" +
+	"other machine by memtrace matrix and memtrace diff. Without root, processes of other users are in it\n" +
+	"without figures. The file holds command lines, so only its owner may read it.\n\n" +
+	"Examples:\n" +
+	"  sudo memtrace snapshot -o before.snap\n" +
+	"  sudo memtrace snapshot -o after.snap && memtrace diff before.snap after.snap\n" +
+	"  ssh host sudo memtrace snapshot -o - > host.snap\n" +
+	"  memtrace matrix -i host.snap"
+
+func snapshotCommand(c *cli.Context) error {
+	if err := refuseArguments(c); err != nil {
+		return err
+	}
+	o, err := takeOptions(c)
+	if err != nil {
+		return err
+	}
+	path := c.Path("output")
+	switch {
+	case path == "":
+		return usageError("nowhere to write to: name a file with -o FILE")
+	case path == "-" && term.IsTerminal(int(os.Stdout.Fd())):
+		return usageError("-o - would write a binary file to the terminal; redirect stdout, or name a file")
+	}
+	return takeAndSave(c.Context, o, path)
+}
+
+// takeAndSave takes a snapshot, saves it and says what is in it.
+func takeAndSave(ctx context.Context, o snapshot.Options, path string) error {
+	s, err := snapshot.Take(ctx, o)
+	if err != nil {
+		return err
+	}
+	said := os.Stdout
+	if path == "-" {
+		said = os.Stderr
+		err = snapshot.Write(os.Stdout, s)
+		path = "stdout"
+	} else {
+		_, err = snapshot.Save(ctx, path, s)
+	}
+	if err != nil {
+		return err
+	}
+	unread := 0
+	for i := range s.Processes {
+		if s.Processes[i].Access != snapshot.Known {
+			unread++
+		}
+	}
+	fmt.Fprintf(said, "%s: %d processes, %d components, taken in %v", path, len(s.Processes), len(s.Components), s.Took().Round(100*time.Microsecond))
+	if unread > 0 {
+		fmt.Fprintf(said, "; %d not read (memtrace matrix says why)", unread)
+	}
+	fmt.Fprintf(said, "; meanwhile %d came, %d went\n", len(s.Changes.Came), len(s.Changes.Went))
+	return nil
+}
+
+func takeOptions(c *cli.Context) (snapshot.Options, error) {
+	o := snapshot.Options{
+		StallBudget: c.Duration("stall-budget"), TimeLimit: c.Duration("time-limit"), Memtrace: version,
+		Waiting: func(processes int, longest time.Duration) {
+			fmt.Fprintf(os.Stderr, "memtrace: reading large processes bit by bit to keep to --stall-budget: %d, for up to %v (0 reads them at once)\n",
+				processes, longest.Round(100*time.Millisecond))
+		},
+	}
+	switch {
+	case o.StallBudget < 0 || o.StallBudget > time.Second:
+		return o, usageError("--stall-budget %v is not a part of a second: from 0s (no limit) to 1s", o.StallBudget)
+	case o.TimeLimit < 0:
+		return o, usageError("--time-limit must not be negative")
+	}
+	var err error
+	o.PIDs, err = parsePIDs(c.StringSlice("pid"))
+	return o, err
+}
+
+// openSnapshot reads a file for a command, or says what to do where it is none.
+func openSnapshot(path string) (*snapshot.Snapshot, error) {
+	s, err := snapshot.Open(path)
+	if errors.Is(err, snapshot.ErrNotSnapshot) {
+		return nil, fmt.Errorf("%w; memtrace snapshot -o FILE makes one", err)
+	}
+	return s, err
+}
