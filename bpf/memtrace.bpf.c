@@ -20,16 +20,13 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* Kept in the object's BTF, so that bpf2go generates their Go side. */
 const struct record_realloc *unused_realloc __attribute__((unused));
+const union ring_line *unused_line __attribute__((unused));
+const enum ring_layout unused_layout __attribute__((unused));
 const struct stack_record *unused_stack __attribute__((unused));
 const struct table_chunk *unused_chunk __attribute__((unused));
 const struct unwind_segment *unused_segment __attribute__((unused));
 const enum table_word unused_word __attribute__((unused));
 const enum loss unused_loss __attribute__((unused));
-
-static __always_inline bool is_meant(u64 cookie)
-{
-	return (u32)(bpf_get_current_pid_tgid() >> 32) == COOKIE_TGID(cookie);
-}
 
 /* n × size as calloc computes it; an overflow makes the call fail anyway. */
 static __always_inline u64 product(struct pt_regs *ctx, u64 cookie, u32 first)
@@ -66,17 +63,8 @@ static __always_inline void keep_arguments(struct thread *t, struct pt_regs *ctx
 }
 
 /* The entry of an allocation; false where its return is of no interest. */
-static __always_inline bool alloc_enter(struct pt_regs *ctx)
+static __always_inline bool alloc_enter(struct pt_regs *ctx, struct thread *t, u64 cookie)
 {
-	u64 cookie = probe_cookie(ctx);
-	struct thread *t;
-
-	keep_own_stack();
-	if (!is_meant(cookie))
-		return false;
-	t = thread_get();
-	if (!t)
-		return false;
 	if (is_nested(t, ctx)) {
 		t->hidden++;
 		return false;
@@ -88,110 +76,79 @@ static __always_inline bool alloc_enter(struct pt_regs *ctx)
 	return true;
 }
 
-static __always_inline void emit_alloc(struct pt_regs *ctx, struct thread *t, u32 kind, u64 addr)
+static __always_inline void emit_realloc(struct self self, struct thread *t, u32 kind, u64 addr, u64 stack)
 {
-	u64 stack = take_stack(ctx, t);
-	struct record_alloc *r;
-	void *ring;
-	u32 cpu;
+	struct place p;
 
-	r = RESERVE(ring, cpu, struct record_alloc);
-	if (!r)
+	if (!reserve(self, &p))
 		return;
-	fill_head(&r->head, kind, addr, cpu);
-	r->size = t->size;
-	r->stack = stack;
-	bpf_ringbuf_submit(r, wake_flag(ring, sizeof(*r)));
-}
-
-static __always_inline void emit_realloc(struct pt_regs *ctx, struct thread *t, u64 addr)
-{
-	u64 stack = take_stack(ctx, t);
-	struct record_realloc *r;
-	void *ring;
-	u32 cpu, kind = RECORD_REALLOC;
-
-	/* realloc(p, 0) frees p and returns NULL in glibc; with a size, NULL is failure. */
-	if (!addr && (t->size || !t->old))
-		kind = RECORD_REALLOC_FAILED;
-	r = RESERVE(ring, cpu, struct record_realloc);
-	if (!r)
-		return;
-	fill_head(&r->alloc.head, kind, addr, cpu);
-	r->alloc.size = t->size;
-	r->alloc.stack = stack;
-	r->old = t->old;
-	r->began = t->began;
-	bpf_ringbuf_submit(r, wake_flag(ring, sizeof(*r)));
+	fill_head(self, &p.record->alloc.head, addr);
+	p.record->alloc.size = t->size;
+	p.record->alloc.stack = stack;
+	p.record->old = t->old;
+	p.record->began = t->began;
+	commit(self, &p, 0, kind, 0);
 }
 
 /* MAP_FAILED */
 #define IS_ERROR(addr) ((u64)(addr) > -4096ULL)
 
-static __always_inline void alloc_result(struct pt_regs *ctx, struct thread *t)
+/* What came of the call, and the block in *addr; 0: nothing that is of interest. */
+static __always_inline u32 outcome(struct thread *t, u64 *addr)
 {
-	u64 addr = REG_RESULT(ctx);
-
 	switch (t->shape) {
 	case SHAPE_REALLOC:
 	case SHAPE_REALLOCARRAY:
-		emit_realloc(ctx, t, addr);
-		return;
+		/* realloc(p, 0) frees p and returns NULL in glibc; with a size, NULL is failure. */
+		return !*addr && (t->size || !t->old) ? RECORD_REALLOC_FAILED : RECORD_REALLOC;
 	case SHAPE_MMAP:
-		if (!IS_ERROR(addr))
-			emit_alloc(ctx, t, RECORD_MMAP, addr);
-		return;
+		return IS_ERROR(*addr) ? 0 : RECORD_MMAP;
 	case SHAPE_POSIX_MEMALIGN:
-		if ((u32)addr) {
-			addr = 0;
-		} else if (bpf_probe_read_user(&addr, sizeof(addr), (void *)t->out)) {
+		if ((u32)*addr) {
+			*addr = 0;
+		} else if (bpf_probe_read_user(addr, sizeof(*addr), (void *)t->out)) {
 			count_loss(LOSS_READ_FAULT);
-			return;
+			return 0;
 		}
 	}
-	emit_alloc(ctx, t, addr ? RECORD_ALLOC : RECORD_ALLOC_FAILED, addr);
+	return *addr ? RECORD_ALLOC : RECORD_ALLOC_FAILED;
 }
 
-static __always_inline void alloc_return(struct pt_regs *ctx)
+static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, struct thread *t)
 {
-	struct thread *t;
+	u64 addr = REG_RESULT(ctx), stack;
+	u32 kind = outcome(t, &addr);
 
-	keep_own_stack();
-	t = thread_find();
+	if (!kind)
+		return;
+	stack = take_stack(self, ctx, t);
+	if (t->shape == SHAPE_REALLOC || t->shape == SHAPE_REALLOCARRAY)
+		emit_realloc(self, t, kind, addr, stack);
+	else
+		emit_sized(self, kind, addr, t->size, stack);
+}
+
+static __always_inline void alloc_return(struct self self, struct pt_regs *ctx, struct thread *t)
+{
 	/* Returns of nested calls come at another stack pointer. */
 	if (!t || !t->sp || REG_SP(ctx) != SP_AFTER_RETURN(t->sp))
 		return;
 	t->sp = 0;
-	alloc_result(ctx, t);
-}
-
-static __always_inline void emit_munmap(u64 addr, u64 size)
-{
-	struct record_alloc *r;
-	void *ring;
-	u32 cpu;
-
-	r = RESERVE(ring, cpu, struct record_alloc);
-	if (!r)
-		return;
-	fill_head(&r->head, RECORD_MUNMAP, addr, cpu);
-	r->size = size;
-	r->stack = 0;
-	bpf_ringbuf_submit(r, wake_flag(ring, sizeof(*r)));
+	alloc_result(self, ctx, t);
 }
 
 /*
  * free unmaps a large block, which would look like the program's own munmap:
  * a free keeps no depth, as its return is not probed.
  */
-static __always_inline void munmap_enter(struct pt_regs *ctx, struct thread *t, u64 cookie, u64 addr)
+static __always_inline void munmap_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, u64 addr)
 {
 	u64 size = reg_value(ctx, COOKIE_REG(cookie, 1));
 
 	if (t->freed - addr < size)
 		t->freed = 0;
 	else
-		emit_munmap(addr, size);
+		emit_sized(self, RECORD_MUNMAP, addr, size, 0);
 }
 
 /*
@@ -209,73 +166,93 @@ static __always_inline bool is_forwarded(struct pt_regs *ctx, struct thread *t, 
 	return forwarded;
 }
 
-static __always_inline void free_enter(struct pt_regs *ctx)
+static __always_inline void free_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie)
 {
-	u64 cookie = probe_cookie(ctx);
-	struct thread *t;
-	u64 addr;
+	u64 addr = reg_value(ctx, COOKIE_REG(cookie, 0));
 
-	keep_own_stack();
-	if (!is_meant(cookie))
-		return;
-	addr = reg_value(ctx, COOKIE_REG(cookie, 0));
 	if (!addr)
-		return;
-	t = thread_get();
-	if (!t)
 		return;
 	if (is_nested(t, ctx)) {
 		t->hidden++;
 		return;
 	}
 	if (COOKIE_SHAPE(cookie) == SHAPE_MUNMAP)
-		munmap_enter(ctx, t, cookie, addr);
+		munmap_enter(self, ctx, t, cookie, addr);
 	else if (!is_forwarded(ctx, t, cookie, addr))
-		emit_head(RECORD_FREE, addr, 0, 0, COOKIE_TGID(cookie), 0);
+		emit_head(self, RECORD_FREE, addr, 0);
+}
+
+static __always_inline int at_alloc(struct pt_regs *ctx)
+{
+	struct self self = get_self();
+	struct thread *t;
+	u64 cookie;
+
+	keep_own_stack();
+	t = thread_at_probe(self, ctx, &cookie);
+	if (t)
+		alloc_enter(ctx, t, cookie);
+	return 0;
+}
+
+static __always_inline int at_return(struct pt_regs *ctx)
+{
+	struct self self = get_self();
+
+	keep_own_stack();
+	alloc_return(self, ctx, thread_find(self));
+	return 0;
+}
+
+static __always_inline int at_free(struct pt_regs *ctx)
+{
+	struct self self = get_self();
+	struct thread *t;
+	u64 cookie;
+
+	keep_own_stack();
+	t = thread_at_probe(self, ctx, &cookie);
+	if (t)
+		free_enter(self, ctx, t, cookie);
+	return 0;
 }
 
 /* Perf-event uprobes: every kernel. */
 SEC("uprobe/alloc")
 int perf_alloc(struct pt_regs *ctx)
 {
-	alloc_enter(ctx);
-	return 0;
+	return at_alloc(ctx);
 }
 
 SEC("uretprobe/alloc")
 int perf_return(struct pt_regs *ctx)
 {
-	alloc_return(ctx);
-	return 0;
+	return at_return(ctx);
 }
 
 SEC("uprobe/free")
 int perf_free(struct pt_regs *ctx)
 {
-	free_enter(ctx);
-	return 0;
+	return at_free(ctx);
 }
 
 /* uprobe_multi: 6.6. */
 SEC("uprobe.multi/alloc")
 int multi_alloc(struct pt_regs *ctx)
 {
-	alloc_enter(ctx);
-	return 0;
+	return at_alloc(ctx);
 }
 
 SEC("uprobe.multi/return")
 int multi_return(struct pt_regs *ctx)
 {
-	alloc_return(ctx);
-	return 0;
+	return at_return(ctx);
 }
 
 SEC("uprobe.multi/free")
 int multi_free(struct pt_regs *ctx)
 {
-	free_enter(ctx);
-	return 0;
+	return at_free(ctx);
 }
 
 /*
@@ -285,9 +262,21 @@ int multi_free(struct pt_regs *ctx)
 SEC("uprobe.session/alloc")
 int session_alloc(struct pt_regs *ctx)
 {
-	if (bpf_get_func_ip(ctx) != REG_IP(ctx)) {
-		alloc_return(ctx);
-		return 0;
+	struct self self = get_self();
+	struct thread *t;
+	u64 cookie;
+
+	keep_own_stack();
+	t = thread_find(self);
+	cookie = known_cookie(t, REG_IP(ctx));
+	if (!cookie) {
+		if (bpf_get_func_ip(ctx) != REG_IP(ctx)) {
+			alloc_return(self, ctx, t);
+			return 0;
+		}
+		t = thread_learn(self, ctx, &cookie);
+		if (!t)
+			return 1;
 	}
-	return !alloc_enter(ctx);
+	return !alloc_enter(ctx, t, cookie);
 }

@@ -28,7 +28,7 @@ const (
 type MemtracePcEntry struct {
 	_     structs.HostLayout
 	Where uint64
-	Rule  uint64
+	Step  uint64
 }
 
 type MemtraceRecordAlloc struct {
@@ -57,6 +57,19 @@ type MemtraceRecordRealloc struct {
 	Began uint64
 }
 
+type MemtraceRingLayout uint32
+
+const (
+	MemtraceRingLayoutRING_PRODUCER MemtraceRingLayout = 0
+	MemtraceRingLayoutRING_READER   MemtraceRingLayout = 1
+	MemtraceRingLayoutRING_RECORDS  MemtraceRingLayout = 2
+)
+
+type MemtraceRingLine struct {
+	_      structs.HostLayout
+	Record MemtraceRecordRealloc
+}
+
 type MemtraceScratch struct {
 	_      structs.HostLayout
 	Window [384]uint64
@@ -81,7 +94,7 @@ type MemtraceScratch struct {
 	Len     uint32
 	Guessed uint32
 	Unknown uint32
-	Pad     uint32
+	Taken   uint32
 }
 
 type MemtraceStackRecord struct {
@@ -110,6 +123,7 @@ const (
 
 type MemtraceThread struct {
 	_            structs.HostLayout
+	Owner        uint64
 	Sp           uint64
 	Size         uint64
 	Old          uint64
@@ -124,6 +138,13 @@ type MemtraceThread struct {
 	Pad          uint32
 	Freed        uint64
 	ForwardSp    uint64
+	Extent       uint32
+	Unused       uint32
+	Known        [8]struct {
+		_      structs.HostLayout
+		Ip     uint64
+		Cookie uint64
+	}
 }
 
 type MemtraceUnwindRule struct {
@@ -150,6 +171,7 @@ type MemtraceUnwindSegment struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	MemtraceMapEventRings          = "event_rings"
 	MemtraceMapLosses              = "losses"
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapRings               = "rings"
@@ -161,6 +183,7 @@ const (
 	MemtraceMapStale               = "stale"
 	MemtraceMapTables              = "tables"
 	MemtraceMapTargets             = "targets"
+	MemtraceMapThreadSlots         = "thread_slots"
 	MemtraceMapThreads             = "threads"
 	MemtraceProgFaultFexit         = "fault_fexit"
 	MemtraceProgFaultKprobe        = "fault_kprobe"
@@ -180,15 +203,22 @@ const (
 	MemtraceVarByTables            = "by_tables"
 	MemtraceVarFixedCookie         = "fixed_cookie"
 	MemtraceVarFollow              = "follow"
+	MemtraceVarFreshThread         = "fresh_thread"
+	MemtraceVarHasAtomics          = "has_atomics"
 	MemtraceVarHasTaskStorage      = "has_task_storage"
+	MemtraceVarRingBits            = "ring_bits"
+	MemtraceVarRingLines           = "ring_lines"
 	MemtraceVarStackDepth          = "stack_depth"
 	MemtraceVarUnusedChunk         = "unused_chunk"
+	MemtraceVarUnusedLayout        = "unused_layout"
+	MemtraceVarUnusedLine          = "unused_line"
 	MemtraceVarUnusedLoss          = "unused_loss"
 	MemtraceVarUnusedRealloc       = "unused_realloc"
 	MemtraceVarUnusedSegment       = "unused_segment"
 	MemtraceVarUnusedStack         = "unused_stack"
 	MemtraceVarUnusedWord          = "unused_word"
 	MemtraceVarWakeBytes           = "wake_bytes"
+	MemtraceVarWakeLines           = "wake_lines"
 )
 
 // LoadMemtrace returns the embedded CollectionSpec for Memtrace.
@@ -254,18 +284,20 @@ type MemtraceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceMapSpecs struct {
-	Losses    *ebpf.MapSpec `ebpf:"losses"`
-	PcCache   *ebpf.MapSpec `ebpf:"pc_cache"`
-	Rings     *ebpf.MapSpec `ebpf:"rings"`
-	Rules     *ebpf.MapSpec `ebpf:"rules"`
-	Scratches *ebpf.MapSpec `ebpf:"scratches"`
-	Seen      *ebpf.MapSpec `ebpf:"seen"`
-	Segments  *ebpf.MapSpec `ebpf:"segments"`
-	Spaces    *ebpf.MapSpec `ebpf:"spaces"`
-	Stale     *ebpf.MapSpec `ebpf:"stale"`
-	Tables    *ebpf.MapSpec `ebpf:"tables"`
-	Targets   *ebpf.MapSpec `ebpf:"targets"`
-	Threads   *ebpf.MapSpec `ebpf:"threads"`
+	EventRings  *ebpf.MapSpec `ebpf:"event_rings"`
+	Losses      *ebpf.MapSpec `ebpf:"losses"`
+	PcCache     *ebpf.MapSpec `ebpf:"pc_cache"`
+	Rings       *ebpf.MapSpec `ebpf:"rings"`
+	Rules       *ebpf.MapSpec `ebpf:"rules"`
+	Scratches   *ebpf.MapSpec `ebpf:"scratches"`
+	Seen        *ebpf.MapSpec `ebpf:"seen"`
+	Segments    *ebpf.MapSpec `ebpf:"segments"`
+	Spaces      *ebpf.MapSpec `ebpf:"spaces"`
+	Stale       *ebpf.MapSpec `ebpf:"stale"`
+	Tables      *ebpf.MapSpec `ebpf:"tables"`
+	Targets     *ebpf.MapSpec `ebpf:"targets"`
+	ThreadSlots *ebpf.MapSpec `ebpf:"thread_slots"`
+	Threads     *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // MemtraceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -275,15 +307,22 @@ type MemtraceVariableSpecs struct {
 	ByTables       *ebpf.VariableSpec `ebpf:"by_tables"`
 	FixedCookie    *ebpf.VariableSpec `ebpf:"fixed_cookie"`
 	Follow         *ebpf.VariableSpec `ebpf:"follow"`
+	FreshThread    *ebpf.VariableSpec `ebpf:"fresh_thread"`
+	HasAtomics     *ebpf.VariableSpec `ebpf:"has_atomics"`
 	HasTaskStorage *ebpf.VariableSpec `ebpf:"has_task_storage"`
+	RingBits       *ebpf.VariableSpec `ebpf:"ring_bits"`
+	RingLines      *ebpf.VariableSpec `ebpf:"ring_lines"`
 	StackDepth     *ebpf.VariableSpec `ebpf:"stack_depth"`
 	UnusedChunk    *ebpf.VariableSpec `ebpf:"unused_chunk"`
+	UnusedLayout   *ebpf.VariableSpec `ebpf:"unused_layout"`
+	UnusedLine     *ebpf.VariableSpec `ebpf:"unused_line"`
 	UnusedLoss     *ebpf.VariableSpec `ebpf:"unused_loss"`
 	UnusedRealloc  *ebpf.VariableSpec `ebpf:"unused_realloc"`
 	UnusedSegment  *ebpf.VariableSpec `ebpf:"unused_segment"`
 	UnusedStack    *ebpf.VariableSpec `ebpf:"unused_stack"`
 	UnusedWord     *ebpf.VariableSpec `ebpf:"unused_word"`
 	WakeBytes      *ebpf.VariableSpec `ebpf:"wake_bytes"`
+	WakeLines      *ebpf.VariableSpec `ebpf:"wake_lines"`
 }
 
 // MemtraceObjects contains all objects after they have been loaded into the kernel.
@@ -306,22 +345,25 @@ func (o *MemtraceObjects) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceMaps struct {
-	Losses    *ebpf.Map `ebpf:"losses"`
-	PcCache   *ebpf.Map `ebpf:"pc_cache"`
-	Rings     *ebpf.Map `ebpf:"rings"`
-	Rules     *ebpf.Map `ebpf:"rules"`
-	Scratches *ebpf.Map `ebpf:"scratches"`
-	Seen      *ebpf.Map `ebpf:"seen"`
-	Segments  *ebpf.Map `ebpf:"segments"`
-	Spaces    *ebpf.Map `ebpf:"spaces"`
-	Stale     *ebpf.Map `ebpf:"stale"`
-	Tables    *ebpf.Map `ebpf:"tables"`
-	Targets   *ebpf.Map `ebpf:"targets"`
-	Threads   *ebpf.Map `ebpf:"threads"`
+	EventRings  *ebpf.Map `ebpf:"event_rings"`
+	Losses      *ebpf.Map `ebpf:"losses"`
+	PcCache     *ebpf.Map `ebpf:"pc_cache"`
+	Rings       *ebpf.Map `ebpf:"rings"`
+	Rules       *ebpf.Map `ebpf:"rules"`
+	Scratches   *ebpf.Map `ebpf:"scratches"`
+	Seen        *ebpf.Map `ebpf:"seen"`
+	Segments    *ebpf.Map `ebpf:"segments"`
+	Spaces      *ebpf.Map `ebpf:"spaces"`
+	Stale       *ebpf.Map `ebpf:"stale"`
+	Tables      *ebpf.Map `ebpf:"tables"`
+	Targets     *ebpf.Map `ebpf:"targets"`
+	ThreadSlots *ebpf.Map `ebpf:"thread_slots"`
+	Threads     *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *MemtraceMaps) Close() error {
 	return _MemtraceClose(
+		m.EventRings,
 		m.Losses,
 		m.PcCache,
 		m.Rings,
@@ -333,6 +375,7 @@ func (m *MemtraceMaps) Close() error {
 		m.Stale,
 		m.Tables,
 		m.Targets,
+		m.ThreadSlots,
 		m.Threads,
 	)
 }
@@ -344,15 +387,22 @@ type MemtraceVariables struct {
 	ByTables       *ebpf.Variable `ebpf:"by_tables"`
 	FixedCookie    *ebpf.Variable `ebpf:"fixed_cookie"`
 	Follow         *ebpf.Variable `ebpf:"follow"`
+	FreshThread    *ebpf.Variable `ebpf:"fresh_thread"`
+	HasAtomics     *ebpf.Variable `ebpf:"has_atomics"`
 	HasTaskStorage *ebpf.Variable `ebpf:"has_task_storage"`
+	RingBits       *ebpf.Variable `ebpf:"ring_bits"`
+	RingLines      *ebpf.Variable `ebpf:"ring_lines"`
 	StackDepth     *ebpf.Variable `ebpf:"stack_depth"`
 	UnusedChunk    *ebpf.Variable `ebpf:"unused_chunk"`
+	UnusedLayout   *ebpf.Variable `ebpf:"unused_layout"`
+	UnusedLine     *ebpf.Variable `ebpf:"unused_line"`
 	UnusedLoss     *ebpf.Variable `ebpf:"unused_loss"`
 	UnusedRealloc  *ebpf.Variable `ebpf:"unused_realloc"`
 	UnusedSegment  *ebpf.Variable `ebpf:"unused_segment"`
 	UnusedStack    *ebpf.Variable `ebpf:"unused_stack"`
 	UnusedWord     *ebpf.Variable `ebpf:"unused_word"`
 	WakeBytes      *ebpf.Variable `ebpf:"wake_bytes"`
+	WakeLines      *ebpf.Variable `ebpf:"wake_lines"`
 }
 
 // MemtracePrograms contains all programs after they have been loaded into the kernel.

@@ -45,7 +45,7 @@ func BenchmarkMerge(b *testing.B) {
 // BenchmarkDrain takes events all the way from two rings to batches.
 func BenchmarkDrain(b *testing.B) {
 	const size = 1 << 20
-	rings := [2]*fakeRing{newFakeRing(size), newFakeRing(size)}
+	rings := [2]*fakeLineRing{newFakeLineRing(size / lineSize), newFakeLineRing(size / lineSize)}
 	for i, f := range rings {
 		for time := uint64(i); ; time += 2 {
 			if !f.put(allocRecord(time, time)) || !f.put(freeRecord(time, time)) {
@@ -54,14 +54,14 @@ func BenchmarkDrain(b *testing.B) {
 		}
 	}
 	d := &drain{
-		rings: []*ring{&rings[0].ring, &rings[1].ring}, merger: newMerger(2),
+		rings: []source{&rings[0].lineRing, &rings[1].lineRing}, merger: newMerger(2),
 		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
 	}
 	got := 0
 	b.ReportAllocs()
 	b.ResetTimer()
 	for got < b.N {
-		for _, r := range d.rings {
+		for _, r := range rings {
 			r.pos = 0 // the same records again
 		}
 		if !d.round(0) {

@@ -24,7 +24,8 @@ const (
 
 // decode fills e from a record other than a stack; false means that the
 // record is malformed. It reads at fixed offsets of types generated from the
-// BPF object, and allocates nothing.
+// BPF object, and allocates nothing. The CPU is for the caller to fill in: it
+// is that of the ring.
 func decode(record []byte, e *event.Event) bool {
 	if len(record) < headSize {
 		return false
@@ -32,7 +33,7 @@ func decode(record []byte, e *event.Event) bool {
 	h := (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0]))
 	// Field by field: a literal would be made elsewhere and copied.
 	e.Time, e.Addr, e.PID, e.TID = h.Time, h.Addr, h.Tgid, h.Tid
-	e.CPU, e.Kind, e.Flags = h.Cpu, event.Kind(h.Kind), event.Flags(h.Flags)
+	e.Kind, e.Flags = event.Kind(h.Kind), event.Flags(h.Flags)
 	e.Size, e.Old, e.Began, e.Stack, e.Child = 0, 0, 0, 0, 0
 	switch e.Kind {
 	case event.Free, event.Fault:

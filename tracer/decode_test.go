@@ -11,7 +11,7 @@ import (
 
 func TestDecode(t *testing.T) {
 	head := bpf.MemtraceRecordHead{Time: 5, Addr: 0x1000, Tgid: 10, Tid: 11, Aux: 12, Cpu: 3}
-	common := event.Event{Time: 5, Addr: 0x1000, PID: 10, TID: 11, CPU: 3}
+	common := event.Event{Time: 5, Addr: 0x1000, PID: 10, TID: 11}
 	for kind := event.Alloc; kind <= event.Exit; kind++ {
 		r := bpf.MemtraceRecordRealloc{Old: 0x2000, Began: 4}
 		r.Alloc = bpf.MemtraceRecordAlloc{Head: head, Size: 64, Stack: 7}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/bpf"
@@ -46,9 +47,16 @@ const (
 	watermarkMargin = 20_000
 )
 
+// source is one ring of one CPU.
+type source interface {
+	drain(visit func(record []byte)) bool
+	bpfMap() *ebpf.Map
+	close()
+}
+
 // drain moves events from the rings to batches, in a goroutine of its own.
 type drain struct {
-	rings  []*ring
+	rings  []source // the i-th fills the i-th queue of the merger
 	merger *merger
 	epoll  int
 	wake   int // eventfd
@@ -69,38 +77,54 @@ type drain struct {
 	once   sync.Once
 }
 
-// startDrain makes a ring for every online CPU and starts to read them.
-func startDrain(k *kernelHalf, size int, stale func(pid int)) (*drain, error) {
+// startDrain makes the rings for every online CPU and starts to read them.
+func startDrain(k *kernelHalf, stale func(pid int)) (*drain, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
 	}
-	if size == 0 {
-		size = ringBytes(len(cpus))
-	}
 	d := &drain{
-		merger: newMerger(len(cpus)), epoll: -1, wake: -1,
+		merger: &merger{}, epoll: -1, wake: -1,
 		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
 		quit: make(chan struct{}), done: make(chan struct{}), stale: stale,
 	}
 	for _, cpu := range cpus {
-		r, err := openRing(size)
-		if err != nil {
-			d.free()
-			return nil, err
-		}
-		d.rings = append(d.rings, r)
-		if err := k.coll.Maps[bpf.MemtraceMapRings].Put(uint32(cpu), r.m); err != nil {
-			d.free()
-			return nil, fmt.Errorf("install the ring of CPU %d: %w", cpu, err)
-		}
+		err = errors.Join(err, d.open(k, cpu))
 	}
-	if err := d.listen(); err != nil {
+	if err == nil {
+		err = d.listen()
+	}
+	if err != nil {
 		d.free()
 		return nil, err
 	}
 	go d.run()
 	return d, nil
+}
+
+// open makes a CPU's rings and lets the kernel's half find them.
+func (d *drain) open(k *kernelHalf, cpu int) error {
+	plain, err := openRing(k.sizes.buffer)
+	if err != nil {
+		return err
+	}
+	if err := d.add(k, bpf.MemtraceMapRings, cpu, plain); err != nil || k.sizes.records == 0 {
+		return err
+	}
+	lines, err := openLineRing(k.spec.Maps[bpf.MemtraceMapEventRings].InnerMap)
+	if err != nil {
+		return err
+	}
+	return d.add(k, bpf.MemtraceMapEventRings, cpu, lines)
+}
+
+func (d *drain) add(k *kernelHalf, to string, cpu int, r source) error {
+	d.rings = append(d.rings, r)
+	d.merger.queues = append(d.merger.queues, queue{cpu: uint16(cpu)})
+	if err := k.coll.Maps[to].Put(uint32(cpu), r.bpfMap()); err != nil {
+		return fmt.Errorf("install a ring of CPU %d: %w", cpu, err)
+	}
+	return nil
 }
 
 // listen prepares to sleep until a ring wakes us.
@@ -113,7 +137,9 @@ func (d *drain) listen() (err error) {
 	}
 	fds := []int{d.wake}
 	for _, r := range d.rings {
-		fds = append(fds, r.m.FD())
+		if r, ok := r.(*ring); ok {
+			fds = append(fds, r.m.FD())
+		}
 	}
 	for _, fd := range fds {
 		// Edge-triggered: a ring that is not empty must not keep us awake.
@@ -181,6 +207,7 @@ func (d *drain) take(q *queue, record []byte) {
 		d.stale(pid)
 		return
 	} else if e := q.slot(); decode(record, e) {
+		e.CPU = q.cpu
 		if e.Kind >= event.Fork {
 			d.life = append(d.life, *e)
 		}

@@ -75,7 +75,8 @@ var (
 	haveTaskStorage = feature("task storage in tracing programs", "5.12", "", func() error {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnTaskStorageGet)
 	})
-	haveUprobe = feature("perf-event uprobe", "4.17", "", func() error {
+	haveAtomics = feature("BPF atomics that return a value", "5.12", "on arm64 5.18", tryAtomics)
+	haveUprobe  = feature("perf-event uprobe", "4.17", "", func() error {
 		return tryPerfUprobe(0)
 	})
 	haveCookie = feature("uprobe cookie", "5.15", "", func() error {
@@ -104,10 +105,39 @@ var (
 // Features lists what memtrace looks for, most basic first.
 func Features() []Feature {
 	return []Feature{
-		haveBTF, haveRingbuf, haveUprobe, haveCookie, haveTaskStorage,
+		haveBTF, haveRingbuf, haveUprobe, haveCookie, haveTaskStorage, haveAtomics,
 		haveUprobeMulti, haveUprobeSession,
 		haveKprobe, haveFexit, haveFaultRawTracepoint, haveFaultTracepoint,
 	}
+}
+
+// supported reports whether the kernel has a feature; the error says that it could not be told.
+func supported(f Feature) (bool, error) {
+	err := f.Probe()
+	if errors.Is(err, ErrNotSupported) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func tryAtomics() error {
+	exchange := asm.CmpXchg.Mem(asm.RFP, asm.R1, asm.DWord, -8)
+	exchange.Constant = int64(asm.CmpXchg >> 8) // the library forgets it where it writes the instruction
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "memtrace_probe", Type: ebpf.Kprobe, License: "GPL",
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Mov.Imm(asm.R1, 1),
+			asm.StoreMem(asm.RFP, -8, asm.R0, asm.DWord),
+			exchange,
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Return(),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return prog.Close()
 }
 
 // emptyProgram loads a program that does nothing.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/bits"
 	"os"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ type Config struct {
 	StackDepth int         // frames, at most MaxStackDepth; 0 takes no stacks
 	Unwind     Unwinder    // "" or "auto": by .eh_frame
 	NoFollow   bool        // leave children of fork alone
-	RingBytes  int         // per CPU, a power of two; 0 chooses by the number of CPUs
+	RingBytes  int         // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
 }
 
 // MaxStackDepth is the largest number of frames of a stack.
@@ -56,6 +57,7 @@ var faultPrograms = map[FaultSource][]string{
 // kernelHalf is the loaded BPF object.
 type kernelHalf struct {
 	spec     *ebpf.CollectionSpec
+	sizes    ringSizes
 	coll     *ebpf.Collection
 	btfCache *btf.Cache
 }
@@ -69,10 +71,10 @@ func load(c Config) (*kernelHalf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the BPF object: %w", err)
 	}
-	if err := configure(spec, c); err != nil {
+	k := &kernelHalf{spec: spec, btfCache: btf.NewCache()}
+	if err := k.configure(c); err != nil {
 		return nil, err
 	}
-	k := &kernelHalf{spec: spec, btfCache: btf.NewCache()}
 	k.coll, err = k.loadPrograms(c.programs(), nil)
 	if err != nil {
 		return nil, err
@@ -81,26 +83,36 @@ func load(c Config) (*kernelHalf, error) {
 }
 
 // configure sets the object's constants and shapes its maps for this kernel.
-func configure(spec *ebpf.CollectionSpec, c Config) error {
-	cpus, err := ebpf.PossibleCPU()
+func (k *kernelHalf) configure(c Config) error {
+	spec := k.spec
+	atomics, err := supported(haveAtomics)
 	if err != nil {
-		return fmt.Errorf("count the CPUs: %w", err)
+		return err
 	}
-	spec.Maps[bpf.MemtraceMapRings].MaxEntries = uint32(cpus)
+	storage, err := supported(haveTaskStorage)
+	if err != nil {
+		return err
+	}
+	if err := k.shapeRings(c.RingBytes, atomics); err != nil {
+		return err
+	}
+	if !atomics {
+		withoutAtomics(spec)
+	}
+	if !storage {
+		withoutTaskStorage(spec)
+	}
 	plainTables(spec)
 	if c.Unwind != UnwindDwarf {
 		withoutTables(spec)
 	}
-	storage := true
-	if err := haveTaskStorage.Probe(); err != nil {
-		if !errors.Is(err, ErrNotSupported) {
-			return err
-		}
-		storage = false
-		withoutTaskStorage(spec)
-	}
 	for name, value := range map[string]any{
 		bpf.MemtraceVarHasTaskStorage: storage,
+		bpf.MemtraceVarHasAtomics:     atomics,
+		bpf.MemtraceVarRingLines:      uint32(max(k.sizes.records, 1)),
+		bpf.MemtraceVarRingBits:       uint32(bits.TrailingZeros(uint(max(k.sizes.records, 1)))),
+		bpf.MemtraceVarWakeLines:      uint32(max(k.sizes.records/wakeShare, 1)),
+		bpf.MemtraceVarWakeBytes:      uint32(k.sizes.buffer / wakeShare),
 		bpf.MemtraceVarStackDepth:     uint32(min(c.StackDepth, MaxStackDepth)),
 		bpf.MemtraceVarFollow:         !c.NoFollow,
 		bpf.MemtraceVarByTables:       c.Unwind == UnwindDwarf,
@@ -112,16 +124,11 @@ func configure(spec *ebpf.CollectionSpec, c Config) error {
 	return nil
 }
 
-// withoutTaskStorage keeps the threads' state in a hash, and their scratch
-// space per CPU: kernels that old run uprobes with preemption off.
+// withoutTaskStorage keeps the threads' state in a hash.
 func withoutTaskStorage(spec *ebpf.CollectionSpec) {
 	spec.Maps[bpf.MemtraceMapThreads] = &ebpf.MapSpec{
 		Name: bpf.MemtraceMapThreads, Type: ebpf.Hash, KeySize: 8,
 		ValueSize: uint32(unsafe.Sizeof(bpf.MemtraceThread{})), MaxEntries: maxThreads,
-	}
-	spec.Maps[bpf.MemtraceMapScratches] = &ebpf.MapSpec{
-		Name: bpf.MemtraceMapScratches, Type: ebpf.PerCPUArray, KeySize: 4,
-		ValueSize: uint32(unsafe.Sizeof(bpf.MemtraceScratch{})), MaxEntries: 1,
 	}
 }
 
@@ -177,7 +184,7 @@ func (k *kernelHalf) program(name string) *ebpf.Program { return k.coll.Programs
 
 func (k *kernelHalf) close() { k.coll.Close() }
 
-// ringBytes is the default size of one CPU's ring: together at most 512 MiB,
+// ringBytes is the default size of one CPU's rings: together at most 512 MiB,
 // each enough for about 100 ms of the fastest allocator loop there is.
 func ringBytes(cpus int) int {
 	size := 16 << 20

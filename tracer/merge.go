@@ -24,6 +24,7 @@ type queue struct {
 	events    []event.Event // sorted; those before head are handed out
 	head      int
 	watermark uint64
+	cpu       uint16
 }
 
 func newMerger(rings int) *merger {

@@ -50,6 +50,8 @@ func openRing(size int) (*ring, error) {
 	return &ring{m: m, consumer: consumer, producer: rest, data: rest[page:], mask: uint64(size - 1)}, nil
 }
 
+func (r *ring) bpfMap() *ebpf.Map { return r.m }
+
 func (r *ring) close() {
 	_ = unix.Munmap(r.consumer)
 	_ = unix.Munmap(r.producer)

@@ -52,7 +52,7 @@ func New(c Config) (*Tracer, error) {
 		t.keeper = startKeeper(spaces)
 		stale = t.keeper.report
 	}
-	if t.drain, err = startDrain(kernel, c.RingBytes, stale); err != nil {
+	if t.drain, err = startDrain(kernel, stale); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil

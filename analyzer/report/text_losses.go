@@ -28,7 +28,6 @@ func addLost(p *page, e *analyzer.Events) {
 		{e.LostBy.ThreadState, "the kernel had no room for a thread's state"},
 		{e.LostBy.ReadFault, "the target's memory could not be read"},
 		{e.LostBy.Missed, "the kernel skipped the probe"},
-		{e.LostBy.MissedFaults, "the kernel left out the probe of a page fault"},
 		{e.LostBy.Truncated, "the record was malformed"},
 	}
 	p.prose(alarm, "Losses: ", counted(e.Lost, "event", "events")+" lost of "+count(e.Lost+seen(e))+
@@ -63,6 +62,8 @@ func lossNotes(r *analyzer.Report) []string {
 	add(e.Failed, "allocation failed; it counts nowhere", "allocations failed; they count nowhere")
 	add(e.LostBy.StackFull, "event came without its stack (ring buffer full); its site is [no stack]",
 		"events came without their stacks (ring buffer full); their site is [no stack]")
+	add(e.LostBy.MissedFaults, "page fault, of whichever process, was left out by the kernel; faults may be one short",
+		"page faults, of whichever process, were left out by the kernel; faults may be short by so many at most")
 	add(e.LostBy.Abandoned, "allocator call never returned (longjmp, thread exit); it counts nowhere",
 		"allocator calls never returned (longjmp, thread exit); they count nowhere")
 	return notes

@@ -47,6 +47,7 @@ enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
+	BPF_F_MMAPABLE = 1024,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
 enum {
@@ -109,6 +110,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	unsigned long maj_flt;
 	u32 self_exec_id;
+	u64 start_time;
 	struct uprobe_task *utask;
 } __attribute__((preserve_access_index));
 

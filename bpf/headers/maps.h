@@ -8,16 +8,29 @@
 /* Set by the tracer before loading. */
 const volatile u64 fixed_cookie = 0;      /* kernels before 5.15: one program a probe */
 const volatile bool has_task_storage = true; /* 5.12 */
+const volatile bool has_atomics = true;      /* that return a value; 5.12, arm64 5.18 */
 const volatile u32 stack_depth = 64;      /* frames; 0 takes no stacks */
-const volatile u32 wake_bytes = 256 << 10;
+const volatile u32 wake_bytes = 256 << 10; /* of a ring buffer */
+const volatile u32 wake_lines = 4096;      /* of an event ring */
+const volatile u32 ring_lines = 4096;      /* a power of two */
+const volatile u32 ring_bits = 12;         /* which */
 const volatile bool follow = true;
 const volatile bool by_tables = false; /* unwind by .eh_frame, else by frame pointers */
 
 #define MAX_FRAMES 127
 #define WINDOW_WORDS 384 /* 3 KiB of stack */
 
-/* What a thread's allocator call in progress left for its return. */
+/* A probe that a thread has come to before: its instruction, and its cookie. */
+struct known_probe {
+	u64 ip;
+	u64 cookie;
+};
+
+#define KNOWN_PROBES 8
+
+/* What a thread's allocator call in progress left for its return, and more. */
 struct thread {
+	u64 owner; /* of a slot: SELF_OWNER, or 0 */
 	u64 sp;    /* at the entry of the outermost call; 0: none in progress */
 	u64 size;
 	u64 old;   /* realloc */
@@ -32,6 +45,9 @@ struct thread {
 	u32 pad;
 	u64 freed;      /* the last block that was freed */
 	u64 forward_sp; /* at the entry of that free, if it may jump on to another */
+	u32 extent;     /* bytes of stack that recent walks went through */
+	u32 unused;
+	struct known_probe known[KNOWN_PROBES];
 };
 
 struct stack_record {
@@ -57,7 +73,6 @@ struct cursor {
 
 #define SAVED_REGS 6 /* callee-saved registers that are followed; the first is the frame pointer */
 
-/* Under one 8 KiB slab object, with what the kernel adds. */
 struct scratch {
 	u64 window[WINDOW_WORDS];
 	struct stack_record stack;
@@ -69,13 +84,29 @@ struct scratch {
 	u32 len;     /* bytes in the window */
 	u32 guessed; /* the frame that a frame pointer led to */
 	u32 unknown; /* the frame in no known mapping */
-	u32 pad;
+	u32 taken;
 };
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 };
+
+/* The tracer sets the sizes of both. */
+struct event_ring {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RING_RECORDS + 4096);
+	__type(key, u32);
+	__type(value, union ring_line);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct event_ring);
+} event_rings SEC(".maps");
 
 /* One ring a CPU: a ring that CPUs share costs ten times as much. */
 struct {
@@ -85,7 +116,20 @@ struct {
 	__array(values, struct ring);
 } rings SEC(".maps");
 
-/* The tracer turns both into plain maps where a kernel has no task storage. */
+/*
+ * What threads left for later, direct-mapped by thread id: the look-up is a
+ * few instructions of the program itself. A thread whose slot another one
+ * holds has its state in threads.
+ */
+#define THREAD_SLOTS (1 << 14)
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, THREAD_SLOTS);
+	__type(key, u32);
+	__type(value, struct thread);
+} thread_slots SEC(".maps");
+
+/* The tracer makes it a hash where a kernel has no task storage. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -93,10 +137,15 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
+/*
+ * Several a CPU, since a program may be preempted and another one run. The
+ * tracer sets the number of elements.
+ */
+#define SCRATCHES 4
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SCRATCHES);
+	__type(key, u32);
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 

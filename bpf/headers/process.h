@@ -7,12 +7,6 @@
 #include "thread.h"
 #include "unwind_maps.h"
 
-/* These are rare and the tracer must act on them: it is woken at once. */
-static __always_inline void emit_life(u32 kind, u32 tgid, u32 aux, u32 flags)
-{
-	emit_head(kind, 0, aux, flags, tgid, BPF_RB_FORCE_WAKEUP);
-}
-
 SEC("tp_btf/sched_process_fork")
 int process_fork(u64 *ctx)
 {
@@ -26,7 +20,7 @@ int process_fork(u64 *ctx)
 		flags = RECORD_SHARED_VM;
 	if (follow)
 		bpf_map_update_elem(&targets, &to, &one, BPF_ANY);
-	emit_life(RECORD_FORK, from, to, flags);
+	emit_urgent(get_self(), RECORD_FORK, 0, from, to, flags);
 	return 0;
 }
 
@@ -39,13 +33,14 @@ int process_exec(u64 *ctx)
 
 	if (!bpf_map_lookup_elem(&targets, &tgid))
 		return 0;
-	t = thread_find();
+	t = thread_find(get_self());
 	if (t) {
 		t->sp = 0;
 		t->stack_top = 0;
+		forget_probes(t);
 	}
 	bpf_map_delete_elem(&spaces, &tgid); /* the mappings are others now */
-	emit_life(RECORD_EXEC, tgid, (u32)ctx[1], 0);
+	emit_urgent(get_self(), RECORD_EXEC, 0, tgid, (u32)ctx[1], 0);
 	return 0;
 }
 
@@ -54,12 +49,10 @@ int process_exit(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	u32 tgid = task->tgid, code;
-	u64 key = bpf_get_current_pid_tgid();
 
 	if (!bpf_map_lookup_elem(&targets, &tgid))
 		return 0;
-	if (!has_task_storage)
-		bpf_map_delete_elem(&threads, &key);
+	thread_forget(get_self());
 	if (task->signal->live.counter > 0)
 		return 0;
 	code = task->signal->group_exit_code;
@@ -67,7 +60,7 @@ int process_exit(u64 *ctx)
 		code = task->exit_code;
 	bpf_map_delete_elem(&targets, &tgid);
 	bpf_map_delete_elem(&spaces, &tgid);
-	emit_life(RECORD_EXIT, tgid, code, 0);
+	emit_urgent(get_self(), RECORD_EXIT, 0, tgid, code, 0);
 	return 0;
 }
 

@@ -42,7 +42,7 @@ struct record_head {
 	u32 tgid;
 	u32 tid;
 	u32 aux; /* fork: the child; exec: the thread that called it; exit: the wait status; stack: frames */
-	u16 cpu;
+	u16 cpu;  /* in a line of an event ring: the lap; see ring.h */
 	u8 kind;
 	u8 flags;
 };
@@ -57,6 +57,21 @@ struct record_realloc {
 	struct record_alloc alloc;
 	u64 old;
 	u64 began;
+};
+
+/* A line of an event ring; see ring.h. */
+union ring_line {
+	struct record_realloc record; /* or what it begins with */
+	struct {
+		u64 pos;  /* lines taken by the producers, or given back by the reader */
+		u64 seen; /* the reader's position when a producer last looked */
+	};
+};
+
+enum ring_layout {
+	RING_PRODUCER,
+	RING_READER,
+	RING_RECORDS,
 };
 
 /* Why something was not seen; counted per CPU in the map losses. */

@@ -26,10 +26,10 @@
 
 #if defined(__TARGET_ARCH_x86)
 
-#define REG_IP(ctx) ((ctx)->ip)
-#define REG_SP(ctx) ((ctx)->sp)
-#define REG_FP(ctx) ((ctx)->bp)
-#define REG_RESULT(ctx) ((ctx)->ax)
+#define REG_IP(ctx) LOAD_REG(ctx, ip)
+#define REG_SP(ctx) LOAD_REG(ctx, sp)
+#define REG_FP(ctx) LOAD_REG(ctx, bp)
+#define REG_RESULT(ctx) LOAD_REG(ctx, ax)
 /* The stack pointer after the return of a function entered at sp. */
 #define SP_AFTER_RETURN(sp) ((sp) + 8)
 
@@ -61,10 +61,10 @@ static __always_inline u64 reg_value(struct pt_regs *ctx, u32 reg)
 
 #elif defined(__TARGET_ARCH_arm64)
 
-#define REG_IP(ctx) ((ctx)->pc)
-#define REG_SP(ctx) ((ctx)->sp)
-#define REG_FP(ctx) ((ctx)->regs[29])
-#define REG_RESULT(ctx) ((ctx)->regs[0])
+#define REG_IP(ctx) LOAD_REG(ctx, pc)
+#define REG_SP(ctx) LOAD_REG(ctx, sp)
+#define REG_FP(ctx) LOAD_REG(ctx, regs[29])
+#define REG_RESULT(ctx) LOAD_REG(ctx, regs[0])
 #define SP_AFTER_RETURN(sp) (sp)
 
 static __always_inline u64 reg_value(struct pt_regs *ctx, u32 reg)

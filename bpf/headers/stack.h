@@ -23,113 +23,147 @@ static __always_inline u64 mix(u64 h)
 	return h ^ (h >> 31);
 }
 
+/* The words at addr and after it. */
+static __always_inline bool read_pair(struct scratch *s, u32 place, u64 addr, u64 *first, u64 *second)
+{
+	u64 off = addr - s->base;
+
+	if ((off & 7) || off + 16 > s->len || off > WINDOW_BYTES - 16) {
+		if (slide_window(addr, place) || s->len < 16)
+			return false;
+		off = 0;
+	}
+	off = off >> 3 & 511;
+	if (off >= WINDOW_WORDS - 1)
+		return false;
+	*first = s->window[off];
+	*second = s->window[off + 1];
+	return true;
+}
+
 /*
  * Walk the chain of frame pointers from the frame that take_stack put into the
  * scratch space, into its stack record; returns the hash of the frames.
  */
-__attribute__((noinline)) u64 walk(u64 hash)
+static __always_inline u64 walk(struct scratch *s, u32 place, u64 hash)
 {
-	struct scratch *s = scratch_get();
-	u64 sp, fp, ret, next;
-	u32 n = 1, flags = 0;
+	u64 sp = s->at.sp, fp = s->at.fp, ret, next;
 
-	if (!s)
-		return 0;
-	sp = s->at.sp;
-	fp = s->at.fp;
-	s->len = 0;
-	slide_window(sp); /* frame pointers lie above */
+	s->stack.head.flags = 0;
+	s->stack.head.aux = 1;
 	s->stack.frames[0] = s->at.pc;
 	hash = add_to_hash(hash, s->at.pc);
 	for (u32 i = 1; i < MAX_FRAMES; i++) {
-		/* Frames lie upwards; anything else is no frame pointer. */
-		if (fp < sp || (fp & 7))
+		/* Frames lie upwards, and not far; anything else is no frame pointer. */
+		if (fp - sp > MAX_FP_FRAME || (fp & 7))
 			break;
 		if (i >= stack_depth) {
-			flags = RECORD_TRUNCATED;
+			s->stack.head.flags = RECORD_TRUNCATED;
 			break;
 		}
-		if (!read_word(s, fp, &next) || !read_word(s, fp + 8, &ret) || ret < 4096)
+		if (!read_pair(s, place, fp, &next, &ret) || ret < 4096)
 			break;
 		s->stack.frames[i] = ret;
+		s->stack.head.aux = i + 1;
 		hash = add_to_hash(hash, ret);
-		n = i + 1;
 		sp = fp + 16;
 		fp = next;
 	}
-	s->stack.head.flags = flags;
-	s->stack.head.aux = n;
+	s->at.sp = sp;
 	return hash;
 }
 
-static __always_inline bool send_stack(struct scratch *s, u64 id, u32 n)
+static __always_inline bool send_stack(struct self self, struct scratch *s, u64 id)
 {
-	u32 cpu, bytes;
-	u8 flags = s->stack.head.flags;
-	void *ring = own_ring(&cpu);
+	void *ring = own_ringbuf(self);
+	u32 bytes = sizeof(struct record_head) + (s->stack.head.aux & 127) * 8;
 
 	if (!ring)
 		return false;
-	fill_head(&s->stack.head, RECORD_STACK, id, cpu);
-	s->stack.head.aux = n;
-	s->stack.head.flags = flags;
-	bytes = sizeof(struct record_head) + (n & 127) * 8;
+	fill_head(self, &s->stack.head, id);
+	s->stack.head.cpu = self.cpu;
+	s->stack.head.kind = RECORD_STACK;
 	return bpf_ringbuf_output(ring, &s->stack, bytes, BPF_RB_NO_WAKEUP) == 0;
 }
 
 /* The program image is part of the id: after exec an address means other code. */
-static __always_inline u64 image_seed(u32 tgid)
+static __always_inline u64 image_seed(struct self self)
 {
 	u32 execs = 0;
 
 	if (has_task_storage) {
-		execs = ((struct task_struct *)bpf_get_current_task_btf())->self_exec_id;
+		execs = self.task->self_exec_id;
 	} else {
 		struct task_struct *task = (void *)bpf_get_current_task();
 
 		bpf_probe_read_kernel(&execs, sizeof(execs), __builtin_preserve_access_index(&task->self_exec_id));
 	}
-	return ((u64)execs << 32 | tgid) * 0x9fb21c651e98df25ULL;
+	return ((u64)execs << 32 | self.tgid) * 0x9fb21c651e98df25ULL;
 }
 
-/* The id of the calling thread's stack, sent to the tracer if it is new; 0: none. */
-static __always_inline u64 take_stack(struct pt_regs *ctx, struct thread *t)
+/* Send the stack unless the tracer has it; its id, or 0 where it could not be sent. */
+static __always_inline u64 know_stack(struct self self, struct scratch *s, u64 id)
 {
-	struct scratch *s;
-	u64 id, *slot;
-	u32 n, key;
+	u32 key = id & (SEEN_SLOTS - 1);
+	u64 *slot = bpf_map_lookup_elem(&seen, &key);
 
-	if (!stack_depth)
-		return 0;
-	s = scratch_get();
-	if (!s) {
-		count_loss(LOSS_STACK_FULL);
-		return 0;
-	}
-	s->at = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
-	s->stack_top = t->stack_top;
-	id = image_seed(bpf_get_current_pid_tgid() >> 32);
-	if (by_tables) {
-		keep_registers(s, ctx);
-		id = unwind(id);
-	} else {
-		id = walk(id);
-	}
-	t->stack_top = s->stack_top;
-	n = s->stack.head.aux;
-	id = mix(id);
-	if (!id)
-		id = 1;
-	key = id & (SEEN_SLOTS - 1);
-	slot = bpf_map_lookup_elem(&seen, &key);
 	if (slot && *slot == id)
 		return id;
-	if (!send_stack(s, id, n)) {
+	if (!send_stack(self, s, id)) {
 		count_loss(LOSS_STACK_FULL);
 		return 0;
 	}
 	if (slot)
 		*slot = id;
+	return id;
+}
+
+/* Copying what no walk looks at costs more than the walk: remember how far they go. */
+static __always_inline void learn_extent(struct thread *t, u64 went)
+{
+	if (went > WINDOW_BYTES)
+		went = WINDOW_BYTES;
+	if (went > t->extent)
+		t->extent = went;
+	else
+		t->extent -= (t->extent - (u32)went) >> 5;
+}
+
+static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
+{
+	u64 hash = image_seed(self);
+
+	s->at = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
+	s->stack_top = t->stack_top;
+	read_window(s, REG_SP(ctx), t->extent ? (t->extent + 127) & ~63 : WINDOW_BYTES);
+	if (by_tables) {
+		keep_registers(s, ctx);
+		hash = unwind(hash, self.tgid, place);
+	} else {
+		hash = walk(s, place, hash);
+	}
+	t->stack_top = s->stack_top;
+	learn_extent(t, s->at.sp - REG_SP(ctx));
+	hash = mix(hash);
+	return know_stack(self, s, hash ? hash : 1);
+}
+
+/* The id of the calling thread's stack, sent to the tracer if it is new; 0: none. */
+static __always_inline u64 take_stack(struct self self, struct pt_regs *ctx, struct thread *t)
+{
+	struct scratch *s;
+	u32 place;
+	u64 id;
+
+	if (!stack_depth)
+		return 0;
+	s = scratch_take(self, &place);
+	if (!s) {
+		count_loss(LOSS_STACK_FULL);
+		return 0;
+	}
+	id = walk_stack(self, s, place, ctx, t);
+	scratch_give(s);
 	return id;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Per-thread state, kept in task storage or, before 5.12, in a hash. */
+/* What a thread keeps between probes, and where it puts a stack together. */
 #ifndef MEMTRACE_THREAD_H
 #define MEMTRACE_THREAD_H
 
 #include "maps.h"
 #include "regs.h"
+#include "self.h"
 
 /*
  * Keep the program on the kernel stack of the thread it runs in.
@@ -24,51 +25,181 @@ static __always_inline void keep_own_stack(void)
 		asm volatile("call 12" ::: "r0", "r1", "r2", "r3", "r4", "r5");
 }
 
-static __always_inline struct thread *thread_find(void)
+static __always_inline struct thread *thread_slot(struct self self)
 {
-	u64 key;
+	u32 key = self.tid & (THREAD_SLOTS - 1);
+
+	if (!has_task_storage || !has_atomics)
+		return NULL;
+	return bpf_map_lookup_elem(&thread_slots, &key);
+}
+
+/* The state of a thread that holds no slot. */
+static __always_inline struct thread *thread_elsewhere(struct self self)
+{
+	u64 key = SELF_KEY(self);
 
 	if (has_task_storage)
-		return bpf_task_storage_get(&threads, (struct task_struct *)bpf_get_current_task_btf(), NULL, 0);
-	key = bpf_get_current_pid_tgid();
+		return bpf_task_storage_get(&threads, self.task, NULL, 0);
 	return bpf_map_lookup_elem(&threads, &key);
 }
 
-static __always_inline struct thread *thread_get(void)
+static __always_inline struct thread *thread_find(struct self self)
 {
-	struct thread fresh = {};
-	struct thread *t;
-	u64 key;
+	struct thread *t = thread_slot(self);
 
-	if (has_task_storage) {
-		t = bpf_task_storage_get(&threads, (struct task_struct *)bpf_get_current_task_btf(), NULL,
-					 BPF_LOCAL_STORAGE_GET_F_CREATE);
-	} else {
-		key = bpf_get_current_pid_tgid();
-		t = bpf_map_lookup_elem(&threads, &key);
-		if (!t) {
-			bpf_map_update_elem(&threads, &key, &fresh, BPF_NOEXIST);
-			t = bpf_map_lookup_elem(&threads, &key);
-		}
-	}
+	if (t && t->owner == SELF_OWNER(self))
+		return t;
+	return thread_elsewhere(self);
+}
+
+const struct thread fresh_thread = {}; /* too large for the stack */
+
+static __always_inline struct thread *thread_new(struct self self)
+{
+	u64 key = SELF_KEY(self);
+
+	if (has_task_storage)
+		return bpf_task_storage_get(&threads, self.task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	bpf_map_update_elem(&threads, &key, &fresh_thread, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&threads, &key);
+}
+
+static __always_inline struct known_probe *known_probe(struct thread *t, u64 ip)
+{
+	return &t->known[ip >> 4 & (KNOWN_PROBES - 1)];
+}
+
+/*
+ * The cookie of the probe at ip, without the calls that it takes to ask for
+ * it; 0: the thread has not come there yet. That it has also tells an entry
+ * from a return: no call lies before a probed instruction, so nothing returns
+ * to one.
+ */
+static __always_inline u64 known_cookie(struct thread *t, u64 ip)
+{
+	struct known_probe *k;
+
+	if (!t)
+		return 0;
+	k = known_probe(t, ip);
+	return k->ip == ip ? k->cookie : 0;
+}
+
+static __always_inline void forget_probes(struct thread *t)
+{
+	for (int i = 0; i < KNOWN_PROBES; i++)
+		t->known[i].ip = 0;
+}
+
+/* The slot for a thread that has no state yet, if nobody holds it. */
+static __always_inline bool claim_slot(struct thread *t, struct self self)
+{
+	if (t->owner || __sync_val_compare_and_swap(&t->owner, 0, SELF_OWNER(self)))
+		return false;
+	t->sp = 0;
+	t->stack_top = 0;
+	t->extent = 0;
+	t->fault_address = 0;
+	t->fault_flags = 0;
+	t->freed = 0;
+	t->forward_sp = 0;
+	forget_probes(t);
+	return true;
+}
+
+static __always_inline struct thread *thread_get(struct self self)
+{
+	struct thread *slot = thread_slot(self), *t;
+
+	if (slot && slot->owner == SELF_OWNER(self))
+		return slot;
+	t = thread_elsewhere(self);
+	if (t)
+		return t;
+	if (slot && claim_slot(slot, self))
+		return slot;
+	t = thread_new(self);
 	if (!t)
 		count_loss(LOSS_THREAD_STATE);
 	return t;
 }
 
-/*
- * Task storage because programs of uprobe_multi may be preempted and others
- * run on the same CPU; where it is missing, uprobes run with preemption off
- * and a per-CPU buffer serves.
- */
-static __always_inline struct scratch *scratch_get(void)
+/* The state of the calling thread at a probe that it has not come to before; NULL: not meant. */
+static __always_inline struct thread *thread_learn(struct self self, struct pt_regs *ctx, u64 *cookie)
 {
-	u32 zero = 0;
+	struct known_probe *k;
+	struct thread *t;
 
-	if (has_task_storage)
-		return bpf_task_storage_get(&scratches, (struct task_struct *)bpf_get_current_task_btf(), NULL,
-					    BPF_LOCAL_STORAGE_GET_F_CREATE);
-	return bpf_map_lookup_elem(&scratches, &zero);
+	*cookie = probe_cookie(ctx);
+	if (self.tgid != COOKIE_TGID(*cookie))
+		return NULL;
+	t = thread_get(self);
+	if (!t)
+		return NULL;
+	k = known_probe(t, REG_IP(ctx));
+	k->ip = REG_IP(ctx);
+	k->cookie = *cookie;
+	return t;
+}
+
+/* The state of the calling thread at the entry of a function; NULL: not meant. */
+static __always_inline struct thread *thread_at_probe(struct self self, struct pt_regs *ctx, u64 *cookie)
+{
+	struct thread *t = thread_find(self);
+
+	*cookie = known_cookie(t, REG_IP(ctx));
+	if (*cookie)
+		return t;
+	return thread_learn(self, ctx, cookie);
+}
+
+/* The calling thread is about to exit. */
+static __always_inline void thread_forget(struct self self)
+{
+	struct thread *t = thread_slot(self);
+	u64 key = SELF_KEY(self);
+
+	if (t && t->owner == SELF_OWNER(self))
+		t->owner = 0;
+	if (!has_task_storage)
+		bpf_map_delete_elem(&threads, &key);
+}
+
+/* The scratch space at a place that scratch_take gave. */
+static __always_inline struct scratch *scratch_at(u32 place)
+{
+	return bpf_map_lookup_elem(&scratches, &place);
+}
+
+/*
+ * A place of this CPU's that no preempted program holds. Kernels without
+ * atomics run uprobes with preemption off.
+ */
+static __always_inline struct scratch *scratch_take(struct self self, u32 *place)
+{
+	struct scratch *s;
+
+	for (u32 i = 0; i < SCRATCHES; i++) {
+		*place = self.cpu * SCRATCHES + i;
+		s = scratch_at(*place);
+		if (!s)
+			return NULL;
+		if (!has_atomics || !__sync_lock_test_and_set(&s->taken, 1))
+			return s;
+	}
+	return NULL;
+}
+
+static __always_inline void scratch_give(struct scratch *s)
+{
+	if (!has_atomics)
+		return;
+#if defined(__TARGET_ARCH_x86)
+	*(volatile u32 *)&s->taken = 0; /* x86 makes stores seen in their order */
+#else
+	__sync_lock_test_and_set(&s->taken, 0);
+#endif
 }
 
 /* More calls than this inside one allocator call: its return was missed. */

@@ -17,13 +17,11 @@
 
 #include "emit.h"
 #include "thread.h"
-#include "unwind_rule.h"
+#include "unwind_step.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define RETURN_ADDRESS(cfa) ((cfa) - 8)
 #define PLAIN_ADDRESS(pc) (pc)
-#define IS_COMMON(rule) ((u32)((rule)->kind - RULE_SP) <= RULE_FP - RULE_SP && !(rule)->from_fp)
-#define COMMON_RETURN(rule, cfa) RETURN_ADDRESS(cfa)
 /* struct ucontext of arch/x86/include/uapi/asm; the handler has returned to the restorer. */
 #define CONTEXT_SP 160
 #define CONTEXT_PC 168
@@ -49,9 +47,6 @@ static __always_inline void keep_registers(struct scratch *s, struct pt_regs *ct
 /* siginfo, then struct ucontext of arch/arm64/include/uapi/asm. */
 #define RETURN_ADDRESS(cfa) (cfa) /* where the kernel says a hijacked return was */
 #define PLAIN_ADDRESS(pc) ((pc) & ((1ULL << 48) - 1)) /* unsigned */
-/* An unsaved link register is rare: a leaf that a signal struck. */
-#define IS_COMMON(rule) ((u32)((rule)->kind - RULE_SP) <= RULE_FP - RULE_SP && !(rule)->from_fp && (rule)->saved[1])
-#define COMMON_RETURN(rule, cfa) ((cfa) + (s64)(rule)->saved[1] * 8)
 #define CONTEXT_REGS (128 + 176 + 8)
 #define CONTEXT_SP (CONTEXT_REGS + 31 * 8)
 #define CONTEXT_PC (CONTEXT_SP + 8)
@@ -75,41 +70,46 @@ static __always_inline void keep_registers(struct scratch *s, struct pt_regs *ct
 
 #define WINDOW_BYTES (WINDOW_WORDS * 8)
 
-/* Let the window begin at addr; 0 means that it holds a word at least. */
-__attribute__((noinline)) int slide_window(u64 addr)
+/* Let the window begin at addr and hold so many bytes; fewer, where there aren't as many. */
+static __always_inline void read_window(struct scratch *s, u64 addr, u32 bytes)
 {
-	struct scratch *s = scratch_get();
-	u32 len = WINDOW_BYTES;
-
-	if (!s)
-		return 1;
 	s->base = addr;
 	s->len = 0;
 	if (addr & 7)
-		return 1;
+		return;
 	/* A read that runs off the stack's end faults, which costs 700 ns. */
-	if (addr < s->stack_top && s->stack_top - addr < WINDOW_BYTES)
-		len = (s->stack_top - addr) & 0xfff;
-	if (len > WINDOW_BYTES)
-		len = WINDOW_BYTES;
-	if (bpf_probe_read_user(s->window, len, (void *)addr)) {
-		len = 4096 - (addr & 4095);
-		if (len > WINDOW_BYTES) /* the first page itself is not there */
-			return 1;
-		s->stack_top = addr + len;
-		if (bpf_probe_read_user(s->window, len, (void *)addr))
-			return 1;
+	if (addr < s->stack_top && s->stack_top - addr < bytes)
+		bytes = s->stack_top - addr;
+	if (bytes > WINDOW_BYTES)
+		bytes = WINDOW_BYTES;
+	if (bpf_probe_read_user(s->window, bytes, (void *)addr)) {
+		bytes = 4096 - (addr & 4095);
+		if (bytes > WINDOW_BYTES) /* the first page itself is not there */
+			return;
+		s->stack_top = addr + bytes;
+		if (bpf_probe_read_user(s->window, bytes, (void *)addr))
+			return;
 	}
-	s->len = len;
-	return len < 8;
+	s->len = bytes;
 }
 
-static __always_inline bool read_word(struct scratch *s, u64 addr, u64 *to)
+/* Let the window begin at addr; 0 means that it holds a word at least. */
+__attribute__((noinline)) int slide_window(u64 addr, u32 place)
+{
+	struct scratch *s = scratch_at(place);
+
+	if (!s)
+		return 1;
+	read_window(s, addr, WINDOW_BYTES);
+	return s->len < 8;
+}
+
+static __always_inline bool read_word(struct scratch *s, u32 place, u64 addr, u64 *to)
 {
 	u64 off = addr - s->base;
 
 	if ((off & 7) || off + 8 > s->len || off > WINDOW_BYTES - 8) {
-		if (slide_window(addr))
+		if (slide_window(addr, place))
 			return false;
 		off = 0;
 	}
@@ -134,9 +134,9 @@ static __always_inline u64 saved_at(struct unwind_rule *rule, u32 reg, u64 cfa, 
 }
 
 /* Where frame i has the register saved; 0: it has not, ~0: who knows. */
-__attribute__((noinline)) u64 saved_in(u32 i, u32 reg)
+__attribute__((noinline)) u64 saved_in(u32 i, u32 reg, u32 place)
 {
-	struct scratch *s = scratch_get();
+	struct scratch *s = scratch_at(place);
 	struct unwind_rule *rule;
 	u32 number;
 
@@ -153,19 +153,19 @@ __attribute__((noinline)) u64 saved_in(u32 i, u32 reg)
 }
 
 /* The value that a saved register had in a frame: where the nearest inner frame saved it. */
-__attribute__((noinline)) u64 saved_register(u32 frame, u32 reg)
+__attribute__((noinline)) u64 saved_register(u32 frame, u32 reg, u32 place)
 {
 	struct scratch *s;
 	u64 at, value = 0;
 
 	for (u32 i = 1; i < MAX_FRAMES && i <= frame; i++) {
-		at = saved_in(frame - i, reg);
+		at = saved_in(frame - i, reg, place);
 		if (!at)
 			continue;
 		bpf_probe_read_user(&value, sizeof(value), (void *)at);
 		return value;
 	}
-	s = scratch_get();
+	s = scratch_at(place);
 	BARRIER(reg);
 	return s && reg < SAVED_REGS ? s->regs[reg] : 0;
 }
@@ -202,11 +202,11 @@ __attribute__((noinline)) u64 trampoline_target(u64 slot, u64 pc)
  * The frame is in no mapping that we know: ask the tracer to look at the
  * mappings again, at most every half millisecond. Not 0 if it is no frame at all.
  */
-__attribute__((noinline)) int frame_unknown(u64 pc, u32 frame)
+__attribute__((noinline)) int frame_unknown(u64 pc, u32 frame, u32 place)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32, key = tgid % STALE_SLOTS;
 	u64 now = bpf_ktime_get_ns(), *last = bpf_map_lookup_elem(&stale, &key);
-	struct scratch *s = scratch_get();
+	struct scratch *s = scratch_at(place);
 
 	if (!s || s->guessed == frame)
 		return 1;
@@ -216,11 +216,12 @@ __attribute__((noinline)) int frame_unknown(u64 pc, u32 frame)
 	if (!last || now - *last < 500000)
 		return 0;
 	*last = now;
-	emit_head(RECORD_STALE, pc, 0, 0, tgid, BPF_RB_FORCE_WAKEUP);
+	emit_urgent(get_self(), RECORD_STALE, pc, tgid, 0, 0);
 	return 0;
 }
 
-enum step { STEP_ON, STEP_BOTTOM, STEP_BROKEN };
+/* Where a step led. */
+enum outcome { CAME_ON, CAME_TO_BOTTOM, CAME_TO_NOTHING };
 
 static __always_inline bool read_user(u64 addr, u64 *to)
 {
@@ -235,17 +236,17 @@ static __always_inline u32 step_by_fp(struct scratch *s, u32 frame)
 	u64 fp = s->at.fp;
 
 	if (!fp) /* as the ABI marks the outermost frame */
-		return s->unknown == frame ? STEP_BROKEN : STEP_BOTTOM;
+		return s->unknown == frame ? CAME_TO_NOTHING : CAME_TO_BOTTOM;
 	if (fp < s->at.sp || (fp & 7) || fp - s->at.sp > MAX_FP_FRAME)
-		return STEP_BROKEN;
+		return CAME_TO_NOTHING;
 	if (!read_user(fp, &s->at.fp) || !read_user(fp + 8, &s->at.pc))
-		return STEP_BROKEN;
+		return CAME_TO_NOTHING;
 	s->at.sp = fp + 16;
 	if (!s->at.pc)
-		return STEP_BOTTOM;
+		return CAME_TO_BOTTOM;
 	s->stack.head.flags |= RECORD_FP_GUESS;
 	s->guessed = frame + 1;
-	return STEP_ON;
+	return CAME_ON;
 }
 
 /* All registers are in the frame; the stack may be another one. */
@@ -255,16 +256,16 @@ static __always_inline u32 step_signal(struct scratch *s)
 
 	if (!read_user(context + context_register(0), &s->at.fp) || !read_user(context + CONTEXT_SP, &s->at.sp) ||
 	    !read_user(context + CONTEXT_PC, &s->at.pc))
-		return STEP_BROKEN;
+		return CAME_TO_NOTHING;
 #if defined(__TARGET_ARCH_arm64)
 	if (!read_user(context + context_register(1), &s->at.lr))
-		return STEP_BROKEN;
+		return CAME_TO_NOTHING;
 #endif
 	s->at.pc++;
-	return STEP_ON;
+	return CAME_ON;
 }
 
-static __always_inline bool find_cfa(struct scratch *s, struct unwind_rule *rule, u32 frame, u64 *cfa)
+static __always_inline bool find_cfa(struct scratch *s, struct unwind_rule *rule, u32 frame, u32 place, u64 *cfa)
 {
 	s64 off = rule->cfa;
 
@@ -279,10 +280,10 @@ static __always_inline bool find_cfa(struct scratch *s, struct unwind_rule *rule
 		*cfa = s->at.sp + (((s->at.pc - 1) & 15) >= rule->param ? 16 : 8);
 		return true;
 	case RULE_REG:
-		*cfa = saved_register(frame, rule->reg) + off;
+		*cfa = saved_register(frame, rule->reg, place) + off;
 		return true;
 	case RULE_DEREF:
-		return read_user((rule->reg ? saved_register(frame, rule->reg) : s->at.fp) + off, cfa);
+		return read_user((rule->reg ? saved_register(frame, rule->reg, place) : s->at.fp) + off, cfa);
 	}
 	return false;
 }
@@ -309,33 +310,33 @@ static __always_inline bool step_return(struct scratch *s, struct unwind_rule *r
 }
 
 /* One frame outwards from s->at, for all that unwind does not do itself. */
-__attribute__((noinline)) int step_out(u32 frame, u32 number)
+__attribute__((noinline)) int step_out(u32 frame, u32 number, u32 place)
 {
-	struct scratch *s = scratch_get();
+	struct scratch *s = scratch_at(place);
 	struct unwind_rule *rule = bpf_map_lookup_elem(&rules, &number);
 	u64 cfa = 0, at, fp;
 
 	if (!s || !rule)
-		return STEP_BROKEN;
+		return CAME_TO_NOTHING;
 	if (rule->kind == RULE_NONE)
 		return step_by_fp(s, frame);
 	if (rule->kind == RULE_SIGNAL)
 		return step_signal(s);
-	if (!find_cfa(s, rule, frame, &cfa) || cfa < s->at.sp)
-		return STEP_BROKEN;
+	if (!find_cfa(s, rule, frame, place, &cfa) || cfa < s->at.sp)
+		return CAME_TO_NOTHING;
 	BARRIER(frame);
 	if (frame < MAX_FRAMES)
 		s->walked[frame].cfa = cfa;
 	fp = s->at.fp;
 	at = saved_at(rule, 0, cfa, fp);
 	if (at && !read_user(at, &s->at.fp))
-		return STEP_BROKEN;
+		return CAME_TO_NOTHING;
 	if (!step_return(s, rule, cfa, fp))
-		return STEP_BROKEN;
+		return CAME_TO_NOTHING;
 	if (!(s->at.pc & 4095))
 		s->at.pc = trampoline_target(RETURN_ADDRESS(cfa), s->at.pc);
 	s->at.sp = cfa;
-	return s->at.pc ? STEP_ON : STEP_BOTTOM;
+	return s->at.pc ? CAME_ON : CAME_TO_BOTTOM;
 }
 
 static __always_inline u64 add_to_hash(u64 h, u64 pc)
@@ -345,9 +346,8 @@ static __always_inline u64 add_to_hash(u64 h, u64 pc)
 }
 
 /* Where the mappings of the calling process are; 0: nowhere. */
-static __always_inline u64 own_space(void)
+static __always_inline u64 own_space(u32 tgid)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	u64 *word = bpf_map_lookup_elem(&spaces, &tgid), space;
 
 	if (!word)
@@ -357,86 +357,81 @@ static __always_inline u64 own_space(void)
 }
 
 /*
- * Walk the stack from the frame that walk_by_tables put into the scratch
+ * Walk the stack from the frame that take_stack put into the scratch
  * space, into its stack record; returns the hash of the frames.
  *
  * The loop itself takes only the common steps: the verifier goes through it
  * 127 times. What else differs from frame to frame is kept in memory, so that
  * the verifier need not tell the cases apart.
  */
-__attribute__((noinline)) u64 unwind(u64 hash)
+__attribute__((noinline)) u64 unwind(u64 hash, u32 tgid, u32 place)
 {
-	u32 n = 0, step = STEP_BROKEN;
-	struct scratch *s = scratch_get();
-	u64 space = own_space(), pc, sp, fp;
+	u32 n = 0, came = CAME_TO_NOTHING;
+	struct scratch *s = scratch_at(place);
+	u64 space = own_space(tgid), pc, sp, fp;
 
 	if (!s)
 		return 0;
 	pc = s->at.pc;
 	sp = s->at.sp;
 	fp = s->at.fp;
-	s->len = 0;
 	s->guessed = s->unknown = MAX_FRAMES + 1;
 	s->stack.head.flags = 0;
 	for (u32 i = 0; i < MAX_FRAMES; i++) {
-		u32 number = rule_number(pc - 1, SPACE_HEAD(space), SPACE_ID(space));
-		struct unwind_rule *rule;
-		u64 cfa;
-		s64 off;
+		u64 step = step_at(pc - 1, space), cfa;
+		s64 saved;
 
-		if (!IS_RULE(number)) {
-			if (frame_unknown(pc, i))
+		if (step == STEP_UNKNOWN) {
+			if (frame_unknown(pc, i, place))
 				break;
-			number = 0;
+			step = 0;
 		}
 		s->stack.frames[i] = pc;
 		hash = add_to_hash(hash, pc);
 		n = i + 1;
-		rule = bpf_map_lookup_elem(&rules, &number);
-		if (!rule)
-			break;
-		if (rule->kind == RULE_END) {
-			step = STEP_BOTTOM;
+		if (step & STEP_END) {
+			came = CAME_TO_BOTTOM;
 			break;
 		}
 		if (n >= stack_depth)
 			break;
-		s->walked[i].cfa = sp;
 		s->walked[i].fp = fp;
-		s->walked[i].rule = number;
-		if (!IS_COMMON(rule)) {
+		s->walked[i].rule = STEP_RULE(step);
+		if (!(step & STEP_COMMON)) {
+			s->walked[i].cfa = sp;
 			s->at.pc = pc;
 			s->at.sp = sp;
 			s->at.fp = fp;
-			step = step_out(i, number);
-			if (step)
+			came = step_out(i, STEP_RULE(step), place);
+			if (came)
 				break;
-			step = STEP_BROKEN;
+			came = CAME_TO_NOTHING;
 			pc = s->at.pc;
 			sp = s->at.sp;
 			fp = s->at.fp;
 			continue;
 		}
-		cfa = (rule->kind == RULE_SP ? sp : fp) + (s64)rule->cfa;
+		cfa = (step & STEP_FROM_FP ? fp : sp) + STEP_CFA(step);
 		if (cfa <= sp)
 			break;
 		s->walked[i].cfa = cfa;
-		off = rule->saved[0];
-		if (off && !read_word(s, cfa + off * 8, &fp))
+		saved = STEP_SAVED(step);
+		if (saved && !read_word(s, place, cfa + saved * 8, &fp))
 			break;
-		if (!read_word(s, COMMON_RETURN(rule, cfa), &pc))
+		if (!read_word(s, place, COMMON_RETURN(step, cfa), &pc))
 			break;
 		pc = PLAIN_ADDRESS(pc);
 		if (!(pc & 4095)) {
 			pc = trampoline_target(RETURN_ADDRESS(cfa), pc);
 			if (!pc) {
-				step = STEP_BOTTOM;
+				came = CAME_TO_BOTTOM;
 				break;
 			}
 		}
 		sp = cfa;
 	}
-	s->stack.head.flags |= step == STEP_BOTTOM ? RECORD_BOTTOM : RECORD_TRUNCATED;
+	s->at.sp = sp;
+	s->stack.head.flags |= came == CAME_TO_BOTTOM ? RECORD_BOTTOM : RECORD_TRUNCATED;
 	s->stack.head.aux = n;
 	return hash;
 }

@@ -115,13 +115,13 @@ struct {
 } rules SEC(".maps");
 
 /*
- * Rules by PC, direct-mapped. Its two words are written one after the other:
- * check makes sure that they belong together.
+ * Steps by PC, direct-mapped. The two words of an entry are written one after
+ * the other: check makes sure that they belong together.
  */
 #define PC_SLOTS_BITS 16
 struct pc_entry {
-	u64 where; /* bits 0 to 47 the address, 48 to 63 the id's lower half */
-	u64 rule;  /* bits 0 to 23 the rule, 24 to 39 the id's upper half, 40 to 63 check */
+	u64 where; /* bits 0 to 46 the address, 47 to 63 the id's lower 17 bits */
+	u64 step;  /* bits 0 to 39 the step (unwind_step.h), 40 to 48 the rest of the id, 49 to 63 check */
 };
 
 struct {

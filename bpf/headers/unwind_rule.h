@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* From an address to its rule: the PC cache, the mappings, the rows. */
+/* From an address to its rule: the mappings, the rows. */
 #ifndef MEMTRACE_UNWIND_RULE_H
 #define MEMTRACE_UNWIND_RULE_H
 
@@ -109,28 +109,6 @@ __attribute__((noinline)) u32 find_rule(u64 at, u32 head, u32 id)
 	if (!seg->table)
 		return 0;
 	return row_rule(seg->table, seg->serial, at - seg->start + seg->offset);
-}
-
-static __always_inline u32 rule_number(u64 at, u32 head, u32 id)
-{
-	u64 hash = (at ^ (u64)id << 32) * 0x9fb21c651e98df25ULL;
-	u64 where = at | (u64)id << 48, tag = (hash >> 24 & 0xffffff) << 16 | id >> 16;
-	u32 key = hash >> (64 - PC_SLOTS_BITS), number;
-	struct pc_entry *e;
-
-	e = bpf_map_lookup_elem(&pc_cache, &key);
-	if (e && e->where == where) {
-		u64 rule = e->rule;
-
-		if (rule >> 24 == tag)
-			return rule & 0xffffff;
-	}
-	number = find_rule(at, head, id);
-	if (e && IS_RULE(number)) {
-		e->where = where;
-		e->rule = tag << 24 | number;
-	}
-	return number;
 }
 
 #endif

@@ -9,7 +9,7 @@ type Loss struct {
 	ThreadState  uint64 `json:"thread_state"`  // no per-thread state could be had in the kernel
 	ReadFault    uint64 `json:"read_fault"`    // a result in the target's memory could not be read
 	Missed       uint64 `json:"missed"`        // the kernel skipped a probe (recursion, nesting)
-	MissedFaults uint64 `json:"missed_faults"` // page faults that the kernel left out; the heap is not concerned
+	MissedFaults uint64 `json:"missed_faults"` // page faults of any process that the kernel left out: at most so many are the targets'; not in Lost
 	Abandoned    uint64 `json:"abandoned"`     // calls whose return was never seen (longjmp, thread exit); not a loss of an event
 	Truncated    uint64 `json:"truncated"`     // malformed records in a ring
 
@@ -20,5 +20,5 @@ type Loss struct {
 
 // Lost is the number of events that the trace did not see.
 func (l Loss) Lost() uint64 {
-	return l.RingFull + l.ThreadState + l.ReadFault + l.Missed + l.MissedFaults + l.Truncated
+	return l.RingFull + l.ThreadState + l.ReadFault + l.Missed + l.Truncated
 }

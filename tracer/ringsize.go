@@ -1,0 +1,67 @@
+package tracer
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"github.com/memtrace/memtrace/bpf"
+)
+
+// ringSizes is what a CPU's rings hold.
+type ringSizes struct {
+	records int // of the event ring; 0 where the kernel lacks what it takes
+	buffer  int // bytes of the kernel's ring buffer
+}
+
+const (
+	// wakeShare of a ring must have filled up before the reader is woken.
+	wakeShare = 64
+	// stackShare of the memory is the ring buffer's, where that has only
+	// stacks and the life of processes in it.
+	stackShare    = 4
+	leastRingSize = 64 << 10
+)
+
+// shapeRings sizes the rings' maps. size is bytes a CPU, 0 for the default.
+func (k *kernelHalf) shapeRings(size int, atomics bool) error {
+	possible, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("count the CPUs: %w", err)
+	}
+	online, err := onlineCPUs()
+	if err != nil {
+		return err
+	}
+	if size == 0 {
+		size = ringBytes(len(online))
+	}
+	if size < leastRingSize || size&(size-1) != 0 {
+		return fmt.Errorf("rings of %d bytes a CPU: not a power of two from %d on", size, leastRingSize)
+	}
+	k.sizes = ringSizes{buffer: size}
+	if atomics {
+		k.sizes = ringSizes{records: size / lineSize, buffer: max(size/stackShare, leastRingSize)}
+	}
+	k.spec.Maps[bpf.MemtraceMapRings].MaxEntries = uint32(possible)
+	events := k.spec.Maps[bpf.MemtraceMapEventRings]
+	events.MaxEntries = uint32(possible)
+	events.InnerMap.MaxEntries = uint32(bpf.MemtraceRingLayoutRING_RECORDS) + uint32(max(k.sizes.records, 1))
+	k.spec.Maps[bpf.MemtraceMapScratches].MaxEntries *= uint32(possible)
+	return nil
+}
+
+// withoutAtomics takes out of the programs what the kernel's verifier refuses
+// even where it can't be reached.
+func withoutAtomics(spec *ebpf.CollectionSpec) {
+	for _, program := range spec.Programs {
+		for i, ins := range program.Instructions {
+			switch ins.OpCode.AtomicOp() {
+			case asm.InvalidAtomic, asm.AddAtomic:
+			default:
+				program.Instructions[i] = asm.Mov.Imm(ins.Src, 0).WithMetadata(ins.Metadata)
+			}
+		}
+	}
+}
