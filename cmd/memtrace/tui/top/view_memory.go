@@ -7,7 +7,7 @@ import "strings"
 func memoryTable(s *Snapshot, o options) *Table {
 	total := s.Machine.Total
 	t := tableOf(s.Books, func(e *Entry) ID { return ID{Name: e.Name} }, []column[Entry]{
-		{Column{Name: "entry", Title: "WHERE THE MEMORY IS", Width: 30, Doc: "what it is used for; indented entries are parts of the one above"},
+		{Column{Name: "entry", Title: "WHERE THE MEMORY IS", Width: 20, Doc: "what it is used for; indented entries are parts of the one above"},
 			func(e *Entry) Value {
 				v := text(strings.Repeat("  ", e.Depth) + e.Name)
 				v.Strong = e.Depth == 0
@@ -26,6 +26,7 @@ func memoryTable(s *Snapshot, o options) *Table {
 			func(e *Entry) Value { return text(e.Source) }},
 	})
 	t.Fixed = true
+	t.Notes = s.Notes
 	t.Empty = "the machine's memory could not be read"
 	return t
 }

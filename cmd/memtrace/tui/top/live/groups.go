@@ -41,15 +41,15 @@ func (s *Source) addGroups(out *top.Snapshot) {
 	}
 }
 
-// members is what the processes of a cgroup, and of those below it, add up to.
-type members struct {
+// membersSum is what the processes of a cgroup, and of those below it, add up to.
+type membersSum struct {
 	processes, unknown int
 	pss, uss           int64
 }
 
 // membersOf adds each process to its cgroup and to all above it.
-func membersOf(processes []top.Process) map[string]*members {
-	all := make(map[string]*members)
+func membersOf(processes []top.Process) map[string]*membersSum {
+	all := make(map[string]*membersSum)
 	spaces := make(map[uint64]bool)
 	for i := range processes {
 		p := &processes[i]
@@ -61,7 +61,7 @@ func membersOf(processes []top.Process) map[string]*members {
 		for at := path.Clean("/" + p.Cgroup); ; at = path.Dir(at) {
 			m := all[at]
 			if m == nil {
-				m = new(members)
+				m = new(membersSum)
 				all[at] = m
 			}
 			m.add(p, twin)
@@ -73,7 +73,7 @@ func membersOf(processes []top.Process) map[string]*members {
 	return all
 }
 
-func (m *members) add(p *top.Process, twin bool) {
+func (m *membersSum) add(p *top.Process, twin bool) {
 	m.processes++
 	switch {
 	case twin || p.PSS.State == top.None:
@@ -85,9 +85,9 @@ func (m *members) add(p *top.Process, twin bool) {
 	}
 }
 
-func groupOf(g *cgroup.Group, m *members) top.Group {
+func groupOf(g *cgroup.Group, m *membersSum) top.Group {
 	if m == nil {
-		m = new(members)
+		m = new(membersSum)
 	}
 	out := top.Group{
 		Path: g.Path, Container: containerOf(g.Path), Depth: strings.Count(g.Path, "/"), Processes: top.Of(m.processes),
@@ -142,15 +142,15 @@ var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
 // systemd unit by its name, or nothing.
 func containerOf(p string) string {
 	name := path.Base(p)
-	if id := containerID.FindString(name); id != "" {
-		runtime, _, ok := strings.Cut(name, "-")
-		if ok && runtime != name && !containerID.MatchString(runtime) {
-			return runtime + " " + id[:12]
+	if at := containerID.FindStringIndex(name); at != nil {
+		id := name[at[0] : at[0]+12]
+		if runtime, ok := strings.CutSuffix(name[:at[0]], "-"); ok {
+			return runtime + " " + id
 		}
-		if parent := path.Base(path.Dir(p)); parent == "docker" {
-			return "docker " + id[:12]
+		if path.Base(path.Dir(p)) == "docker" {
+			return "docker " + id
 		}
-		return id[:12]
+		return id
 	}
 	if unit, ok := strings.CutSuffix(name, ".service"); ok {
 		return unit

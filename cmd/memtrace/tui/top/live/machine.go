@@ -46,23 +46,6 @@ func perCent(v float64, o procfs.Outcome) top.Figure {
 	return top.Of(int64(math.Round(v * 100)))
 }
 
-func (s *Source) addNodes(out *top.Snapshot) {
-	nodes, err := s.machine.Nodes(s.nodes)
-	if err != nil {
-		out.Notes = append(out.Notes, "NUMA nodes: "+err.Error())
-		return
-	}
-	s.nodes = nodes
-	for i := range nodes {
-		c := &nodes[i].Meminfo
-		out.Nodes = append(out.Nodes, top.Node{
-			ID: nodes[i].ID, Total: counterOf(c, "MemTotal"), Free: counterOf(c, "MemFree"), Used: counterOf(c, "MemUsed"),
-			File: counterOf(c, "FilePages"), Anon: counterOf(c, "AnonPages"), Shmem: counterOf(c, "Shmem"), Slab: counterOf(c, "Slab"),
-			HugeTotal: counterOf(c, "HugePages_Total"), HugeFree: counterOf(c, "HugePages_Free"),
-		})
-	}
-}
-
 // nodesOfCPUs reads which CPU belongs to which node from
 // /sys/devices/system/node/nodeN/cpuM. Without NUMA it is empty.
 func nodesOfCPUs(sys string) map[int]int {

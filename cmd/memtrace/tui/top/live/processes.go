@@ -36,9 +36,11 @@ func figure(n uint64, o procfs.Outcome) top.Figure {
 
 func (s *Source) addProcesses(out *top.Snapshot, pass *collect.Pass) {
 	uptime := sinceBoot()
+	s.spaces.update(pass.Processes)
 	out.Processes = make([]top.Process, len(pass.Processes))
 	for i, p := range pass.Processes {
 		s.fill(&out.Processes[i], p, pass, uptime)
+		out.Processes[i].Space = s.spaces.known[p.Identity].id
 	}
 }
 

@@ -30,7 +30,9 @@ type Source struct {
 	groups    *cgroup.Hierarchy // nil: none could be opened
 	noGroups  error
 	users     collect.Users
-	parts     components
+	spaces    spaces
+	parts     pacer[parts]
+	onNodes   pacer[[]uint64]
 	host      string
 	meminfo   procfs.Counters
 	nodes     []machine.Node
@@ -51,13 +53,13 @@ func Open(o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{fs: fs}
+	s := &Source{fs: fs, spaces: spaces{same: sameSpace}}
 	budget := collect.Budget{}
 	if o.StallBudget > 0 {
 		budget = collect.DefaultBudget()
 		budget.Stall = o.StallBudget
 	}
-	s.parts.budget = budget
+	s.parts.budget, s.onNodes.budget = budget, budget
 	if s.machine, err = machine.Open(o.Proc, o.Sys); err != nil {
 		return nil, err
 	}
@@ -99,7 +101,7 @@ func (s *Source) Read(ctx context.Context, want top.Want) (*top.Snapshot, error)
 	case top.Memory:
 		s.addBooks(out)
 	case top.NUMA:
-		s.addNodes(out)
+		s.addNodes(out, pass)
 	case top.Groups:
 		s.addGroups(out)
 	case top.Components:
