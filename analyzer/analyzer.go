@@ -9,6 +9,7 @@ type Config struct {
 	Start  uint64     // ns, CLOCK_MONOTONIC: when the trace began. Times in a Report count from it
 	Tracer TracerInfo // passed on to the Report
 	MinAge uint64     // ns: younger blocks are never called old
+	WarmUp uint64     // ns since Start: growth and lifetimes before that make no candidates
 
 	// FollowForks has a Fork event begin the child, with copies of its parent's
 	// live blocks.
@@ -32,7 +33,9 @@ type Analyzer struct {
 	sites     siteTable
 	stacks    stackStore
 	threads   lastAllocs
-	windows   uint64 // closed so far
+	windows   uint64 // closed so far, since warmAt
+	warmedUp  bool   // the warm-up is over
+	warmAt    uint64 // ns since Config.Start
 	series    int    // sites with a liveStats
 	untracked uint64 // blocks that no memory could be had for
 	strangers uint64 // events of processes not known
@@ -50,13 +53,14 @@ func New(c Config) *Analyzer {
 		limit = c.maxSites
 	}
 	return &Analyzer{
-		config:  c,
-		byPID:   make(map[uint32]*process),
-		waiting: make(map[uint32]ProcessInfo),
-		orphans: make(map[uint32]*image),
-		crowds:  make(map[*process]*crowd),
-		sites:   siteTable{limit: limit},
-		frames:  make(map[stackRef][]Frame),
+		config:   c,
+		warmedUp: c.WarmUp == 0,
+		byPID:    make(map[uint32]*process),
+		waiting:  make(map[uint32]ProcessInfo),
+		orphans:  make(map[uint32]*image),
+		crowds:   make(map[*process]*crowd),
+		sites:    siteTable{limit: limit},
+		frames:   make(map[stackRef][]Frame),
 	}
 }
 
@@ -103,6 +107,10 @@ const maxSeries = 1 << 17
 // Window closes an observation window: it records what each site holds, for
 // the trend of its live bytes. Call it at even intervals.
 func (a *Analyzer) Window(now uint64) {
+	if !a.warmedUp {
+		a.endWarmUp(a.since(now))
+		return
+	}
 	for _, s := range a.sites.all {
 		if s.live == nil {
 			if s.liveCount == 0 || !a.watch(s) {
@@ -115,6 +123,17 @@ func (a *Analyzer) Window(now uint64) {
 		}
 	}
 	a.windows++
+}
+
+// endWarmUp forgets lifetimes of the warm-up, once that is over.
+func (a *Analyzer) endWarmUp(now uint64) {
+	if now < a.config.WarmUp {
+		return
+	}
+	a.warmedUp, a.warmAt = true, now
+	for _, s := range a.sites.all {
+		s.lifetimes.reset()
+	}
 }
 
 // watch gives a site its liveStats, where there is room.
@@ -161,8 +180,11 @@ func (a *Analyzer) survey(p *process, b block, now uint64) {
 	if !a.watch(s) {
 		return
 	}
+	s.live.oldest = min(s.live.oldest, b.time)
+	if b.time < a.warmAt {
+		return // of the warm-up
+	}
 	age := durationBucket(now - min(now, b.time))
 	s.live.ages.add(age, 1)
 	s.live.ageBytes.add(age, b.size)
-	s.live.oldest = min(s.live.oldest, b.time)
 }

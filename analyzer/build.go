@@ -58,13 +58,14 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Tracer:    a.config.Tracer,
 		Events:    a.events,
 		Processes: a.reportProcesses(),
-		Leaks:     append(append([]Leak{}, a.verdicts()...), a.leaks(at, a.config.MinAge)...),
+		Leaks:     a.allLeaks(at),
 		Warnings:  a.warnings(),
 	}
 	r.Sites, r.SitesMore = a.reportSites(at, opt, r.Leaks)
 	for i := range r.Sites {
 		a.name(&r.Sites[i], symb)
 	}
+	r.Identify()
 	return r
 }
 
@@ -223,5 +224,8 @@ func (a *Analyzer) warnings() []string {
 	warn(a.untracked, "%d blocks are not tracked: no memory was left for the live heap")
 	warn(a.sites.beyond, "%d allocations are counted under [all other sites]: there are too many sites")
 	warn(a.strangers, "%d events came from processes that are not traced")
+	for _, p := range a.processes {
+		out = append(out, p.pages.warnings(p)...)
+	}
 	return out
 }

@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/memtrace/memtrace/procfs"
@@ -13,6 +14,9 @@ type correlation struct {
 	rssBy     RSSBy
 	blocks    SiteMemory
 	at        uint64 // ns since Config.Start; 0: never
+
+	stacksNotFound int    // see Residence
+	unmeasured     uint64 // bytes
 }
 
 // Correlate reads where p's memory is and splits it among the live blocks and
@@ -25,18 +29,32 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 		return 0, nil
 	}
 	c := &proc.pages
-	res, err := c.residency.Measure(p, base, int(a.sites.used), func(yield func(addr, size uint64, site uint32) bool) {
-		proc.heap.all(func(b block) bool { return yield(b.addr, b.size, uint32(b.site)) })
+	// Leaked blocks are measured as if each leak were one more site.
+	sites := int(a.sites.used)
+	res, err := c.residency.Measure(p, base, sites+len(proc.verdicts), func(yield func(addr, size uint64, site uint32) bool) {
+		proc.heap.all(func(b block) bool {
+			site := uint32(b.site)
+			if i, ok := proc.leaked.find(b.addr); ok {
+				site = uint32(sites) + i
+			}
+			return yield(b.addr, b.size, site)
+		})
 	})
 	if err != nil {
 		return 0, err
 	}
+	for i := range proc.verdicts {
+		m, l := res.Sites[sites+i], &proc.verdicts[i]
+		l.Pages = &LeakPages{Resident: m.Resident, Untouched: m.Untouched, Swapped: m.Swapped}
+		res.Sites[l.Site].add(m)
+	}
 	c.at = max(a.since(now), 1)
 	c.usage, c.rssBy, c.blocks = res.Usage, res.RSSBy, res.Blocks
 	c.usage.SampledNS = c.at
+	c.stacksNotFound, c.unmeasured = res.StacksNotFound, res.Unmeasured
 	for _, id := range proc.image.all() {
 		s := a.sites.at(id)
-		if int(id) >= len(res.Sites) || s.liveCount == 0 || !a.watch(s) {
+		if int(id) >= sites || s.liveCount == 0 || !a.watch(s) {
 			continue
 		}
 		m := res.Sites[id]
@@ -52,6 +70,20 @@ func (c *correlation) fill(p *Process) {
 	p.Heap.UntouchedBytes = c.blocks.Untouched
 	p.Heap.SwappedBytes = c.blocks.Swapped
 	p.Heap.CorrelatedNS = c.at
+}
+
+// warnings says in what way the split of the memory is not exact.
+func (c *correlation) warnings(p *process) (out []string) {
+	if p.exited {
+		return nil
+	}
+	if n := c.stacksNotFound; n > 0 {
+		out = append(out, fmt.Sprintf("process %d: the stacks of %d threads were not found: they count as other anonymous memory", p.info.PID, n))
+	}
+	if c.unmeasured > 0 {
+		out = append(out, fmt.Sprintf("process %d: %s of resident memory with live blocks have more page states than memtrace keeps: they count as other memory, and the blocks there as neither resident nor untouched", p.info.PID, humanBytes(float64(c.unmeasured))))
+	}
+	return out
 }
 
 // NameStacks names all stacks of a process seen so far. It must be called

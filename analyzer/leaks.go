@@ -91,7 +91,7 @@ func growingSite(s leakSite) (finding, bool) {
 	}
 	perSecond := g.perStep / (s.stepNS / float64(time.Second))
 	return finding{
-		leak: Leak{Site: s.id, Kind: "growing", Bytes: s.bytes, Count: s.count},
+		leak: Leak{Site: s.id, Kind: "growing", Bytes: s.bytes, Count: s.count, Growing: true, GrowthPerSecond: uint64(max(perSecond, 0))},
 		p:    g.p,
 		why:  fmt.Sprintf("live bytes rose in %d of %d windows, %s/s, no plateau", g.rises, g.steps, humanBytes(perSecond)),
 	}, true
@@ -204,3 +204,6 @@ func humanTime(ns uint64) string {
 	}
 	return d.Round(time.Second).String()
 }
+
+// HumanBytes writes a number of bytes with three significant digits: "1.20 KiB".
+func HumanBytes(v float64) string { return humanBytes(v) }

@@ -1,8 +1,12 @@
 package analyzer
 
 // leaks looks for candidates among all sites that have live blocks. It needs
-// the ages of a survey of the live blocks at now (ns since Config.Start).
+// the ages of a survey of the live blocks at now (ns since Config.Start). There
+// is none before the warm-up is over.
 func (a *Analyzer) leaks(now, minAge uint64) []Leak {
+	if !a.warmedUp {
+		return nil
+	}
 	return leakCandidates(func(yield func(leakSite) bool) {
 		for id, s := range a.sites.all {
 			if s.live == nil || s.liveCount == 0 || s.other {
@@ -18,12 +22,13 @@ func (a *Analyzer) leaks(now, minAge uint64) []Leak {
 func (a *Analyzer) leakSite(id siteID, s *site, now uint64) leakSite {
 	out := leakSite{id: int(id), bytes: s.liveBytes, count: s.liveCount, bins: s.lifetimeBins()}
 	w := &s.live.windows
+	now -= min(now, a.warmAt) // what was before does not count
 	windowNS := float64(now) / float64(max(a.windows, 1))
 	out.stepNS = windowNS * float64(max(w.step, 1))
 	for _, level := range w.samples {
 		out.levels = append(out.levels, float64(level.bytes))
 	}
-	out.observed = now - min(now, s.live.oldest)
+	out.observed = now - min(now, s.live.oldest-min(s.live.oldest, a.warmAt))
 	if w.step != 0 {
 		out.observed = max(out.observed, min(now, uint64(windowNS*float64(a.windows-w.first))))
 	}

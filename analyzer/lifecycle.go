@@ -70,7 +70,7 @@ func (a *Analyzer) exec(p *process, pid uint32) {
 	p.image = newImage(base)
 	p.total = Heap{}
 	p.faults.drop(&a.events)
-	p.replaced, p.pages, p.verdicts, p.check = overwrites{}, correlation{}, nil, nil
+	p.replaced, p.pages, p.verdicts, p.leaked, p.check = overwrites{}, correlation{}, nil, nil, nil
 	p.info.Attached = false
 }
 

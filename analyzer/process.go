@@ -21,8 +21,9 @@ type process struct {
 	replaced overwrites
 	pages    correlation
 	verdicts []Leak // of the last leak check
+	leaked   leakedBlocks
 	check    *LeakCheck
-	total    Heap   // all but the figures of the residency pass
+	total    Heap // all but the figures of the residency pass
 	exited   bool
 	exitCode *int
 

@@ -19,6 +19,8 @@ type Report struct {
 	SitesMore int        `json:"sites_omitted"` // sites left out by --top
 	Leaks     []Leak     `json:"leaks"`
 	Warnings  []string   `json:"warnings"`
+	// Outcome is what became of the conditions that a job set; nil where it set none.
+	Outcome *Outcome `json:"outcome,omitempty"`
 }
 
 // TracerInfo says by which mechanisms the figures were had.
@@ -152,21 +154,12 @@ type Site struct {
 
 // Frame is one function of a stack.
 type Frame struct {
-	Function string `json:"function"` // demangled; "0x…" where there is no name
+	Function string `json:"function"`          // demangled; "0x…" where there is no name
+	Mangled  string `json:"mangled,omitempty"` // as the file has it, where that differs
 	File     string `json:"file"`
 	Line     int    `json:"line"`
 	Module   string `json:"module"` // path of the mapped file
 	BuildID  string `json:"build_id"`
 	Offset   uint64 `json:"offset"` // address within the module's file image (ELF virtual address)
 	Inlined  bool   `json:"inlined"`
-}
-
-// Leak is a verdict (definite, indirect, possible) or a candidate (growing, old).
-type Leak struct {
-	Site       int     `json:"site"` // Site.ID
-	Kind       string  `json:"kind"`
-	Bytes      uint64  `json:"bytes"`
-	Count      uint64  `json:"count"`
-	Confidence float64 `json:"confidence"` // 0 to 1
-	Why        string  `json:"why"`
 }

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
-
-	"github.com/ianlancetaylor/demangle"
 )
 
 // Suppressions are leaks that are known and not to be reported, as
@@ -74,7 +71,7 @@ func ParseSuppressions(r io.Reader) (*Suppressions, error) {
 func (s *Suppressions) block(next func() (string, bool)) error {
 	name, _ := next()
 	kind, ok := next()
-	out, leak := suppression{name: name}, strings.HasPrefix(kind, "Memcheck:Leak")
+	out, leak := suppression{name: name}, isMemcheckLeak(kind)
 	for ok {
 		var line string
 		if line, ok = next(); !ok || line == "}" {
@@ -82,11 +79,11 @@ func (s *Suppressions) block(next func() (string, bool)) error {
 		}
 		kinds, isKinds := strings.CutPrefix(line, "match-leak-kinds:")
 		switch {
-		case isKinds && strings.TrimSpace(kinds) != "all":
-			for k := range strings.SplitSeq(kinds, ",") {
-				out.kinds = append(out.kinds, strings.TrimSpace(k))
-			}
 		case isKinds:
+			var err error
+			if out.kinds, err = parseKinds(kinds); leak && err != nil {
+				return fmt.Errorf("the suppression %q: %w", name, err)
+			}
 		case line == "...", strings.HasPrefix(line, "fun:"), strings.HasPrefix(line, "obj:"), strings.HasPrefix(line, "src:"):
 			out.frames = append(out.frames, line)
 		case leak:
@@ -104,25 +101,48 @@ func (s *Suppressions) block(next func() (string, bool)) error {
 	return nil
 }
 
-// Apply takes the suppressed leaks out of a Report whose stacks are named, and
-// says in its warnings how many those were.
-func (s *Suppressions) Apply(r *Report) {
-	stacks := make(map[int][]Frame, len(r.Sites))
-	for i := range r.Sites {
-		stacks[r.Sites[i].ID] = r.Sites[i].Stack
+// isMemcheckLeak reports whether a line such as "Memcheck,Addrcheck:Leak" is
+// about leaks.
+func isMemcheckLeak(line string) bool {
+	tools, kind, _ := strings.Cut(line, ":")
+	return strings.TrimSpace(kind) == "Leak" && slices.Contains(strings.Split(tools, ","), "Memcheck")
+}
+
+// parseKinds parses the set after match-leak-kinds. Nil means all; of
+// Valgrind's kinds, reachable blocks are never reported here.
+func parseKinds(list string) ([]string, error) {
+	kinds := []string{}
+	for word := range strings.SplitSeq(list, ",") {
+		switch word = strings.TrimSpace(word); {
+		case word == "all":
+			return nil, nil
+		case IsVerdict(word):
+			kinds = append(kinds, word)
+		case word != "none" && word != "reachable":
+			return nil, fmt.Errorf("match-leak-kinds has the unknown kind %q (definite, indirect, possible, reachable, all, none)", word)
+		}
 	}
-	var count, bytes uint64
+	return kinds, nil
+}
+
+// Apply takes the suppressed leaks out of a Report whose stacks are named, says
+// in its warnings how many those were, and returns them.
+func (s *Suppressions) Apply(r *Report) (out []Leak) {
+	var sum LeakSum
+	sites := r.siteIndex()
 	r.Leaks = slices.DeleteFunc(r.Leaks, func(l Leak) bool {
-		if !s.matches(l.Kind, stacks[l.Site]) {
+		site := sites[l.Site]
+		if site == nil || !s.matches(l.Kind, site.Stack) {
 			return false
 		}
-		count += l.Count
-		bytes += l.Bytes
+		sum.Add(&l)
+		out = append(out, l)
 		return true
 	})
-	if count > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d leaked blocks of %s are suppressed", count, humanBytes(float64(bytes))))
+	if sum.Count > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d leaked blocks of %s are suppressed", sum.Count, humanBytes(float64(sum.Bytes))))
 	}
+	return out
 }
 
 // Unused names the suppressions that no leak has matched.
@@ -135,110 +155,16 @@ func (s *Suppressions) Unused() (names []string) {
 	return names
 }
 
-func (s *Suppressions) matches(kind string, stack []Frame) bool {
+// matches reports whether any suppression is for a leak, and marks all that are.
+func (s *Suppressions) matches(kind string, stack []Frame) (found bool) {
 	for i := range s.all {
 		p := &s.all[i]
 		if p.kinds != nil && !slices.Contains(p.kinds, kind) {
 			continue
 		}
 		if p.any != "" && slices.ContainsFunc(stack, p.anywhere) || p.frames != nil && matchFrames(p.frames, stack) {
-			p.used = true
-			return true
+			p.used, found = true, true
 		}
 	}
-	return false
-}
-
-// anywhere matches LeakSanitizer's pattern with a frame: a part of a name, with
-// * for any characters, ^ and $ for the ends.
-func (p *suppression) anywhere(f Frame) bool {
-	for _, name := range []string{f.Function, f.File, f.Module} {
-		if name != "" && matchPart(p.any, name) {
-			return true
-		}
-	}
-	return false
-}
-
-func matchPart(pattern, name string) bool {
-	pattern, first := strings.CutPrefix(pattern, "^")
-	pattern, last := strings.CutSuffix(pattern, "$")
-	if !first {
-		pattern = "*" + pattern
-	}
-	if !last {
-		pattern += "*"
-	}
-	return matchStars(pattern, name)
-}
-
-// matchStars matches * with any characters, ? with one.
-func matchStars(pattern, name string) bool {
-	star, from := -1, 0
-	p, n := 0, 0
-	for n < len(name) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, from = p, n
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
-			p++
-			n++
-		case star >= 0:
-			from++
-			p, n = star+1, from
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
-}
-
-// matchFrames matches Valgrind's lines with the innermost frames; "..." stands
-// for any number of them. Its first line may name the allocator, which our
-// stacks may leave out.
-func matchFrames(lines []string, stack []Frame) bool {
-	if matchAll(lines, stack) {
-		return true
-	}
-	name, isFun := strings.CutPrefix(lines[0], "fun:")
-	allocates := isFun && (isAllocator(demangled(name)) || strings.Contains(name, "alloc"))
-	return allocates && len(lines) > 1 && matchAll(lines[1:], stack)
-}
-
-// demangled returns a mangled name as our stacks write it.
-func demangled(name string) string {
-	return demangle.Filter(name, demangle.NoParams, demangle.NoTemplateParams, demangle.NoEnclosingParams)
-}
-
-func matchAll(lines []string, stack []Frame) bool {
-	star, from := -1, 0
-	l, s := 0, 0
-	for l < len(lines) {
-		switch {
-		case lines[l] == "...":
-			star, from = l, s
-			l++
-		case s < len(stack) && matchLine(lines[l], stack[s]):
-			l++
-			s++
-		case star >= 0 && from < len(stack):
-			from++
-			l, s = star+1, from
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-func matchLine(line string, f Frame) bool {
-	kind, pattern, _ := strings.Cut(line, ":")
-	switch kind {
-	case "fun":
-		return matchStars(pattern, f.Function) || matchStars(demangled(pattern), f.Function)
-	case "obj":
-		return matchStars(pattern, f.Module)
-	}
-	return matchStars(pattern, f.File) || matchStars(pattern, path.Base(f.File))
+	return found
 }

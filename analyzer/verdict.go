@@ -36,7 +36,7 @@ type Check struct {
 	last   reach.Result
 	read   uint64        // bytes, by all scans
 	hold   time.Duration // the longest, of all scans
-	leaks  []reach.Leak // that all scans so far agree on
+	leaks  []reach.Leak  // that all scans so far agree on
 }
 
 // NewCheck begins a leak check of a process that is known.
@@ -81,24 +81,60 @@ func (a *Analyzer) Conclude(c *Check) {
 		site siteID
 		kind reach.Kind
 	}
-	sums := make(map[key]*Leak)
-	for _, l := range c.leaks {
+	index := make(map[key]uint32)
+	verdicts, leaked := []Leak{}, leakedBlocks{}
+	for _, l := range c.leaks { // by address
 		b, ok := c.proc.heap.get(l.Addr, c.proc.heap.hash(l.Addr))
 		if !ok || b.time > c.began || b.size != l.Size || b.site != siteID(l.Site) {
 			continue
 		}
-		k := key{b.site, l.Kind}
-		if sums[k] == nil {
-			sums[k] = &Leak{Site: int(b.site), Kind: l.Kind.String(), Confidence: c.confidence(), Why: c.why(l.Kind)}
+		i, ok := index[key{b.site, l.Kind}]
+		if !ok {
+			i = uint32(len(verdicts))
+			index[key{b.site, l.Kind}] = i
+			verdicts = append(verdicts, Leak{Site: int(b.site), PID: int(c.proc.info.PID), Kind: l.Kind.String(),
+				Confidence: c.confidence(), Why: c.why(l.Kind), OldestNS: b.time, NewestNS: b.time})
 		}
-		sums[k].Bytes += l.Size
-		sums[k].Count++
+		leaked = append(leaked, leakedBlock{l.Addr, i})
+		a.count(&verdicts[i], b)
 	}
-	c.proc.verdicts = []Leak{}
-	for _, l := range sums {
-		c.proc.verdicts = append(c.proc.verdicts, *l)
-	}
+	c.proc.verdicts, c.proc.leaked = verdicts, leaked
 	c.proc.check = c.report()
+}
+
+// count adds a block to a verdict, whose OldestNS and NewestNS are times of
+// allocation until a Report tells them as ages.
+func (a *Analyzer) count(l *Leak, b block) {
+	l.Bytes += b.size
+	l.Count++
+	l.OldestNS, l.NewestNS = min(l.OldestNS, b.time), max(l.NewestNS, b.time)
+	if b.time < a.config.WarmUp {
+		l.WarmUpBytes += b.size
+	}
+}
+
+// SetPause corrects for how long the process of a concluded check stood still.
+func (c *Check) SetPause(d time.Duration) {
+	if c.Paused = d; c.proc.check != nil {
+		c.proc.check.PauseNS = uint64(d)
+	}
+}
+
+// A leakedBlock is a block that a verdict counts.
+type leakedBlock struct {
+	addr    uint64
+	verdict uint32 // index into process.verdicts
+}
+
+// leakedBlocks are sorted by address.
+type leakedBlocks []leakedBlock
+
+func (l leakedBlocks) find(addr uint64) (uint32, bool) {
+	i, ok := slices.BinarySearchFunc(l, addr, func(b leakedBlock, addr uint64) int { return cmp.Compare(b.addr, addr) })
+	if !ok {
+		return 0, false
+	}
+	return l[i].verdict, true
 }
 
 // report is what a Report says of the check itself.
@@ -149,12 +185,42 @@ func (c *Check) why(kind reach.Kind) string {
 	return "no pointer to it was found " + where
 }
 
-// verdicts lists those of all processes: definite ones first, then by bytes.
-func (a *Analyzer) verdicts() (out []Leak) {
-	order := []string{"definite", "indirect", "possible"}
-	for _, p := range a.processes {
-		out = append(out, p.verdicts...)
+// allLeaks lists the verdicts on all processes, then the candidates; each
+// knows of the other where both are about one site.
+func (a *Analyzer) allLeaks(now uint64) []Leak {
+	out := a.verdicts(now)
+	verdicts, candidates := len(out), a.leaks(now, a.config.MinAge)
+	growing := make(map[int]uint64)
+	for _, l := range candidates {
+		s := a.sites.at(siteID(l.Site))
+		l.PID, l.OldestNS = int(s.proc.info.PID), s.oldestAge(now)
+		if pages := s.pages(); l.Kind == "growing" && s.proc.pages.at != 0 {
+			l.Pages = &LeakPages{Resident: pages.resident, Untouched: pages.untouched, Swapped: pages.swapped}
+		}
+		if l.Growing {
+			growing[l.Site] = l.GrowthPerSecond
+		}
+		out = append(out, l)
 	}
+	for i := range out[:verdicts] {
+		if rate, ok := growing[out[i].Site]; ok {
+			out[i].Growing, out[i].GrowthPerSecond = true, rate
+			out[i].Why += fmt.Sprintf("; the live bytes of its site keep rising, by %s/s", humanBytes(float64(rate)))
+		}
+	}
+	return out
+}
+
+// verdicts lists those of all processes: definite ones first, then by bytes.
+func (a *Analyzer) verdicts(now uint64) []Leak {
+	out := []Leak{}
+	for _, p := range a.processes {
+		for _, l := range p.verdicts {
+			l.OldestNS, l.NewestNS = now-min(now, l.OldestNS), now-min(now, l.NewestNS)
+			out = append(out, l)
+		}
+	}
+	order := LeakKinds()
 	slices.SortFunc(out, func(x, y Leak) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.Kind), slices.Index(order, y.Kind)),
 			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Site, y.Site))

@@ -77,11 +77,26 @@ func normalised(r *analyzer.Report) *analyzer.Report {
 	}
 	out.Leaks = append([]analyzer.Leak{}, r.Leaks...)
 	for i, leak := range out.Leaks {
-		if math.IsNaN(leak.Confidence) || math.IsInf(leak.Confidence, 0) {
-			out.Leaks[i].Confidence = 0
+		out.Leaks[i].Confidence = normalShare(leak.Confidence)
+	}
+	if r.Outcome != nil {
+		o := *r.Outcome
+		o.Problems, o.Unused, o.Gone = orEmpty(o.Problems), orEmpty(o.Unused), orEmpty(o.Gone)
+		o.Rules = append([]analyzer.RuleDone{}, o.Rules...)
+		for i := range o.Rules {
+			o.Rules[i].Leaks = orEmpty(o.Rules[i].Leaks)
 		}
+		out.Outcome = &o
 	}
 	return &out
+}
+
+// normalShare is a share that JSON can express.
+func normalShare(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
 }
 
 func orEmpty[T any](s []T) []T {

@@ -14,9 +14,15 @@ type Format string
 const (
 	Text Format = "text"
 	JSON Format = "json"
+
+	// For other programs, from the last Report of a trace.
+	JUnit       Format = "junit"       // XML; a test case for each condition
+	SARIF       Format = "sarif"       // 2.1.0
+	Markdown    Format = "markdown"    // a summary of at most 64 KiB
+	Annotations Format = "annotations" // GitHub Actions' workflow commands
 )
 
-// Formats lists the names that Write accepts, for help texts.
+// Formats lists the formats of --format, for help texts.
 func Formats() []string { return []string{string(Text), string(JSON)} }
 
 // Options say how to write a Report. The zero value writes text of unlimited
@@ -31,6 +37,10 @@ type Options struct {
 	Color  bool // text: highlight by ANSI escape sequences
 
 	Compact bool // json: one line per Report instead of an indented document
+
+	Root     string // sarif, markdown, annotations: absolute; files below are named relative to it
+	Version  string // sarif: memtrace's own
+	Baseline bool   // sarif: there was a baseline, so that leaks it does not know are new
 }
 
 // Write writes r in opt.Format. It returns an error for an unknown format and
@@ -41,6 +51,14 @@ func Write(w io.Writer, r *analyzer.Report, opt Options) error {
 		return writeText(w, r, opt)
 	case JSON:
 		return writeJSON(w, r, opt)
+	case JUnit:
+		return writeJUnit(w, r, opt)
+	case SARIF:
+		return writeSARIF(w, r, opt)
+	case Markdown:
+		return writeMarkdown(w, r, opt)
+	case Annotations:
+		return writeAnnotations(w, r, opt)
 	}
 	return fmt.Errorf("write report: unknown format %q (have %v)", opt.Format, Formats())
 }

@@ -19,6 +19,7 @@ func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
 	addLeaks(p, r, len(r.Leaks))
 	p.line(plain, "")
 	addLosses(p, r)
+	addOutcome(p, r.Outcome)
 	if _, err := w.Write(p.bytes()); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

@@ -6,11 +6,6 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 )
 
-// verdict tells a reachability verdict from a candidate drawn from lifetimes.
-func verdict(kind string) bool {
-	return kind == "definite" || kind == "indirect" || kind == "possible"
-}
-
 // addLeaks adds at most limit leaks, each with its reason, and counts the rest.
 func addLeaks(p *page, r *analyzer.Report, limit int) {
 	if len(r.Leaks) == 0 {
@@ -32,7 +27,7 @@ func addLeaks(p *page, r *analyzer.Report, limit int) {
 
 func leaksTitle(leaks []analyzer.Leak) string {
 	for i := range leaks {
-		if verdict(leaks[i].Kind) {
+		if analyzer.IsVerdict(leaks[i].Kind) {
 			return "Leaks"
 		}
 	}
@@ -41,7 +36,7 @@ func leaksTitle(leaks []analyzer.Leak) string {
 
 func addLeak(p *page, leak *analyzer.Leak, names map[int]string) {
 	st := warning
-	if verdict(leak.Kind) {
+	if analyzer.IsVerdict(leak.Kind) {
 		st = alarm
 	}
 	text := fmt.Sprintf("  %-8s %3.0f%%  %s in %s  #%d ", clean(leak.Kind), 100*leak.Confidence,
@@ -53,6 +48,9 @@ func addLeak(p *page, leak *analyzer.Leak, names map[int]string) {
 	p.line(st, text+name)
 	if leak.Why != "" {
 		p.prose(plain, "           ", leak.Why)
+	}
+	if facts := leakFacts(leak); len(facts) > 0 {
+		p.flow(plain, "           ", facts, "; ")
 	}
 }
 

@@ -157,10 +157,17 @@ func (s *session) lookAtEnd(e launch.Ending) {
 		return
 	}
 	s.settle()
-	s.correlateTarget(t)
-	if !s.leaks || s.atExit == exitOff {
-		return
+	if s.leaks && s.atExit != exitOff {
+		t.unchecked = s.checkEnding(t, e)
 	}
+	s.correlateTarget(t) // last, so that it tells where the leaked blocks are
+	if t.check != nil {
+		t.check.SetPause(time.Since(e.Since))
+	}
+}
+
+// checkEnding checks a program that stands still at its end.
+func (s *session) checkEnding(t *target, e launch.Ending) error {
 	when := analyzer.CheckAfterExit
 	if e.Before {
 		when = analyzer.CheckBeforeExit
@@ -175,8 +182,9 @@ func (s *session) lookAtEnd(e launch.Ending) {
 	check, err := s.checkStill(t, threads)
 	if err == nil {
 		s.conclude(check, when, time.Since(e.Since))
+		t.check = check
 	}
-	t.unchecked = err
+	return err
 }
 
 // checkStill scans a process all of whose threads stand still.

@@ -42,7 +42,7 @@ func (n *namer) Frames(pid int, addrs []uint64) []analyzer.Frame {
 	out := make([]analyzer.Frame, len(found))
 	for i, f := range found {
 		out[i] = analyzer.Frame{
-			Function: f.Function, File: f.File, Line: f.Line, Module: f.Module,
+			Function: f.Function, Mangled: f.Mangled, File: f.File, Line: f.Line, Module: f.Module,
 			BuildID: f.BuildID, Offset: f.Offset, Inlined: f.Inlined,
 		}
 	}

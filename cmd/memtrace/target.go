@@ -27,6 +27,7 @@ type target struct {
 
 	// unchecked says why there was no leak check, where there was to be one.
 	unchecked error
+	check     *analyzer.Check // at its end; nil: there was none
 }
 
 // holdTarget opens a process for tracing, or says why it can't be traced.

@@ -1,0 +1,90 @@
+package analyzer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Identify gives each leak of a Report its fingerprint. It reads the stacks of
+// the sites, which should be named.
+func (r *Report) Identify() {
+	sites := r.siteIndex()
+	for i := range r.Leaks {
+		r.Leaks[i].Fingerprint = fingerprint(r.Leaks[i].Kind, sites[r.Leaks[i].Site])
+	}
+}
+
+func (r *Report) siteIndex() map[int]*Site {
+	sites := make(map[int]*Site, len(r.Sites))
+	for i := range r.Sites {
+		sites[r.Sites[i].ID] = &r.Sites[i]
+	}
+	return sites
+}
+
+// Site returns the site with an ID, nil where the Report does not list it.
+func (r *Report) Site(id int) *Site {
+	for i := range r.Sites {
+		if r.Sites[i].ID == id {
+			return &r.Sites[i]
+		}
+	}
+	return nil
+}
+
+// fingerprint hashes what of a leak stays the same when lines shift, addresses
+// are randomised, processes get other IDs or the C library is another: the
+// names of the functions from the one that allocates to main or the thread's
+// first, recursion taken as one call. A function without a name is taken by
+// its place in its file. A verdict's kind is not in it, as one pointer that
+// happens to be left somewhere turns a definite leak into a possible one.
+func fingerprint(kind string, s *Site) string {
+	h := sha256.New()
+	if IsVerdict(kind) {
+		kind = "leak"
+	}
+	fmt.Fprintf(h, "memtrace leak 1\n%s\n", kind)
+	last := ""
+	if s != nil {
+		if len(s.Stack) == 0 {
+			fmt.Fprintln(h, s.Function)
+		}
+		for i := range s.Stack {
+			f := &s.Stack[i]
+			name := f.stableName()
+			if name == last || isAllocator(f.Function) || f.inLibc() {
+				continue
+			}
+			fmt.Fprintln(h, name)
+			if last = name; name == "main" {
+				break
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func (f *Frame) stableName() string {
+	if !f.Nameless() {
+		return f.Function
+	}
+	return fmt.Sprintf("%s+%#x", path.Base(f.Module), f.Offset)
+}
+
+// Nameless reports whether nothing is known of the frame but an address.
+func (f *Frame) Nameless() bool { return f.Function == "" || strings.HasPrefix(f.Function, "0x") }
+
+// inLibc reports whether the code is the C library's or the loader's: what
+// starts programs and threads differs from one version to the next.
+func (f *Frame) inLibc() bool {
+	base := path.Base(f.Module)
+	for _, prefix := range []string{"libc.so", "libc-2", "libpthread", "ld-linux", "ld-musl", "libc.musl"} {
+		if strings.HasPrefix(base, prefix) {
+			return true
+		}
+	}
+	return f.Function == "_start" || f.Function == "__libc_start_main" || f.Function == "__libc_start_call_main" || f.Function == "__libc_start_main_impl"
+}

@@ -1,0 +1,185 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/threshold"
+)
+
+// A figure is what a limit can be set on.
+type figure struct {
+	name     string
+	value    func(threshold.Quantity) (float64, error)
+	show     func(float64) string
+	kinds    bool // its subject is a kind of leak; otherwise a process
+	traced   bool // it takes the trace of allocations
+	overTime bool // one look does not tell it
+
+	// read gives the figure of one process at one Report, false where that
+	// was not measured (later than the warm-up, of which base is the end).
+	read func(p *analyzer.Process, base *base) (float64, bool)
+	sum  bool // over processes; otherwise the greatest counts
+}
+
+// figures by name. docs/ci.md names the field of the Report that each reads.
+var figures = []figure{
+	{name: "leak", value: bytes, show: showBytes, kinds: true, traced: true},
+	{name: "leak.blocks", value: count, show: showCount, kinds: true, traced: true},
+	{name: "rss", value: bytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.RSS })},
+	{name: "pss", value: bytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.PSS })},
+	{name: "uss", value: bytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.USS })},
+	{name: "swap", value: bytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.Swap })},
+	{name: "heap", value: bytes, show: showBytes, traced: true, overTime: true, read: heap},
+	{name: "growth", value: rate, show: showRate, traced: true, overTime: true},
+	{name: "allocs", value: count, show: showCount, traced: true, overTime: true, sum: true, read: since(func(h *analyzer.Heap) uint64 { return h.AllocCount })},
+	{name: "alloc.bytes", value: bytes, show: showBytes, traced: true, overTime: true, sum: true, read: since(func(h *analyzer.Heap) uint64 { return h.AllocBytes })},
+}
+
+// Figures lists what a limit can be set on.
+func Figures() (out []string) {
+	for i := range figures {
+		out = append(out, figures[i].name)
+	}
+	return out
+}
+
+func figureOf(name string) *figure {
+	for i := range figures {
+		if figures[i].name == name {
+			return &figures[i]
+		}
+	}
+	return nil
+}
+
+func bytes(q threshold.Quantity) (float64, error) { return q.Bytes() }
+func count(q threshold.Quantity) (float64, error) { return q.Count() }
+func rate(q threshold.Quantity) (float64, error)  { return q.BytesPerSecond() }
+
+func showBytes(v float64) string { return analyzer.HumanBytes(v) }
+func showCount(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+func showRate(v float64) string {
+	if v < 0 {
+		return "-" + showRate(-v)
+	}
+	return analyzer.HumanBytes(v*60) + "/min"
+}
+
+// base is the state of the processes when the warm-up was over.
+type base struct {
+	warmUp uint64                 // ns since the attach
+	heaps  map[int]*analyzer.Heap // by PID; none where there is no warm-up
+}
+
+func usage(field func(*analyzer.Usage) uint64) func(*analyzer.Process, *base) (float64, bool) {
+	return func(p *analyzer.Process, b *base) (float64, bool) {
+		return float64(field(&p.Usage)), p.Usage.SampledNS != 0 && p.Usage.SampledNS >= b.warmUp
+	}
+}
+
+// heap is the peak of the live heap, if that was after the warm-up; otherwise
+// the live heap at the Report.
+func heap(p *analyzer.Process, b *base) (float64, bool) {
+	if p.Heap.PeakAtNS >= b.warmUp {
+		return float64(p.Heap.PeakBytes), true
+	}
+	return float64(p.Heap.LiveBytes), true
+}
+
+func since(field func(*analyzer.Heap) uint64) func(*analyzer.Process, *base) (float64, bool) {
+	return func(p *analyzer.Process, b *base) (float64, bool) {
+		v := field(&p.Heap)
+		if before := b.heaps[p.PID]; before != nil {
+			v -= min(v, field(before))
+		}
+		return float64(v), true
+	}
+}
+
+// A course is the live heap of a process in time, at most maxPoints of it.
+type course struct {
+	comm   string
+	points []point
+	every  int // of so many Reports one is kept
+	seen   int
+}
+
+type point struct{ seconds, bytes float64 }
+
+const (
+	maxPoints = 64
+	// minPoints is how many a slope takes: two always fit a line.
+	minPoints = 3
+)
+
+func (c *course) add(ns, live uint64) {
+	c.every = max(c.every, 1)
+	if c.seen++; (c.seen-1)%c.every != 0 {
+		return
+	}
+	if len(c.points) == maxPoints {
+		for i := range maxPoints / 2 {
+			c.points[i] = c.points[2*i]
+		}
+		c.points = c.points[:maxPoints/2]
+		c.every *= 2
+	}
+	c.points = append(c.points, point{time.Duration(ns).Seconds(), float64(live)})
+}
+
+// slope is the median of the slopes of all pairs of points (Theil and Sen), in
+// bytes a second: single peaks don't move it.
+func (c *course) slope() (float64, bool) {
+	if len(c.points) < minPoints {
+		return 0, false
+	}
+	var slopes []float64
+	for i, p := range c.points {
+		for _, q := range c.points[:i] {
+			if dt := p.seconds - q.seconds; dt > 0 {
+				slopes = append(slopes, (p.bytes-q.bytes)/dt)
+			}
+		}
+	}
+	if len(slopes) == 0 {
+		return 0, false
+	}
+	slices.Sort(slopes)
+	n := len(slopes)
+	return (slopes[(n-1)/2] + slopes[n/2]) / 2, true
+}
+
+// named reports whether a process is what a limit names: its name or its PID.
+func named(p *analyzer.Process, subject string) bool {
+	return subject == "" || p.Comm == subject || strconv.Itoa(p.PID) == subject
+}
+
+// A measure is the value of a figure so far.
+type measure struct {
+	value float64
+	known bool
+	pid   int
+	comm  string
+}
+
+func (m *measure) raise(v float64, p *analyzer.Process) {
+	if !m.known || v > m.value {
+		*m = measure{v, true, p.PID, p.Comm}
+	}
+}
+
+func (m *measure) text(f *figure) string {
+	if math.IsNaN(m.value) || !m.known {
+		return "not measured"
+	}
+	text := f.show(m.value)
+	if m.pid != 0 {
+		text += fmt.Sprintf(" (process %d %s)", m.pid, m.comm)
+	}
+	return text
+}

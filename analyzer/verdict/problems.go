@@ -1,0 +1,58 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// problems says why the rules cannot be relied on, by what the last Report
+// says of itself. A job must not pass by what was not seen.
+func (j *Judge) problems(r *analyzer.Report) (out []string) {
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if len(j.opt.Rules) == 0 {
+		return nil
+	}
+	lost := r.Events.Lost - min(r.Events.Lost, r.Events.LostBy.MissedFaults)
+	traced := slices.ContainsFunc(j.opt.Rules, func(r Rule) bool { return r.needsTrace() })
+	if traced && lost > 0 {
+		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
+	}
+	if traced && r.Tracer.Attach != "" && r.Events.Alloc+r.Events.Realloc == 0 {
+		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
+	}
+	if j.base == nil && j.needsWarmth() {
+		add("the trace ended after %s, before the warm-up of %v was over", seconds(r.WindowNS), j.opt.WarmUp)
+		return out
+	}
+	return append(out, j.unmeasured(r)...)
+}
+
+// needsWarmth reports whether a rule counts only after the warm-up.
+func (j *Judge) needsWarmth() bool {
+	return slices.ContainsFunc(j.opt.Rules, func(r Rule) bool { return r.figure != nil || !analyzer.IsVerdict(r.kind) })
+}
+
+// unmeasured names the rules that there are no figures for.
+func (j *Judge) unmeasured(r *analyzer.Report) (out []string) {
+	for i := range j.opt.Rules {
+		rule := &j.opt.Rules[i]
+		watched := r.WindowNS - min(r.WindowNS, uint64(j.opt.WarmUp))
+		switch {
+		case rule.kind == "growing" && watched < uint64(j.opt.MinGrowth):
+			out = append(out, fmt.Sprintf("--fail-on growing: a trace of %s is too short to tell growth; it takes %v", seconds(watched), j.opt.MinGrowth))
+		case rule.figure == nil || rule.figure.kinds || j.measured(i).known:
+		case rule.limit.Subject != "":
+			out = append(out, fmt.Sprintf("--fail-on %s: no process of that name or ID was measured", rule.text))
+		case rule.figure.name == "growth":
+			out = append(out, fmt.Sprintf("--fail-on %s: there are fewer than %d Reports after the warm-up, too few to tell growth; trace for longer, or at a shorter --interval", rule.text, minPoints))
+		default:
+			out = append(out, fmt.Sprintf("--fail-on %s: it was not measured, as no process lived to its first --interval", rule.text))
+		}
+	}
+	return out
+}
+
+func seconds(ns uint64) string { return time.Duration(ns).Round(10 * time.Millisecond).String() }
