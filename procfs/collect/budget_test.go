@@ -32,7 +32,7 @@ func (tr *tree) put(pid, ppid, pages, faults int) {
 	}
 	stat := fmt.Sprintf("%d (p) S %d 0 0 0 0 0 %d 0 0 0 0 0 0 0 20 0 1 0 %d 8192000 %d 0 0\n", pid, ppid, faults, pid*10, pages)
 	rollup := fmt.Sprintf("400000-7fff00000000 ---p 00000000 00:00 0 [rollup]\nRss: %d kB\nPss: %d kB\n", pages*4, pages*4)
-	for name, text := range map[string]string{"stat": stat, "smaps_rollup": rollup, "statm": "2000 1 1 1 0 1 0\n"} {
+	for name, text := range map[string]string{"stat": stat, "smaps_rollup": rollup, "statm": fmt.Sprintf("2000 %d 1 1 0 1 0\n", pages)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			tr.t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ type entry struct {
 	alive bool
 	// seldom is when the fields that seldom change were last read.
 	seldom    time.Time
-	sharedAt  footprint // when statm was last read
+	stat      footprint // by stat, in the last pass
 	wantsWalk bool
 	fresh     bool // first seen in this pass
 	walk      walkState
@@ -98,11 +98,7 @@ func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time)
 			e.set(f, e.readSeldom(f))
 		}
 	}
-	e.walk.seen = footprint{e.p.RSS, e.p.VSize, e.p.MinFlt, e.p.MajFlt}
-	if want&Shared != 0 && (due || e.walk.seen != e.sharedAt || e.p.Outcome(Shared) == procfs.NotRead) {
-		e.set(Shared, e.readShared())
-		e.sharedAt = e.walk.seen
-	}
+	c.sizes(e, st, want, due)
 	if want&Memory != 0 && (due || e.p.Outcome(Memory) != procfs.NoPermission) {
 		e.wantsWalk = true
 	}
@@ -117,14 +113,14 @@ func (e *entry) noMemory(want Fields) {
 			e.p.outcomes[f.index()] = procfs.NoMemory
 		}
 	}
-	e.p.Memory, e.p.Shared = procfs.Rollup{}, 0
+	e.p.Memory, e.p.Shared, e.p.RSS = procfs.Rollup{}, 0, 0
 }
 
 func (e *entry) setStat(st *procfs.Stat) {
 	p := &e.p
 	p.StartTime, p.PPID, p.Comm, p.State = st.StartTime, st.PPID, st.Comm, st.State
 	p.KernelThread, p.Priority, p.Nice = st.KernelThread(), st.Priority, st.Nice
-	p.Threads, p.VSize, p.RSS = st.NumThreads, st.VSize, st.RSS()
+	p.Threads, p.VSize = st.NumThreads, st.VSize
 	p.User, p.System = time.Duration(st.UTime)*procfs.ClockTick, time.Duration(st.STime)*procfs.ClockTick
 	p.MinFlt, p.MajFlt = st.MinFlt, st.MajFlt
 }
@@ -150,12 +146,25 @@ func (e *entry) readSeldom(f Fields) (err error) {
 	return err
 }
 
-func (e *entry) readShared() error {
-	s, err := e.dir.Statm()
-	if err == nil {
-		e.p.Shared = s.Shared
+// sizes reads statm, unless nothing depends on its being newer than stat's own
+// counters say. It is exact since Linux 6.16, where stat's may lag.
+func (c *Collector) sizes(e *entry, st *procfs.Stat, want Fields, due bool) {
+	now := footprint{rss: st.RSS(), size: st.VSize, minor: st.MinFlt, major: st.MajFlt}
+	decides := want&Memory != 0 && c.opts.Budget.MaxAge > 0
+	needed := want&Shared != 0 && (due || now != e.stat || e.p.Outcome(Shared) == procfs.NotRead)
+	if now != e.stat {
+		e.p.RSS = now.rss
 	}
-	return err
+	e.stat = now
+	if decides || needed {
+		s, err := e.dir.Statm()
+		e.set(Shared, err)
+		if err == nil {
+			e.p.Shared, e.p.RSS, e.p.VSize = s.Shared, s.Resident, s.Size // stat has none where the first thread ended
+			now.rss, now.shared = s.Resident, s.Shared
+		}
+	}
+	e.walk.seen = now
 }
 
 // readMemory walks the process's page tables. Where the memory is gone, it was
@@ -175,7 +184,7 @@ func (e *entry) readMemory() {
 		return
 	}
 	if err == nil {
-		e.p.Memory = m
+		e.p.Memory, e.p.RSS = m, m.Rss
 	}
 	e.set(Memory, err)
 }

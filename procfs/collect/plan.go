@@ -13,7 +13,7 @@ var pageSize = uint64(os.Getpagesize())
 // footprint are the counters that tell whether a process's memory may have
 // changed: equal before and after, nothing was faulted in, mapped or unmapped,
 // up to what the kernel's counters lag.
-type footprint struct{ rss, size, minor, major uint64 }
+type footprint struct{ rss, shared, size, minor, major uint64 }
 
 // walkState is what a Collector remembers about walks of one process.
 type walkState struct {

@@ -26,11 +26,15 @@ type Process struct {
 	Nice         int
 	Threads      uint64
 	VSize        uint64 // VIRT
-	RSS          uint64 // by the kernel's counters: may lag by 64 pages a thread (a CPU since Linux 6.2)
-	User         time.Duration
-	System       time.Duration
-	MinFlt       uint64
-	MajFlt       uint64
+	// RSS is that of smaps_rollup where this pass read Memory; else of statm,
+	// where it read Shared; else of stat. The latter two are the kernel's own
+	// counters, which may lag by 64 pages a thread, since Linux 6.2 by 32 a CPU
+	// or more; statm's are exact since Linux 6.16.
+	RSS    uint64
+	User   time.Duration
+	System time.Duration
+	MinFlt uint64
+	MajFlt uint64
 
 	// Each of these is for use where the Outcome of its field is Ok.
 	UID      uint32 // effective

@@ -1,0 +1,49 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func FuzzParseNUMA(f *testing.F) {
+	for _, pattern := range []string{"cgroup2/job/memory.numa_stat", "cgroup1/memory/job/memory.numa_stat"} {
+		paths, err := filepath.Glob(filepath.Join("../../testdata/kernels/*", pattern))
+		if err != nil || len(paths) == 0 {
+			f.Fatalf("no fixture %s: %v", pattern, err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+			f.Add(data[:len(data)/2])
+		}
+	}
+	f.Add([]byte("a N1023=1 N0=2\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		figures, err := parseNUMA(data)
+		if len(figures) > maxFigures || err != nil && figures != nil {
+			t.Errorf("%d figures, %v", len(figures), err)
+		}
+		for _, g := range figures {
+			if len(g.Nodes) > maxNodes || g.Name == "" {
+				t.Errorf("%+v", g)
+			}
+		}
+	})
+}
+
+func FuzzBelow(f *testing.F) {
+	f.Add("/a/../../b")
+	f.Add("/../x")
+	f.Add("a/./b//c")
+	f.Fuzz(func(t *testing.T, group string) {
+		dir, err := below(group)
+		if err == nil && (strings.HasPrefix(dir, "/") || strings.HasPrefix(dir, "../") || strings.Contains(dir, "/../")) {
+			t.Errorf("%q became %q", group, dir)
+		}
+	})
+}

@@ -1,0 +1,254 @@
+//go:build integration
+
+package collect
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+func init() {
+	children["namespace"] = reusePID
+	children["reader"] = readAs
+}
+
+// TestAgreesWithSmaps compares what is collected of stopped processes with
+// what awk sums up from their smaps: to the byte, shares within their rounding.
+func TestAgreesWithSmaps(t *testing.T) {
+	var pids []int
+	for _, mib := range []string{"1", "8", "32"} {
+		cmd := startChildAs(t, "big", mib, nil)
+		stopChild(t, cmd.Process.Pid)
+		pids = append(pids, cmd.Process.Pid)
+	}
+	c := open(t, Options{})
+	for range 2 { // with directories that were opened just now, and with those that were held
+		pass := collectAll(t, c, All)
+		for _, pid := range pids {
+			compareWithSmaps(t, pass.find(pid))
+		}
+	}
+}
+
+func compareWithSmaps(t *testing.T, p *Process) {
+	t.Helper()
+	const sums = `/^Rss:/ {r+=$2} /^Private_(Clean|Dirty):/ {u+=$2} /^Swap:/ {s+=$2} /^Pss:/ {p+=$2; n++} END {print r, u, s, p, n}`
+	out, err := exec.Command("awk", sums, fmt.Sprintf("/proc/%d/smaps", p.PID)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rss, uss, swap, pss, mappings uint64
+	if _, err := fmt.Sscan(string(out), &rss, &uss, &swap, &pss, &mappings); err != nil {
+		t.Fatal(err)
+	}
+	gotUSS, o := p.USS()
+	gotPSS, _ := p.PSS()
+	gotSwap, _ := p.Swap()
+	if o != procfs.Known || p.RSS != rss<<10 || p.Memory.Rss != rss<<10 || gotUSS != uss<<10 || gotSwap != swap<<10 {
+		t.Errorf("process %d: RSS %d, USS %d, swap %d, %v; awk: %d, %d, %d kB", p.PID, p.RSS, gotUSS, gotSwap, o, rss, uss, swap)
+	}
+	if gotPSS < pss<<10 || gotPSS > (pss+mappings)<<10 {
+		t.Errorf("process %d: PSS %d; awk: %d kB of %d mappings", p.PID, gotPSS, pss, mappings)
+	}
+}
+
+// TestPIDReuse forces a PID to be given twice, in a PID namespace of its own.
+func TestPIDReuse(t *testing.T) {
+	cmd := startChildAs(t, "namespace", t.TempDir(), &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Unshareflags: unix.CLONE_NEWNS})
+	_ = cmd // it is ready once it has found nothing wrong
+}
+
+// reusePID is the first process of a PID namespace. It panics where a figure
+// of the second process is one of the first.
+func reusePID(dir string) {
+	must(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	must(unix.Mount("proc", dir, "proc", 0, ""))
+	must(unix.Mount("proc", "/proc", "proc", 0, ""))
+	c, err := Open(Options{Root: dir, Budget: DefaultBudget()})
+	must(err)
+	first := startWithPID(100, "8")
+	a := *onlyProcess(c, 100)
+	held, err := c.dir.Process(100)
+	must(err)
+	must(first.Process.Kill())
+	_ = first.Wait()
+	second := startWithPID(100, "32")
+	b := onlyProcess(c, 100)
+	if a.Identity == b.Identity {
+		panic(fmt.Sprintf("both are %+v", a.Identity))
+	}
+	if pss, o := b.PSS(); o != procfs.Known || pss < 32<<20 || b.Memory.Rss == a.Memory.Rss {
+		panic(fmt.Sprintf("second process: PSS %d, %v", pss, o))
+	}
+	if _, err := held.SmapsRollup(); procfs.OutcomeOf(err) != procfs.Gone {
+		panic(fmt.Sprintf("the first process's directory gave: %v", err))
+	}
+	must(held.Close())
+	must(second.Process.Kill())
+	_ = second.Wait()
+	must(c.Close())
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// startWithPID starts a child that the kernel gives this PID.
+func startWithPID(pid int, mib string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childVar+"=big", argumentVar+"="+mib)
+	_, err := cmd.StdinPipe()
+	must(err)
+	out, err := cmd.StdoutPipe()
+	must(err)
+	// Go's threads take PIDs as well, so the last one is set as late as can be.
+	for range 100 {
+		must(os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0o644))
+		must(cmd.Start())
+		if cmd.Process.Pid == pid {
+			_, err = fmt.Fscanln(out, new(string))
+			must(err)
+			return cmd
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		again := exec.Command("/proc/self/exe")
+		again.Env = cmd.Env
+		cmd = again
+		_, err = cmd.StdinPipe()
+		must(err)
+		out, err = cmd.StdoutPipe()
+		must(err)
+	}
+	panic("the PID was not to be had")
+}
+
+func onlyProcess(c *Collector, pid int) *Process {
+	pass, err := c.Collect(All)
+	must(err)
+	p := pass.find(pid)
+	if p == nil {
+		panic(fmt.Sprintf("process %d is not listed", pid))
+	}
+	return p
+}
+
+// TestLeastPrivilege reads a process of root's as nobody, with no capability
+// and with one at a time, and checks what each of them opens.
+func TestLeastPrivilege(t *testing.T) {
+	target := startChild(t)
+	stopChild(t, target.Process.Pid)
+	ptrace := kernelAtLeast(t, 6, 15)
+	for _, c := range []struct {
+		name   string
+		caps   []uintptr
+		memory bool
+		frames bool
+	}{
+		{"none", nil, false, false},
+		{"CAP_PERFMON", []uintptr{unix.CAP_PERFMON}, ptrace, false},
+		{"CAP_SYS_PTRACE", []uintptr{unix.CAP_SYS_PTRACE}, true, false},
+		{"CAP_DAC_READ_SEARCH", []uintptr{unix.CAP_DAC_READ_SEARCH}, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := readByNobody(t, target.Process.Pid, c.caps)
+			want := map[string]string{"user": "known", "cmdline": "known", "cgroup": "known", "oom": "known", "shared": "known",
+				"memory": "no permission", "swap": "known", "kpagecount": "no permission"}
+			if c.memory {
+				want["memory"] = "known"
+			}
+			if c.frames {
+				want["kpagecount"] = "known"
+			}
+			for name, w := range want {
+				if got[name] != w {
+					t.Errorf("%s: %s, not %s", name, got[name], w)
+				}
+			}
+		})
+	}
+}
+
+// readByNobody runs the child "reader", whose answer it returns.
+func readByNobody(t *testing.T, pid int, caps []uintptr) map[string]string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "reader")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir := filepath.Dir(program); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(program)
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), childVar+"=reader", argumentVar+"="+strconv.Itoa(pid))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: caps}
+	cmd.Stdin = strings.NewReader("")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	answer := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		name, outcome, _ := strings.Cut(strings.TrimSpace(line), "=")
+		answer[name] = outcome
+	}
+	return answer
+}
+
+// readAs prints what became of each field of a process.
+func readAs(pid string) {
+	n, err := strconv.Atoi(pid)
+	must(err)
+	c, err := Open(Options{})
+	must(err)
+	pass, err := c.Collect(All)
+	must(err)
+	p := pass.find(n)
+	for i, name := range []string{"user", "cmdline", "cgroup", "oom", "shared", "memory"} {
+		fmt.Printf("%s=%v\n", name, p.Outcome(1<<i))
+	}
+	_, o := p.Swap()
+	fmt.Printf("swap=%v\n", o)
+	fs, err := procfs.New(procfs.DefaultRoot)
+	must(err)
+	f, err := fs.OpenFrames(procfs.FrameCounts)
+	fmt.Printf("kpagecount=%v\n", procfs.OutcomeOf(err))
+	if err == nil {
+		must(f.Close())
+	}
+	must(c.Close())
+}
+
+func kernelAtLeast(t *testing.T, major, minor int) bool {
+	t.Helper()
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	var a, b int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Compare([]int{a, b}, []int{major, minor}) >= 0
+}
