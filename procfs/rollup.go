@@ -38,8 +38,8 @@ func (p *Process) SmapsRollup() (Rollup, error) {
 func parseRollup(data []byte) (Memory, error) {
 	var m Memory
 	line, data := text.CutLine(data)
-	if len(line) == 0 {
-		return m, ErrFormat
+	if len(line) == 0 || len(data) == 0 {
+		return m, ErrFormat // figures that are not there are not 0
 	}
 	for len(data) > 0 {
 		line, data = text.CutLine(data)
