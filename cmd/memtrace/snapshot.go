@@ -18,7 +18,7 @@ func snapshotCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name: "snapshot", Usage: "take a snapshot of the memory of all processes", Description: snapshotDescription,
-			UsageText: "memtrace snapshot -o FILE [flags]", Flags: snapshotFlags(), Action: snapshotCommand,
+			UsageText: "memtrace snapshot -o FILE [flags]\nmemtrace snapshot --watch CONDITION [-o FILE] [flags]", Flags: snapshotFlags(), Action: snapshotCommand,
 			OnUsageError: onUsageError,
 		},
 		{
@@ -46,7 +46,7 @@ func takeFlags() []cli.Flag {
 func snapshotFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the snapshot to `FILE`; - is stdout"},
-	}, takeFlags()...)
+	}, append(takeFlags(), watchFlags()...)...)
 }
 
 const snapshotDescription = "Takes a snapshot of the memory of all processes, mapping by mapping, to be looked at on this or any\n" +
@@ -56,7 +56,10 @@ const snapshotDescription = "Takes a snapshot of the memory of all processes, ma
 	"  sudo memtrace snapshot -o before.snap\n" +
 	"  sudo memtrace snapshot -o after.snap && memtrace diff before.snap after.snap\n" +
 	"  ssh host sudo memtrace snapshot -o - > host.snap\n" +
-	"  memtrace matrix -i host.snap"
+	"  memtrace matrix -i host.snap\n" +
+	"  sudo memtrace snapshot --watch 'mem.available<10%' -o low.snap      when memory runs low, then ends with 23\n" +
+	"  sudo memtrace snapshot --watch 'pss(redis)>2GiB,psi.some.avg10>10'  a line at each crossing until Ctrl-C\n" +
+	"  sudo memtrace snapshot --watch 'swap>80%' --exec 'logger \"$MEMTRACE_CONDITION\"'"
 
 func snapshotCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
@@ -68,10 +71,17 @@ func snapshotCommand(c *cli.Context) error {
 	}
 	path := c.Path("output")
 	switch {
-	case path == "":
-		return usageError("nowhere to write to: name a file with -o FILE")
 	case path == "-" && term.IsTerminal(int(os.Stdout.Fd())):
 		return usageError("-o - would write a binary file to the terminal; redirect stdout, or name a file")
+	case len(c.StringSlice("watch")) > 0:
+		return watchCommand(c, o)
+	case path == "":
+		return usageError("nowhere to write to: name a file with -o FILE")
+	}
+	for _, name := range []string{"once", "exec", "interval", "duration", "hysteresis", "error-exitcode", "format"} {
+		if c.IsSet(name) {
+			return usageError("--%s goes with --watch", name)
+		}
 	}
 	return takeAndSave(c.Context, o, path)
 }

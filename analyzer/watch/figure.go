@@ -1,0 +1,196 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/memtrace/memtrace/analyzer/threshold"
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// Unit is what a reading is in.
+type Unit uint8
+
+const (
+	Bytes Unit = iota
+	Percent
+)
+
+// reading is a figure beside its limit, both in the same unit.
+type reading struct {
+	value, limit float64
+	unit         Unit
+}
+
+// figure reads what a condition is about.
+type figure interface {
+	read(*source) (reading, error)
+}
+
+// resolve finds the figure that a condition names.
+func resolve(c threshold.Condition, src *source) (figure, error) {
+	head, rest, _ := strings.Cut(c.Metric, ".")
+	switch {
+	case head == "psi" && c.Subject == "":
+		return resolvePressure(c, rest)
+	case head == "mem" && c.Subject == "" && rest != "":
+		return resolveMachine(c, src, rest)
+	case (c.Metric == "swap" || c.Metric == "swap.used" || c.Metric == "swap.free") && c.Subject == "":
+		return sizeLimit(c, &swapFigure{free: c.Metric == "swap.free"})
+	case isProcessFigure(c.Metric):
+		return resolveProcess(c, src)
+	}
+	return nil, usageError("there is no figure %s; there are mem.FIELD of /proc/meminfo, swap, psi.some.avg10 and the like, "+
+		"and of processes rss, pss, uss and swap, such as pss(redis) or rss(pid:123)", describe(c))
+}
+
+func describe(c threshold.Condition) string {
+	if c.Subject == "" {
+		return c.Metric
+	}
+	return c.Metric + "(" + c.Subject + ")"
+}
+
+// limit is a condition's value, as an amount or as a share of a whole.
+type limit struct {
+	bytes   float64
+	percent float64
+	share   bool
+}
+
+// amount is a figure in bytes, with the whole that a share is of.
+type amount interface {
+	amount(*source) (value, whole uint64, err error)
+}
+
+// sized compares an amount with a size, or its share of the whole with a percentage.
+type sized struct {
+	amount
+	limit
+}
+
+func sizeLimit(c threshold.Condition, a amount) (figure, error) {
+	s := &sized{amount: a}
+	var err error
+	if s.share = c.Value.Unit == threshold.Share; s.share {
+		s.percent, err = c.Value.Percent()
+	} else {
+		s.bytes, err = c.Value.Bytes()
+	}
+	if err != nil {
+		return nil, usageError("%v", err)
+	}
+	return s, nil
+}
+
+func (s *sized) read(src *source) (reading, error) {
+	value, whole, err := s.amount.amount(src)
+	if err != nil {
+		return reading{}, err
+	}
+	if !s.share {
+		return reading{float64(value), s.bytes, Bytes}, nil
+	}
+	if whole == 0 {
+		return reading{}, errors.New("there is nothing that it could be a share of; compare with a size, such as 1GiB")
+	}
+	return reading{100 * float64(value) / float64(whole), s.percent, Percent}, nil
+}
+
+// machineFigure is a line of meminfo; used is what is not available.
+type machineFigure struct {
+	field string
+	used  bool
+}
+
+// resolveMachine takes "available" for MemAvailable, "cached" for Cached, and
+// "used" for what isn't available.
+func resolveMachine(c threshold.Condition, src *source, name string) (figure, error) {
+	if name == "used" {
+		return sizeLimit(c, &machineFigure{field: "MemAvailable", used: true})
+	}
+	if err := src.readMeminfo(); err != nil {
+		return nil, err
+	}
+	for _, prefix := range []string{"Mem", ""} {
+		for i := range src.meminfo.Len() {
+			if field, _ := src.meminfo.At(i); strings.EqualFold(field, prefix+name) {
+				return sizeLimit(c, &machineFigure{field: field})
+			}
+		}
+	}
+	return nil, usageError("this kernel's /proc/meminfo has neither Mem%s nor %s", name, name)
+}
+
+func (m *machineFigure) amount(src *source) (value, whole uint64, err error) {
+	if err := src.readMeminfo(); err != nil {
+		return 0, 0, err
+	}
+	value, ok := src.meminfo.Get(m.field)
+	whole, ok2 := src.meminfo.Get("MemTotal")
+	if !ok || !ok2 {
+		return 0, 0, fmt.Errorf("/proc/meminfo has no %s", m.field)
+	}
+	if m.used {
+		value = whole - min(value, whole)
+	}
+	return value, whole, nil
+}
+
+// swapFigure is the machine's swap, used or free.
+type swapFigure struct{ free bool }
+
+func (s *swapFigure) amount(src *source) (value, whole uint64, err error) {
+	if err := src.readMeminfo(); err != nil {
+		return 0, 0, err
+	}
+	free, ok := src.meminfo.Get("SwapFree")
+	whole, ok2 := src.meminfo.Get("SwapTotal")
+	switch {
+	case !ok || !ok2:
+		return 0, 0, errors.New("/proc/meminfo says nothing of swap")
+	case whole == 0:
+		return 0, 0, errors.New("this machine has no swap")
+	case s.free:
+		return free, whole, nil
+	}
+	return whole - min(free, whole), whole, nil
+}
+
+// pressureFigure is one average of memory pressure.
+type pressureFigure struct {
+	of      func(*procfs.Pressure) float64
+	percent float64
+}
+
+func resolvePressure(c threshold.Condition, name string) (figure, error) {
+	who, window, _ := strings.Cut(name, ".")
+	averages := map[string]func(*procfs.Stall) float64{
+		"avg10":  func(s *procfs.Stall) float64 { return s.Avg10 },
+		"avg60":  func(s *procfs.Stall) float64 { return s.Avg60 },
+		"avg300": func(s *procfs.Stall) float64 { return s.Avg300 },
+	}
+	average := averages[window]
+	if who != "some" && who != "full" || average == nil {
+		return nil, usageError("pressure is psi.some or psi.full, with avg10, avg60 or avg300, such as psi.some.avg10")
+	}
+	percent, err := c.Value.Percent()
+	if err != nil {
+		return nil, usageError("%v", err)
+	}
+	return &pressureFigure{percent: percent, of: func(p *procfs.Pressure) float64 {
+		if who == "full" {
+			return average(&p.Full)
+		}
+		return average(&p.Some)
+	}}, nil
+}
+
+func (p *pressureFigure) read(src *source) (reading, error) {
+	now, err := src.readPressure()
+	if err != nil {
+		return reading{}, err
+	}
+	return reading{p.of(&now), p.percent, Percent}, nil
+}
