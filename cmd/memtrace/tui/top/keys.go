@@ -158,18 +158,22 @@ func (m *Screen) typed(s string) {
 
 func (m *Screen) setFilter(f Filter) {
 	m.options.filter = f
+	m.filters[m.view.filteredAs()] = f
 	m.build()
 }
 
 // show changes the view.
 func (m *Screen) show(v View) tea.Cmd {
 	if infoOf(v).ofOne && !infoOf(m.view).ofOne {
-		if id, ok := m.process(); ok {
+		if id, ok := m.process(); ok && id != m.subject {
 			m.subject = id
+			delete(m.filters, Threads) // which were of another process
+			delete(m.filters, Mappings)
 		}
 	}
 	m.helping = false
 	m.view, m.cursor, m.first, m.pinned = v, 0, 0, false
+	m.options.filter = m.filters[v.filteredAs()]
 	m.build()
 	return m.read() // also where frozen: the view has nothing to show else
 }
@@ -275,7 +279,7 @@ func (m *Screen) enter() tea.Cmd {
 	if err != nil {
 		return nil
 	}
-	m.options.filter = f
+	m.filters[Processes] = f
 	return m.show(Processes)
 }
 

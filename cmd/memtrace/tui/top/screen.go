@@ -49,6 +49,7 @@ type Screen struct {
 	view          View
 	subject       ID // whose threads or mappings
 	order         map[View]sorting
+	filters       map[View]Filter // by View.filteredAs; the present view's is in options
 	width, height int
 
 	snapshot *Snapshot
@@ -85,7 +86,7 @@ func NewScreen(ctx context.Context, o Options) *Screen {
 		ctx: ctx, source: o.Source, trace: o.Trace, interval: o.Interval, view: o.View,
 		subject: ID{PID: o.PID}, width: 80, height: 24, theme: plainTheme,
 		options: options{filter: o.Filter, threshold: o.Threshold, chars: &unicodeChars, command: withoutPath},
-		order:   make(map[View]sorting),
+		order:   make(map[View]sorting), filters: map[View]Filter{o.View.filteredAs(): o.Filter},
 	}
 	if o.Getenv != nil {
 		m.options.chars = charsFor(o.Getenv)

@@ -279,6 +279,14 @@ func TestFilterPrompt(t *testing.T) {
 	if d.screen.table.Len != 1 {
 		t.Errorf("%d programs, want the filtered one", d.screen.table.Len)
 	}
+	d.keys("1", "t")
+	if d.screen.table.Len != 2 {
+		t.Errorf("the filter of processes hides threads: %d of 2", d.screen.table.Len)
+	}
+	d.keys("/", "b", "i", "o", "enter")
+	if d.screen.table.Len != 1 {
+		t.Errorf("%d threads pass the filter of threads, want 1", d.screen.table.Len)
+	}
 	d.keys("1", "/", "q", "q", "esc")
 	if got := d.pids(); !slices.Equal(got, []int{101, 102}) || d.quit {
 		t.Errorf("a cancelled prompt leaves the filter: %v", got)

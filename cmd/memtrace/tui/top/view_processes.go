@@ -121,15 +121,11 @@ func commandOf(p *Process, style commandStyle) string {
 	return p.Command
 }
 
-// trimPath leaves out the directories of an absolute path that begins a
-// command line.
+// trimPath leaves out the directories of a path that begins a command line.
 func trimPath(command string) string {
-	if !strings.HasPrefix(command, "/") {
-		return command
-	}
 	first, _, _ := strings.Cut(command, " ")
 	slash := strings.LastIndexByte(first, '/')
-	if slash == len(first)-1 {
+	if slash < 0 || slash == len(first)-1 || first[0] != '/' && first[0] != '.' {
 		return command
 	}
 	return command[slash+1:]

@@ -51,6 +51,16 @@ func Views() []string {
 	return names
 }
 
+// filteredAs is the view whose filter v has: those of processes share one, as
+// their rows are processes, or sums of them; the others have their own.
+func (v View) filteredAs() View {
+	switch v {
+	case Programs, Sharing, NUMA:
+		return Processes
+	}
+	return v
+}
+
 func infoOf(v View) *viewInfo { return &views[max(indexOf(v), 0)] }
 
 func indexOf(v View) int {

@@ -211,3 +211,17 @@ func TestHistory(t *testing.T) {
 		t.Errorf("change since it was last known: %+v, want 5 MiB", d)
 	}
 }
+
+func TestCommandsWithoutTheirPath(t *testing.T) {
+	for command, want := range map[string]string{
+		"/usr/bin/redis-server /etc/redis.conf": "redis-server /etc/redis.conf",
+		"../build/a.out -x":                     "a.out -x",
+		"nginx: worker /etc":                    "nginx: worker /etc",
+		"sshd: root@pts/0":                      "sshd: root@pts/0",
+		"/":                                     "/",
+	} {
+		if got := trimPath(command); got != want {
+			t.Errorf("%q is shown as %q, want %q", command, got, want)
+		}
+	}
+}
