@@ -61,6 +61,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Leaks:     a.allLeaks(at),
 		Warnings:  a.warnings(),
 	}
+	r.Stacks = a.stackCounts()
 	r.Sites, r.SitesMore = a.reportSites(at, opt, r.Leaks)
 	for i := range r.Sites {
 		a.name(&r.Sites[i], symb)
@@ -182,7 +183,7 @@ func (a *Analyzer) name(out *Site, symb Symbolizer) {
 	case !ok:
 		out.Function = "[stack lost]"
 	default:
-		out.Truncated = ref.truncated
+		out.Truncated, out.FramePointers = ref.ending.truncated, ref.ending.guessed
 		out.Stack = a.symbolize(out.PID, ref, symb)
 		out.Function = siteFunction(out.Stack)
 	}

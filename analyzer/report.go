@@ -14,6 +14,7 @@ type Report struct {
 	WindowNS  uint64     `json:"window_ns"` // from the attach to this Report
 	Tracer    TracerInfo `json:"tracer"`
 	Events    Events     `json:"events"`
+	Stacks    Stacks     `json:"stacks"`
 	Processes []Process  `json:"processes"`
 	Sites     []Site     `json:"sites"`
 	SitesMore int        `json:"sites_omitted"` // sites left out by --top
@@ -47,6 +48,16 @@ type Events struct {
 	UnmatchedFree     uint64     `json:"unmatched_free"` // frees of blocks from before the attach
 	Failed            uint64     `json:"failed"`
 	Overwritten       uint64     `json:"overwritten"` // blocks handed out again whose free was not seen
+}
+
+// Stacks counts allocations by how their call stacks end. Its
+// fields add up to all allocations and reallocations that returned a block.
+type Stacks struct {
+	Bottom        uint64 `json:"bottom"`         // in the outermost frame of their thread
+	Deeper        uint64 `json:"deeper"`         // at the limit of --stack-depth
+	Broken        uint64 `json:"broken"`         // where the walk broke off
+	FramePointers uint64 `json:"frame_pointers"` // with a frame that was left by its frame pointer, whatever they end at
+	None          uint64 `json:"none"`           // without a stack: none taken, or lost
 }
 
 // Process is one traced process (one program image's worth: exec starts afresh).
@@ -136,6 +147,7 @@ type Site struct {
 	Function       string      `json:"function"` // the first frame outside the allocator and its wrappers
 	Stack          []Frame     `json:"stack"`    // innermost first, inlined frames included
 	Truncated      bool        `json:"truncated"`
+	FramePointers  bool        `json:"frame_pointers"` // some frame without call frame information was left by its frame pointer: see docs/unwinding.md
 	LiveBytes      uint64      `json:"live_bytes"`
 	LiveCount      uint64      `json:"live_count"`
 	AllocBytes     uint64      `json:"alloc_bytes"`

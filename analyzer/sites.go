@@ -89,7 +89,7 @@ func (a *Analyzer) addSite(p *process, stack event.StackID) (siteID, bool) {
 type stackRef struct {
 	chunk, first uint32
 	frames       uint16
-	truncated    bool
+	ending       stackEnding
 }
 
 // A stackStore keeps frames without a pointer per stack.
@@ -101,16 +101,16 @@ type stackStore struct {
 const maxFrames = 1<<12 - 1
 
 func (t *stackStore) add(s event.Stack) stackRef {
-	frames, truncated := s.Frames, s.Truncated
+	frames, ending := s.Frames, endingOf(s)
 	if len(frames) > maxFrames {
-		frames, truncated = frames[:maxFrames], true
+		frames, ending.truncated = frames[:maxFrames], true
 	}
 	last := len(t.chunks) - 1
 	if last < 0 || len(t.chunks[last])+len(frames) > stackChunk {
 		t.chunks = append(t.chunks, make([]uint64, 0, stackChunk))
 		last++
 	}
-	ref := stackRef{uint32(last), uint32(len(t.chunks[last])), uint16(len(frames)), truncated}
+	ref := stackRef{uint32(last), uint32(len(t.chunks[last])), uint16(len(frames)), ending}
 	t.chunks[last] = append(t.chunks[last], frames...)
 	return ref
 }

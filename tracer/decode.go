@@ -80,8 +80,8 @@ func decodeStale(record []byte) (pid int, ok bool) {
 	return int(h.Tgid), h.Kind == recordStale
 }
 
-// decodeStack copies a stack out of a record.
-func decodeStack(record []byte) (event.Stack, bool) {
+// decodeStack copies a stack out of a record. The walk took at most depth frames.
+func decodeStack(record []byte, depth int) (event.Stack, bool) {
 	h := (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0]))
 	n := int(h.Aux)
 	if n <= 0 || n > (len(record)-headSize)/8 {
@@ -90,6 +90,7 @@ func decodeStack(record []byte) (event.Stack, bool) {
 	s := event.Stack{
 		ID: event.StackID(h.Addr), PID: h.Tgid,
 		Truncated: h.Flags&recordTruncated != 0,
+		Deeper:    h.Flags&recordTruncated != 0 && n >= depth,
 		FPGuess:   h.Flags&recordFPGuess != 0,
 		Bottom:    h.Flags&recordBottom != 0,
 		Frames:    make([]uint64, n),

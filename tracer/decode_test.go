@@ -57,11 +57,14 @@ func TestDecodeStack(t *testing.T) {
 	r := bpf.MemtraceStackRecord{Frames: [128]uint64{100, 200, 300}}
 	r.Head = bpf.MemtraceRecordHead{Addr: 77, Tgid: 10, Aux: 3, Kind: recordStack, Flags: recordTruncated}
 	record := unsafe.Slice((*byte)(unsafe.Pointer(&r)), headSize+3*8)
-	s, ok := decodeStack(record)
-	if !ok || !isStack(record) || s.ID != 77 || s.PID != 10 || !s.Truncated || !slices.Equal(s.Frames, []uint64{100, 200, 300}) {
+	s, ok := decodeStack(record, MaxStackDepth)
+	if !ok || !isStack(record) || s.ID != 77 || s.PID != 10 || !s.Truncated || s.Deeper || !slices.Equal(s.Frames, []uint64{100, 200, 300}) {
 		t.Errorf("got %+v, %v", s, ok)
 	}
-	if _, ok := decodeStack(record[:len(record)-8]); ok {
+	if s, ok := decodeStack(record, 3); !ok || !s.Deeper {
+		t.Errorf("a stack of 3 frames, the most there can be: %+v, %v", s, ok)
+	}
+	if _, ok := decodeStack(record[:len(record)-8], MaxStackDepth); ok {
 		t.Error("a stack with a frame less than it says was taken")
 	}
 }

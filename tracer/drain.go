@@ -68,6 +68,7 @@ type drain struct {
 	stacks    []event.Stack
 	life      []event.Event
 	malformed atomic.Uint64
+	depth     int           // most frames of a stack
 	stale     func(pid int) // called for processes that run code the unwinder does not know
 	through   atomic.Uint64 // all events before this time have been handed out
 
@@ -78,7 +79,7 @@ type drain struct {
 }
 
 // startDrain makes the rings for every online CPU and starts to read them.
-func startDrain(k *kernelHalf, stale func(pid int)) (*drain, error) {
+func startDrain(k *kernelHalf, depth int, stale func(pid int)) (*drain, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func startDrain(k *kernelHalf, stale func(pid int)) (*drain, error) {
 	d := &drain{
 		merger: &merger{}, epoll: -1, wake: -1,
 		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
-		quit: make(chan struct{}), done: make(chan struct{}), stale: stale,
+		quit: make(chan struct{}), done: make(chan struct{}), stale: stale, depth: depth,
 	}
 	for _, cpu := range cpus {
 		err = errors.Join(err, d.open(k, cpu))
@@ -199,7 +200,7 @@ func (d *drain) round(end uint64) bool {
 // take decodes one record.
 func (d *drain) take(q *queue, record []byte) {
 	if isStack(record) {
-		if s, ok := decodeStack(record); ok {
+		if s, ok := decodeStack(record, d.depth); ok {
 			d.stacks = append(d.stacks, s)
 			return
 		}

@@ -25,6 +25,7 @@ type Config struct {
 	Unwind     Unwinder    // "" or "auto": by .eh_frame
 	NoFollow   bool        // leave children of fork alone
 	RingBytes  int         // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
+	TableCache FileCache   // of unwinding tables; nil: none
 }
 
 // MaxStackDepth is the largest number of frames of a stack.

@@ -45,14 +45,14 @@ func New(c Config) (*Tracer, error) {
 	}
 	stale := func(int) {}
 	if c.Unwind == UnwindDwarf {
-		spaces, err := newSpaces(kernel.coll.Maps)
+		spaces, err := newSpaces(kernel.coll.Maps, c.TableCache)
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
 		t.keeper = startKeeper(spaces)
 		stale = t.keeper.report
 	}
-	if t.drain, err = startDrain(kernel, stale); err != nil {
+	if t.drain, err = startDrain(kernel, c.StackDepth, stale); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil

@@ -3,16 +3,20 @@ package tracer
 import (
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// keeper keeps the unwinding tables up with the processes, in a goroutine of
-// its own: whenever the unwinder has met code that it does not know, it looks
-// at the mappings of the process again.
+// keeper keeps the unwinding tables up with the processes, in goroutines of
+// its own: whenever a process maps code, or the unwinder has met code that it
+// does not know, it looks at the mappings of the process again.
 type keeper struct {
 	spaces *spaces
-	stale  chan int // processes to look at; what doesn't fit comes again
+	watch  *mapWatch // nil where the kernel or the privileges don't allow it
+	stale  chan int  // processes to look at; what doesn't fit comes again
 	quit   chan struct{}
 	done   sync.WaitGroup
 }
@@ -27,8 +31,26 @@ const (
 
 func startKeeper(s *spaces) *keeper {
 	k := &keeper{spaces: s, stale: make(chan int, staleQueue), quit: make(chan struct{})}
+	var err error
+	if k.watch, err = startMapWatch(); err == nil { // else later, by what the unwinder reports
+		k.done.Go(func() {
+			hurry()
+			k.watch.run(k.remapped)
+		})
+	}
 	k.done.Go(k.run)
 	return k
+}
+
+// keeperNice is the priority of the thread that loads tables (setpriority(2)):
+// it has a millisecond's work to do before a library that has been mapped runs.
+const keeperNice = -10
+
+// hurry gives the calling goroutine a thread of its own that is scheduled
+// before others, if that is allowed.
+func hurry() {
+	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), keeperNice)
 }
 
 // report says that process pid runs code that is not known. It never blocks.
@@ -41,7 +63,12 @@ func (k *keeper) report(pid int) {
 
 func (k *keeper) stop() error {
 	close(k.quit)
+	if k.watch != nil {
+		k.watch.stop()
+		defer k.watch.close()
+	}
 	k.done.Wait()
+	k.spaces.tables.cache.writes.Wait()
 	return k.spaces.tables.wait()
 }
 
@@ -75,6 +102,22 @@ func (k *keeper) run() {
 			}
 			w.next = now.Add(w.delay)
 			waits[pid] = w
+		}
+	}
+}
+
+// remapped looks at processes that have mapped code; all is set where it is
+// not known which have.
+func (k *keeper) remapped(pids map[int]bool, all bool) {
+	if all {
+		for _, pid := range k.spaces.pids() {
+			pids[pid] = true
+		}
+	}
+	for pid := range pids {
+		if k.spaces.knows(pid) {
+			// What ended is noticed elsewhere; what failed is tried again when it is met.
+			_, _ = k.spaces.reload(pid)
 		}
 	}
 }

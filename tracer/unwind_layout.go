@@ -3,6 +3,7 @@ package tracer
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -40,11 +41,12 @@ type spaces struct {
 	segments *ebpf.Map
 	room     extents // of segments
 	known    map[int]*space
+	pidSet   sync.Map // the keys of known, to be read while mu is held for long
 	lastID   uint64
 }
 
-func newSpaces(maps map[string]*ebpf.Map) (*spaces, error) {
-	tables, err := newTableStore(maps[bpf.MemtraceMapTables], maps[bpf.MemtraceMapRules])
+func newSpaces(maps map[string]*ebpf.Map, cache FileCache) (*spaces, error) {
+	tables, err := newTableStore(maps[bpf.MemtraceMapTables], maps[bpf.MemtraceMapRules], cache)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +65,19 @@ func (s *spaces) reload(pid int) (changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.update(pid)
+}
+
+// knows reports whether process pid is one whose code is kept up with.
+func (s *spaces) knows(pid int) bool {
+	_, ok := s.pidSet.Load(pid)
+	return ok
+}
+
+// pids returns the processes whose code is kept up with.
+func (s *spaces) pids() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.known))
 }
 
 // load is reload, and waits until all tables are there.
@@ -119,6 +134,7 @@ func (s *spaces) install(pid int, mappings []probe.Mapping) error {
 	}
 	old := s.known[pid]
 	s.known[pid] = next
+	s.pidSet.Store(pid, nil)
 	if old != nil {
 		next.previous, old.layout = old.layout, extent{}
 		s.release(old)
@@ -229,6 +245,7 @@ func (s *spaces) forget(pid int) error {
 	}
 	if old := s.known[pid]; old != nil {
 		delete(s.known, pid)
+		s.pidSet.Delete(pid)
 		s.release(old)
 	}
 	return err

@@ -59,6 +59,7 @@ type codeSegment struct {
 type tableStore struct {
 	outer   *ebpf.Map
 	rules   *ruleList
+	cache   tableCache
 	slots   slotList
 	serial  uint32
 	byID    map[fileIdentity]*codeFile
@@ -70,13 +71,13 @@ type tableStore struct {
 	failure error
 }
 
-func newTableStore(outer, rules *ebpf.Map) (*tableStore, error) {
+func newTableStore(outer, rules *ebpf.Map, cache FileCache) (*tableStore, error) {
 	list, err := newRuleList(rules)
 	if err != nil {
 		return nil, err
 	}
 	return &tableStore{
-		outer: outer, rules: list, slots: slotList{limit: outer.MaxEntries()},
+		outer: outer, rules: list, cache: tableCache{files: cache}, slots: slotList{limit: outer.MaxEntries()},
 		byID: make(map[fileIdentity]*codeFile), content: make(map[contentIdentity]*codeFile),
 	}, nil
 }
@@ -109,7 +110,7 @@ func (s *tableStore) read(r io.ReaderAt, size int64) (*codeFile, error) {
 		c.users++
 		return c, nil
 	}
-	file, err := unwind.Read(r)
+	file, err := s.cache.tables(id.buildID, r)
 	if err != nil && !errors.Is(err, unwind.ErrNoTables) {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ func serviceReport() *analyzer.Report {
 	return &analyzer.Report{
 		Schema: analyzer.Schema, WindowNS: 20_000 * ms,
 		Tracer: analyzer.TracerInfo{Attach: "uprobe_session", Faults: "kprobe", Unwind: "fp"},
+		Stacks: analyzer.Stacks{Bottom: 1_234_000, Deeper: 567, FramePointers: 12},
 		Events: analyzer.Events{Alloc: 1_234_567, Free: 1_200_000, Realloc: 12, FaultMinor: 950, FaultMajor: 2, UnmatchedFree: 345, Failed: 1},
 		Processes: []analyzer.Process{{
 			PID: 4242, Comm: "service", Exe: "/usr/bin/service", Attached: true,
@@ -47,7 +48,7 @@ func serviceReport() *analyzer.Report {
 				PeakLiveBytes: 9 << 20, ResidentBytes: 6 << 20, UntouchedBytes: 2 << 20, OldestNS: 19_000 * ms, GrowthBytes: -2048,
 				Stack: []analyzer.Frame{frame("cache_fill", "/build/service-1.2/src/cache.c", 9), main}},
 			{ID: 2, PID: 4242, Function: "0x7f10003210", LiveBytes: 52 << 10, LiveCount: 2279, AllocBytes: 600 << 20, AllocCount: 1_200_279,
-				FreeCount: 1_198_000, TemporaryCount: 1_000_000, OldestNS: 3 * ms, Stack: []analyzer.Frame{nameless, main}, Truncated: true},
+				FreeCount: 1_198_000, TemporaryCount: 1_000_000, OldestNS: 3 * ms, Stack: []analyzer.Frame{nameless, main}, Truncated: true, FramePointers: true},
 		},
 		SitesMore: 132,
 		Leaks: []analyzer.Leak{{Site: 3, Kind: "growing", Bytes: 12 << 20, Count: 12_288, Confidence: 0.99,

@@ -64,6 +64,8 @@ func lossNotes(r *analyzer.Report) []string {
 		"events came without their stacks (ring buffer full); their site is [no stack]")
 	add(e.LostBy.MissedFaults, "page fault, of whichever process, was left out by the kernel; faults may be one short",
 		"page faults, of whichever process, were left out by the kernel; faults may be short by so many at most")
+	add(r.Stacks.Broken, "allocation's stack breaks off before its end (code whose table was not there yet, or has none)",
+		"allocations' stacks break off before their ends (code whose table was not there yet, or has none)")
 	add(e.LostBy.Abandoned, "allocator call never returned (longjmp, thread exit); it counts nowhere",
 		"allocator calls never returned (longjmp, thread exit); they count nowhere")
 	return notes

@@ -41,6 +41,9 @@ func addStack(p *page, s *analyzer.Site, limit int) {
 	if left := len(s.Stack) - len(frames); left > 0 {
 		p.line(dim, "    and "+counted(uint64(left), "more frame", "more frames"))
 	}
+	if s.FramePointers {
+		p.line(dim, "    in part by frame pointers: code without call frame information; callers may be missing")
+	}
 	if s.Truncated {
 		p.line(dim, "    the stack goes deeper than what was recorded")
 	}

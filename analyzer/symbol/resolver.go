@@ -56,7 +56,7 @@ func NewResolver(o Options) *Resolver {
 	r.loader = loader{finder: finder, names: o.Names, noDWARF: o.NoDWARF}
 	if o.Cache != "" && !o.NoDWARF {
 		var err error
-		if r.loader.store, err = openStore(o.Cache); err != nil {
+		if r.loader.store, err = openStore(o.Cache, answersSuffix); err != nil {
 			r.warnings.add(o.Cache, err.Error()+"; names will take as long the next time")
 		}
 	}

@@ -35,20 +35,22 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "memtrace", "symbols"), nil
 }
 
-// store is the directory of files of answers. A nil store holds nothing.
+// store is a directory of files of one kind, such as answers. A nil store
+// holds nothing.
 type store struct {
-	fd    int
-	limit int64
-	mu    sync.Mutex // for writing
+	fd     int
+	suffix string // of the files' names
+	limit  int64
+	mu     sync.Mutex // for writing
 }
 
 // openStore opens the directory, which it creates if need be.
-func openStore(path string) (*store, error) {
+func openStore(path, suffix string) (*store, error) {
 	fd, err := openPrivateDir(path)
 	if err != nil {
 		return nil, fmt.Errorf("use the symbol cache: %w", err)
 	}
-	return &store{fd: fd, limit: defaultStoreSize}, nil
+	return &store{fd: fd, suffix: suffix, limit: defaultStoreSize}, nil
 }
 
 func (s *store) close() {
@@ -65,17 +67,15 @@ func fileName(buildID string, made fingerprint) string {
 // read maps a file of answers; nil where there is none that is good. The
 // result's memory is to be unmapped.
 func (s *store) read(name string, made fingerprint) (*answers, []byte) {
-	fd, err := unix.Openat(s.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
+	fd, size := s.open(name, maxAnswersSize)
+	if fd < 0 {
 		return nil, nil
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != uint32(unix.Geteuid()) ||
-		st.Size < headerSize || st.Size > maxAnswersSize {
+	if size < headerSize {
 		return nil, nil
 	}
-	data, err := unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ, unix.MAP_PRIVATE)
+	data, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, nil
 	}
@@ -87,9 +87,29 @@ func (s *store) read(name string, made fingerprint) (*answers, []byte) {
 		_ = unix.Munmap(data)
 		return nil, nil
 	}
-	// The time of the latest use tells what goes first; without it, the oldest goes.
-	_ = unix.UtimesNanoAt(s.fd, name, nil, unix.AT_SYMLINK_NOFOLLOW)
+	s.touch(name)
 	return found, data
+}
+
+// open opens a file that is our own and of at most limit bytes; fd is -1 where
+// there is none.
+func (s *store) open(name string, limit int64) (fd int, size int64) {
+	fd, err := unix.Openat(s.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, 0
+	}
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != uint32(unix.Geteuid()) || st.Size > limit {
+		unix.Close(fd)
+		return -1, 0
+	}
+	return fd, st.Size
+}
+
+// touch notes that a file was of use, which tells what goes first; where it
+// can't be noted, the oldest goes.
+func (s *store) touch(name string) {
+	_ = unix.UtimesNanoAt(s.fd, name, nil, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // write puts a file of answers in the place of the old one, in one step, and
@@ -171,7 +191,7 @@ func (s *store) list() ([]storedFile, error) {
 	var found []storedFile
 	for _, name := range names {
 		half := strings.HasPrefix(name, tempPrefix)
-		if !half && !strings.HasSuffix(name, answersSuffix) {
+		if !half && !strings.HasSuffix(name, s.suffix) {
 			continue
 		}
 		var st unix.Stat_t

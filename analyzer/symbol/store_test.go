@@ -211,7 +211,7 @@ func TestPlantedLink(t *testing.T) {
 // TestStoreLimit removes what was unused for longest, and leftovers.
 func TestStoreLimit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
-	s, err := openStore(dir)
+	s, err := openStore(dir, answersSuffix)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
-		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the cache of names on disk"},
+		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the caches of names and unwinding tables on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
 	}
 }

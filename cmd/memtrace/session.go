@@ -28,6 +28,7 @@ type session struct {
 	tracer   *tracer.Tracer
 	analyzer *analyzer.Analyzer
 	names    *namer
+	tables   *symbol.FileCache
 	targets  map[int]*target
 	out      output
 	follower *follower
@@ -57,14 +58,16 @@ func newSession(s settings, out output) (*session, error) {
 		return nil, err
 	}
 	raiseFileLimit()
+	tables := openTableCache(&s)
 	t, err := tracer.New(s.tracer)
 	if err != nil {
+		tables.Close()
 		return nil, adviseOn(err)
 	}
 	config := t.Config()
 	started := now()
 	x := &session{
-		started: started, settings: s, fs: fs, tracer: t, names: newNamer(s.symbols), out: out,
+		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
 		analyzer: analyzer.New(analyzer.Config{
 			Start: started, MinAge: uint64(s.minAge),
 			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
@@ -331,8 +334,23 @@ func (s *session) close() {
 	for _, t := range s.targets {
 		t.close()
 	}
+	s.tables.Close()
 	s.names.resolver.Close()
 	s.analyzer.Close()
+}
+
+// openTableCache lets the tracer keep its unwinding tables beside the names.
+// Where that can't be, the resolver has the reason in its warnings.
+func openTableCache(s *settings) *symbol.FileCache {
+	if s.symbols.Cache == "" {
+		return nil
+	}
+	c, err := symbol.OpenTableCache(s.symbols.Cache)
+	if err != nil {
+		return nil
+	}
+	s.tracer.TableCache = c
+	return c
 }
 
 // now is CLOCK_MONOTONIC in ns, the clock of the events.

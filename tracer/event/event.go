@@ -77,6 +77,7 @@ type Stack struct {
 	ID        StackID
 	PID       uint32
 	Truncated bool // deeper than the limit, or the walk broke off
+	Deeper    bool // of those: deeper than the limit
 	FPGuess   bool // a frame without call frame information was left by its frame pointer
 	Bottom    bool // ends in the outermost frame of its thread
 

@@ -33,39 +33,73 @@ type Segment struct {
 	Table        *Table // nil where no function of it has rows
 }
 
-// Read reads the call frame information of an ELF file. The error wraps
-// ErrNoTables where there is none.
-func Read(r io.ReaderAt) (*File, error) {
+// Source is the call frame information of an ELF file, and all else that its
+// tables are made from.
+type Source struct {
+	machine  *machine
+	segments []Segment
+	sections []*section
+	restorer uint64 // address of the code that signal handlers return to, where that has no row; 0: none
+}
+
+// Open reads the call frame information of an ELF file. A file without any is no error.
+func Open(r io.ReaderAt) (*Source, error) {
 	e, err := elf.NewFile(r)
 	if err != nil {
 		return nil, fmt.Errorf("read ELF headers: %w", err)
 	}
-	m := machines[e.Machine]
-	if m == nil || e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB {
+	s := &Source{machine: machines[e.Machine]}
+	if s.machine == nil || e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("tables for %v, %v: not supported", e.Machine, e.Class)
 	}
-	out := &File{}
-	var limits []Range
 	for _, p := range e.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
-			out.Segments = append(out.Segments, Segment{Offset: p.Off, Size: p.Filesz, Address: p.Vaddr})
-			limits = append(limits, Range{p.Vaddr, p.Vaddr + p.Filesz})
+			s.segments = append(s.segments, Segment{Offset: p.Off, Size: p.Filesz, Address: p.Vaddr})
 		}
 	}
-	all := newRows(m, limits)
-	sections, err := frameSections(e, m)
-	if err != nil {
+	if s.sections, err = frameSections(e, s.machine); err != nil {
 		return nil, err
 	}
-	for _, s := range sections {
-		out.Source += len(s.data)
-		all.add(s)
+	if s.machine.raSaved < 0 {
+		s.restorer = findRestorer(e)
 	}
-	if m.raSaved < 0 {
-		addRestorer(e, all)
+	return s, nil
+}
+
+// Bytes is the size of the call frame information.
+func (s *Source) Bytes() int {
+	n := 0
+	for _, section := range s.sections {
+		n += len(section.data)
+	}
+	return n
+}
+
+// Build makes the tables. The error wraps ErrNoTables where there are none.
+func (s *Source) Build() (*File, error) {
+	out := &File{Segments: slices.Clone(s.segments), Source: s.Bytes()}
+	limits := make([]Range, 0, len(s.segments))
+	for _, segment := range s.segments {
+		limits = append(limits, Range{segment.Address, segment.Address + segment.Size})
+	}
+	all := newRows(s.machine, limits)
+	for _, section := range s.sections {
+		all.add(section)
+	}
+	if s.restorer != 0 {
+		all.addRestorer(s.restorer)
 	}
 	out.Bad = all.bad
 	return out, out.split(all)
+}
+
+// Read is Open and Build.
+func Read(r io.ReaderAt) (*File, error) {
+	s, err := Open(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.Build()
 }
 
 // split gives each segment its rows.
@@ -83,6 +117,7 @@ func (f *File) split(all *rows) error {
 			return fmt.Errorf("a segment's code spans more than %d bytes", uint64(maxText))
 		}
 		s.Table = newTable(list[from:to], all.rules)
+		s.Table.pack()
 		found = true
 	}
 	if !found {
@@ -164,28 +199,33 @@ const maxRestorerText = 4 << 20
 // restorer is mov $15 (rt_sigreturn), %rax; syscall.
 var restorer = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
 
-// addRestorer adds the row of the code that signal handlers return to, which
-// musl has no call frame information for. Debuggers know it by its bytes too.
-func addRestorer(e *elf.File, all *rows) {
-	if _, ok := all.index[Rule{Kind: Signal}]; ok {
-		return
-	}
+// findRestorer finds the code that signal handlers return to by its bytes, as
+// debuggers do: musl has no call frame information for it. Only C libraries
+// and static programs, which need no other libraries, can have it.
+func findRestorer(e *elf.File) uint64 {
 	if needed, err := e.ImportedLibraries(); err == nil && len(needed) > 0 {
-		return // it is in the C library, which needs none
+		return 0
 	}
 	for _, p := range e.Progs {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz > maxRestorerText {
 			continue
 		}
-		text := loaded(e, p.Vaddr, maxRestorerText)
-		if i := bytes.Index(text, restorer); i > 0 {
-			// The byte before: return addresses are looked up less one.
-			start, end := p.Vaddr+uint64(i)-1, p.Vaddr+uint64(i+len(restorer))
-			from := len(all.list)
-			all.list = append(all.list, row{start, all.number(Rule{Kind: Signal})})
-			all.spans = append(all.spans, span{start, end, from, from + 1})
+		if i := bytes.Index(loaded(e, p.Vaddr, maxRestorerText), restorer); i > 0 {
+			return p.Vaddr + uint64(i)
 		}
 	}
+	return 0
+}
+
+// addRestorer adds the restorer's row, if it has none.
+func (r *rows) addRestorer(at uint64) {
+	if _, ok := r.index[Rule{Kind: Signal}]; ok {
+		return
+	}
+	from := len(r.list)
+	// From the byte before: return addresses are looked up less one.
+	r.list = append(r.list, row{at - 1, r.number(Rule{Kind: Signal})})
+	r.spans = append(r.spans, span{at - 1, at + uint64(len(restorer)), from, from + 1})
 }
 
 // maxNotes bounds what is read in search of a build ID.

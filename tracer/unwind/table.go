@@ -18,6 +18,7 @@ type Table struct {
 
 	rules []Rule
 	rows  []row
+	words []uint32 // what it is encoded as, but for the serial and with the places of rules in place of their numbers
 }
 
 // Words that an encoded table begins with; enum table_word in
@@ -45,22 +46,43 @@ func newTable(list []row, rules []Rule) *Table {
 }
 
 // Bytes is the size of the encoded table.
-func (t *Table) Bytes() int { return 4 * len(t.Encode(0, func(Rule) uint32 { return 0 })) }
+func (t *Table) Bytes() int {
+	t.pack()
+	return 4 * len(t.words)
+}
 
 // Encode lays the table out as the words that bpf/headers/unwind_rule.h reads.
 // Serial tells it from other tables at the same place; number gives each rule
 // its number in the list of rules that all tables share.
 func (t *Table) Encode(serial uint32, number func(Rule) uint32) []uint32 {
+	t.pack()
+	words := slices.Clone(t.words)
+	words[wordSerial] = serial
+	for i := words[wordDict]; i < words[wordIndex]; i++ {
+		words[i] = number(t.rules[words[i]])
+	}
+	for i := range words[wordRares] {
+		at := words[wordRare] + 2*i + 1
+		words[at] = number(t.rules[words[at]])
+	}
+	return words
+}
+
+// pack makes the words.
+func (t *Table) pack() {
+	if t.words != nil {
+		return
+	}
 	dict := t.dictionary()
 	pages := int((t.Text.End - t.Text.Start + step - 1) / step)
 	words := make([]uint32, wordHead, wordHead+len(dict)+pages+1+(len(t.rows)+1)/2)
-	words[wordSerial], words[wordPages] = serial, uint32(pages)
+	words[wordPages] = uint32(pages)
 
-	code := make(map[uint32]uint32, len(dict))
+	code := make([]uint32, len(t.rules)) // of a rule: its place in the dictionary plus 1
 	words[wordDict] = uint32(len(words))
 	for i, rule := range dict {
-		code[rule] = uint32(i)
-		words = append(words, number(t.rules[rule]))
+		code[rule] = uint32(i) + 1
+		words = append(words, rule)
 	}
 	words[wordIndex] = uint32(len(words))
 	next := 0
@@ -71,17 +93,22 @@ func (t *Table) Encode(serial uint32, number func(Rule) uint32) []uint32 {
 		}
 	}
 	words = append(words, uint32(next))
+	t.words = t.packRows(words, code)
+}
 
-	words[wordRows] = uint32(len(words))
+// packRows appends the rows, and those of rare rules.
+func (t *Table) packRows(words, code []uint32) []uint32 {
+	first := len(words)
+	words[wordRows] = uint32(first)
 	words = append(words, make([]uint32, (len(t.rows)+1)/2)...)
 	var rares []uint32
 	for i, r := range t.rows {
-		c, ok := code[r.rule]
-		if !ok {
+		c := code[r.rule] - 1
+		if c >= rare { // 0 less 1, too
 			c = rare
-			rares = append(rares, uint32(i), number(t.rules[r.rule]))
+			rares = append(rares, uint32(i), r.rule)
 		}
-		words[int(words[wordRows])+i/2] |= (uint32(r.at)&(step-1) | c<<8) << (i % 2 * 16)
+		words[first+i/2] |= (uint32(r.at)&(step-1) | c<<8) << (i % 2 * 16)
 	}
 	words[wordRare], words[wordRares] = uint32(len(words)), uint32(len(rares)/2)
 	return append(words, rares...)
@@ -89,13 +116,15 @@ func (t *Table) Encode(serial uint32, number func(Rule) uint32) []uint32 {
 
 // dictionary returns the most frequent rules.
 func (t *Table) dictionary() []uint32 {
-	count := make(map[uint32]int)
+	count := make([]int, len(t.rules))
 	for _, r := range t.rows {
 		count[r.rule]++
 	}
-	all := make([]uint32, 0, len(count))
-	for rule := range count {
-		all = append(all, rule)
+	var all []uint32
+	for rule, n := range count {
+		if n > 0 {
+			all = append(all, uint32(rule))
+		}
 	}
 	slices.SortFunc(all, func(a, b uint32) int {
 		return cmp.Or(count[b]-count[a], cmp.Compare(a, b))
@@ -128,5 +157,8 @@ func Lookup(words []uint32, offset uint64) uint32 {
 	}
 	rares := words[words[wordRare]:]
 	i := uint32(sort.Search(int(words[wordRares]), func(i int) bool { return rares[2*i] >= low-1 }))
+	if i >= words[wordRares] {
+		return 0
+	}
 	return rares[2*i+1]
 }

@@ -1,0 +1,40 @@
+package analyzer
+
+import "github.com/memtrace/memtrace/tracer/event"
+
+// A stackEnding says how a stack ends, and whether it is certain.
+type stackEnding struct {
+	bottom    bool // in the outermost frame of its thread
+	truncated bool // deeper than the limit, or broken off
+	deeper    bool // of those: at the limit
+	guessed   bool // some frame was left by its frame pointer
+}
+
+func endingOf(s event.Stack) stackEnding {
+	return stackEnding{bottom: s.Bottom, truncated: s.Truncated, deeper: s.Deeper, guessed: s.FPGuess}
+}
+
+// stackCounts sums up how the stacks of all allocations end.
+func (a *Analyzer) stackCounts() Stacks {
+	var out Stacks
+	for _, s := range a.sites.all {
+		*out.of(s, a.config.Tracer.Unwind) += s.allocCount
+	}
+	return out
+}
+
+// of returns the count that a site's allocations belong to.
+func (c *Stacks) of(s *site, unwinder string) *uint64 {
+	ref, ok := s.image.stack(s.stack)
+	switch {
+	case s.other || s.stack == 0 || !ok:
+		return &c.None
+	case ref.ending.guessed || unwinder == "fp": // whose chains end anywhere
+		return &c.FramePointers
+	case ref.ending.deeper:
+		return &c.Deeper
+	case ref.ending.bottom:
+		return &c.Bottom
+	}
+	return &c.Broken
+}

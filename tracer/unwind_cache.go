@@ -1,0 +1,54 @@
+package tracer
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/memtrace/memtrace/tracer/unwind"
+)
+
+// FileCache keeps files from one run to the next. Its methods may be called
+// concurrently.
+type FileCache interface {
+	// Get returns the content of a file of at most limit bytes, nil where
+	// there is none.
+	Get(name string, limit int64) []byte
+	// Put keeps a file.
+	Put(name string, data []byte) error
+}
+
+// minCached is the least call frame information whose tables are worth
+// keeping: they are made within a millisecond below it.
+const minCached = 32 << 10
+
+// tableCache has the unwinding tables that earlier runs made.
+type tableCache struct {
+	files  FileCache // nil: none
+	writes sync.WaitGroup
+}
+
+// tables returns the tables of a file, from the cache or made anew.
+func (c *tableCache) tables(buildID string, r io.ReaderAt) (*unwind.File, error) {
+	source, err := unwind.Open(r)
+	if err != nil {
+		return nil, err
+	}
+	if c.files == nil || source.Bytes() < minCached {
+		return source.Build()
+	}
+	key := source.Key()
+	name := fmt.Sprintf("%s-%s.tables", buildID[:min(len(buildID), 40)], hex.EncodeToString(key[:8]))
+	if data := c.files.Get(name, unwind.MaxPacked); data != nil {
+		if file, err := unwind.Unpack(data, key); err == nil {
+			return file, nil
+		}
+	}
+	file, err := source.Build()
+	if err == nil {
+		// A file that can't be kept is made again the next time.
+		c.writes.Go(func() { _ = c.files.Put(name, file.Pack(key)) })
+	}
+	return file, err
+}
