@@ -16,13 +16,16 @@ type ringSizes struct {
 }
 
 const (
-	// wakeShare of a ring must have filled up before the reader is woken.
-	wakeShare = 64
+	// wakeBytes wait in a ring before the reader is woken, or a quarter of a small ring.
+	wakeBytes = 256 << 10
 	// stackShare of the memory is the ring buffer's, where that has only
 	// stacks and the life of processes in it.
 	stackShare    = 4
 	leastRingSize = 64 << 10
 )
+
+// wakeAt is how much of a ring's size waits before the reader is woken.
+func wakeAt(size int) int { return min(wakeBytes, size/4) }
 
 // shapeRings sizes the rings' maps. size is bytes a CPU, 0 for the default.
 func (k *kernelHalf) shapeRings(size int, atomics bool) error {
