@@ -74,15 +74,18 @@ func (m *marker) asStart(n interior) bool {
 		return false
 	}
 	switch {
-	case n.offset == 8 && head[0] == size-8:
+	case n.offset == 8 && m.isSize(head[0], size-8):
 		return true // a length in front (sqlite's allocator)
-	case n.offset == 8 && head[0] != 0 && (size-8)%head[0] == 0:
+	case n.offset == 8 && head[0] != 0 && (size-8)%head[0] <= min(m.slack, size-8):
 		return true // new T[n]: the number of elements in front
-	case n.offset == 24 && head[0] <= head[1] && head[1] == size-25:
+	case n.offset == 24 && head[0] <= head[1] && m.isSize(head[1], size-25):
 		return true // std::string of before C++11: length, capacity, references
 	}
 	return n.offset%8 == 0 && (m.isAligned(n) || m.isSecondBase(n, head[0]))
 }
+
+// isSize reports whether v is a size, or less by what the allocator added.
+func (m *marker) isSize(v, size uint64) bool { return v <= size && size-v <= m.slack }
 
 // isAligned recognises what aligns blocks by hand: the block's start, for free
 // to be given, stands in front of the aligned address, or behind its first

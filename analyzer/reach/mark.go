@@ -1,8 +1,10 @@
 package reach
 
 import (
+	"cmp"
 	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,12 +25,13 @@ type marker struct {
 	waiting atomic.Int64 // windows queued
 	active  atomic.Int64
 	workers []*worker
-	dead    []zone
+	dead    []zone // ascending; what is in none of them is alive
 
 	// How pointers are taken; constant while workers run.
 	startOnly bool // pointers into a block are only noted
 	quiet     bool // what is found is not followed
 	unaligned bool // pointers at any byte
+	slack     uint64
 }
 
 // A zone is memory from start up to, not including, end.
@@ -166,9 +169,10 @@ func (w *worker) rootRange(win *window, at, end uint64) {
 // alive follows the words from at to end that are in no dead zone.
 func (w *worker) alive(at, end uint64) {
 	w.rootBytes += end - at
-	for _, z := range w.dead {
-		if z.end <= at || z.start >= end {
-			continue
+	first, _ := slices.BinarySearchFunc(w.dead, at, func(z zone, at uint64) int { return cmp.Compare(z.end, at+1) })
+	for _, z := range w.dead[first:] {
+		if z.start >= end {
+			break
 		}
 		if z.start > at {
 			w.words(w.buf, at, z.start, noBlock)

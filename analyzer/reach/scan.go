@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,6 +35,16 @@ type Options struct {
 	// AllSeen says that every block of the process is among those given, so
 	// that the rest of glibc's memory holds nothing but what was freed.
 	AllSeen bool
+	// Free yields, ascending, memory outside of blocks that is known to hold
+	// nothing but what was freed. It is no root. It may be nil.
+	Free func(yield func(start, end uint64) bool)
+	// Revived is called once all else of a running process has been followed,
+	// and yields memory, of Free or elsewhere, that was given out meanwhile: it
+	// is a root after all. It may be nil.
+	Revived func(yield func(start, end uint64) bool)
+	// Slack is by how much at most the sizes of the blocks are larger than what
+	// was asked for, in bytes.
+	Slack   uint64
 	Workers int // goroutines; 0 means one a core
 }
 
@@ -120,9 +131,16 @@ func (c *scan) prepare(blocks Blocks) error {
 		return err
 	}
 	c.stacks = c.space.stacks(c.p, c.options.Threads)
+	c.marker.slack = c.options.Slack
 	for _, s := range c.stacks {
 		c.marker.dead = append(c.marker.dead, s.dead)
 	}
+	if c.options.Free != nil {
+		for start, end := range c.options.Free {
+			c.marker.dead = append(c.marker.dead, zone{start, end})
+		}
+	}
+	slices.SortFunc(c.marker.dead, func(a, b zone) int { return cmp.Compare(a.start, b.start) })
 	return nil
 }
 
@@ -175,11 +193,43 @@ func (c *scan) reachable() {
 			c.marker.dead = nil
 			m.workers[0].zone(z)
 		}
+		c.revive()
 		c.runningRegisters()
 		m.drain()
 	}
 	c.recognise()
 	c.held = append(bitmap(nil), m.seen...)
+}
+
+// revive follows what has come into use since the scan began.
+func (c *scan) revive() {
+	if c.options.Revived == nil {
+		return
+	}
+	pm, err := c.p.OpenPagemap()
+	if err != nil {
+		return // it has ended, which is noticed elsewhere
+	}
+	defer func() { _ = pm.Close() }()
+	w := c.marker.workers[0]
+	w.current = noBlock
+	for start, end := range c.options.Revived {
+		_ = pm.Runs(start, end, func(from, to uint64, _ procfs.PageState) {
+			w.fresh(zone{max(from, start), min(to, end)})
+		})
+	}
+}
+
+// fresh follows the words of a zone, all of whose pages are there.
+func (w *worker) fresh(z zone) {
+	for at := z.start; at < z.end; {
+		win := window{addr: at &^ (winBytes - 1), present: ^uint64(0)}
+		to := min(z.end, win.addr+winBytes)
+		w.buf.addr = 0 // what it holds may be of before
+		w.buf.fill(w.mem, &win, pageMask(at-win.addr, to-win.addr))
+		w.words(w.buf, at, to, noBlock)
+		at = to
+	}
 }
 
 // runningRegisters follows the registers of a process that runs, as of now.

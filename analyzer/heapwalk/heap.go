@@ -1,0 +1,271 @@
+package heapwalk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// Sum counts blocks.
+type Sum struct{ Count, Bytes uint64 }
+
+func (s *Sum) add(bytes uint64) { s.Count++; s.Bytes += bytes }
+
+// Heap is a process's heap as one walk found it. Sizes are bytes.
+type Heap struct {
+	Groups []Group
+
+	Arenas   int
+	Live     Sum    // allocated blocks: all that All yields
+	Mapped   Sum    // those of them with a mapping of their own
+	Cached   Sum    // freed blocks that threads or arenas keep for quick reuse
+	Free     uint64 // free chunks and the rest of the heap that was never given out
+	System   uint64 // what glibc has from the kernel for its arenas, by its own count
+	Covered  uint64 // memory of arenas that was gone through
+	Skipped  uint64 // and that could not be: overwritten, of others, or changing
+	Unfound  Sum    // blocks with a mapping of their own that glibc counts and that were not found
+	Unlisted int    // arenas some of whose lists of freed blocks could not be followed
+
+	Read        uint64
+	Took        time.Duration
+	LongestStep time.Duration
+
+	// InUse is what glibc's mallinfo2 calls uordblks: chunks that are not free,
+	// cached ones and headers included, mappings not.
+	InUse uint64
+
+	blocks blockList
+	free   []zone
+	own    []span          // the allocator's own records
+	keys   map[uint64]bool // second words of cached blocks
+}
+
+// A zone is memory without blocks, and what it holds.
+type zone struct {
+	span
+	sum uint64
+}
+
+// All yields the allocated blocks, ascending.
+func (h *Heap) All(yield func(b Block) bool) {
+	for _, piece := range h.blocks.pieces {
+		for _, b := range piece {
+			if !b.cached() && !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// Options of a Walk.
+type Options struct {
+	// Thread is one that has the process's memory; 0 means the first.
+	Thread int
+	// Symbol names the object that an address lies in, as its file has it; ""
+	// where it does not know. It may be nil.
+	Symbol func(addr uint64) string
+}
+
+// Walk goes through the heap of a process. Errors: ErrNoArena where the process
+// has no heap of glibc's, procfs.ErrGone, unix.EPERM.
+func Walk(p *procfs.Process, o Options) (*Heap, error) {
+	if o.Thread == 0 {
+		o.Thread = p.PID()
+	}
+	began := time.Now()
+	m, err := openMemory(p, o.Thread)
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	a, err := m.findArenas()
+	if err != nil {
+		return nil, err
+	}
+	a.params = m.findParams(a)
+	s := &survey{m: m, a: a, groups: newGrouper(m, o.Symbol)}
+	if err := s.walk(); err != nil {
+		return nil, fmt.Errorf("go through the heap of process %d: %w", p.PID(), err)
+	}
+	s.heap.Took, s.heap.Read, s.heap.LongestStep = time.Since(began), m.read, m.longest
+	return s.heap, nil
+}
+
+// survey is one Walk under way.
+type survey struct {
+	m      *memory
+	a      *allocator
+	groups *grouper
+	heap   *Heap
+	tables []chunk
+}
+
+func (s *survey) walk() error {
+	h := &Heap{Arenas: len(s.a.arenas)}
+	s.heap = h
+	regions := s.m.regions(s.a)
+	mapped, known, err := s.m.mappedChunks(s.a, regions)
+	if err != nil {
+		return err
+	}
+	if !known && s.a.params != nil {
+		h.Unfound = Sum{s.a.params.mmaps, s.a.params.mapped}
+	}
+	for _, r := range regions {
+		for len(mapped) > 0 && mapped[0].addr < r.start {
+			s.addMapped(mapped[0])
+			mapped = mapped[1:]
+		}
+		if err := s.region(r); err != nil {
+			return err
+		}
+	}
+	for _, c := range mapped {
+		s.addMapped(c)
+	}
+	if err := s.lists(); err != nil {
+		return err
+	}
+	s.records()
+	h.Groups = s.groups.all
+	s.sum()
+	return nil
+}
+
+// region goes through one region.
+func (s *survey) region(r region) error {
+	v, err := s.m.view(r.span)
+	if err != nil {
+		return err
+	}
+	w := walker{m: s.m, a: s.a, r: r, v: v}
+	w.emit = func(c chunk) error {
+		if !c.free {
+			s.add(c)
+			return nil
+		}
+		s.heap.Free += c.size
+		return s.addFree(v, c.zone())
+	}
+	if err := w.walk(); err != nil && !errors.Is(err, errUnreadable) {
+		return err
+	}
+	s.heap.InUse += r.header + w.posts*fencepost
+	s.heap.Skipped += w.skipped
+	s.heap.Covered += r.end - r.start - w.skipped
+	return nil
+}
+
+// zone is what of a free chunk only the allocator writes to: all but its links.
+func (c chunk) zone() span {
+	const links = 4 * 8
+	return span{min(c.block()+links, c.addr+c.size), c.addr + c.size}
+}
+
+func (s *survey) addFree(v *view, z span) error {
+	if z.end-z.start < 8 {
+		return nil
+	}
+	sum, err := v.hash(z)
+	if errors.Is(err, errUnreadable) {
+		return nil // it is being given back
+	}
+	s.heap.free = append(s.heap.free, zone{z, sum})
+	return err
+}
+
+func (s *survey) add(c chunk) {
+	s.heap.InUse += c.size
+	if tableSize(c.size) {
+		s.tables = append(s.tables, c)
+	}
+	s.heap.blocks.add(newBlock(c.block(), c.usable(), s.groups.of(c.usable(), c.head)))
+}
+
+func (s *survey) addMapped(c mappedChunk) {
+	s.heap.Mapped.add(c.usable())
+	var w [headWords]uint64
+	if s.m.words(c.block(), w[:]) != nil {
+		w = head{}
+	}
+	s.heap.blocks.add(newBlock(c.block(), c.usable(), s.groups.of(c.usable(), w)))
+}
+
+// lists finds out which blocks are freed although they look allocated.
+func (s *survey) lists() error {
+	l := &lister{m: s.m, blocks: &s.heap.blocks, keys: make(map[uint64]bool)}
+	for _, c := range s.tables {
+		if _, err := l.thread(c.block(), c.size); err != nil {
+			return err
+		}
+	}
+	for i := range s.a.arenas {
+		x := &s.a.arenas[i]
+		whole, err := l.fastbins(s.a, x)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			s.heap.Unlisted++
+		}
+	}
+	s.heap.keys = l.keys
+	s.heap.InUse -= l.fast
+	slices.Sort(l.tables)
+	for _, block := range slices.Compact(l.tables) {
+		if i, ok := s.heap.blocks.find(block); ok {
+			b := s.heap.blocks.at(i)
+			s.heap.own = append(s.heap.own, span{block, block + b.Size()})
+		}
+	}
+	return nil
+}
+
+// records notes where the allocator's own records are, which point to free
+// memory.
+func (s *survey) records() {
+	for i := range s.a.arenas {
+		x := &s.a.arenas[i]
+		s.heap.System += x.systemMem
+		s.heap.own = append(s.heap.own, span{x.addr, x.addr + s.a.size()})
+	}
+	slices.SortFunc(s.heap.own, func(x, y span) int { return cmp.Compare(x.start, y.start) })
+}
+
+// sum adds up what is allocated; freed blocks become free memory.
+func (s *survey) sum() {
+	h := s.heap
+	for _, piece := range h.blocks.pieces {
+		for _, b := range piece {
+			if !b.cached() {
+				h.Live.add(b.Size())
+				h.Groups[b.Group()].Live.add(b.Size())
+				continue
+			}
+			h.Cached.add(b.Size())
+			h.free = append(h.free, s.cachedZone(b))
+		}
+	}
+	slices.SortFunc(h.free, func(x, y zone) int { return cmp.Compare(x.start, y.start) })
+}
+
+// cachedZone is what of a cached block nobody writes to: all but link and key.
+func (s *survey) cachedZone(b Block) zone {
+	z := zone{span: span{b.Addr + 16, b.Addr + b.Size()}}
+	if z.end < z.start+8 {
+		z.end = z.start
+		return z
+	}
+	words := make([]uint64, min((z.end-z.start)/8, 256))
+	if s.m.words(z.start, words) != nil {
+		return z
+	}
+	for _, w := range words {
+		z.sum = (z.sum ^ w) * mixer
+	}
+	return z
+}
