@@ -41,7 +41,7 @@ static void note(void *block, char what)
 }
 
 /* What is kept hangs from here. */
-static void *kept[THREADS + 1][4096];
+static void *volatile kept[THREADS + 1][4096];
 static int kept_count[THREADS + 1];
 
 static unsigned next_random(unsigned *seed) { return *seed = *seed * 1103515245u + 12345u; }
@@ -76,7 +76,7 @@ static void *aligned(size_t alignment, size_t n)
 }
 
 /* fill makes chunks of all sizes, and frees many of them in three patterns. */
-static void fill(int thread)
+static __attribute__((noinline)) void fill(int thread)
 {
 	unsigned seed = 7u + (unsigned)thread;
 	void *some[600];
@@ -115,7 +115,7 @@ static void fill(int thread)
 	drop(malloc(70000));
 }
 
-static void map_large(int thread)
+static __attribute__((noinline)) void map_large(int thread)
 {
 	keep(thread, malloc(200000), 200000);
 	lose(malloc(300000), 300000);
@@ -125,11 +125,21 @@ static void map_large(int thread)
 	drop(malloc(250000));
 }
 
+/* scrub overwrites what calls left on the stack. */
+static __attribute__((noinline)) void scrub(void)
+{
+	volatile char room[16384];
+	memset((void *)room, 0, sizeof(room));
+	for (size_t i = 0; i < sizeof(room); i++)
+		(void)room[i];
+}
+
 static pthread_barrier_t done;
 
 static void *in_thread(void *argument)
 {
 	fill((int)(intptr_t)argument);
+	scrub();
 	pthread_barrier_wait(&done);
 	for (;;)
 		pause();
@@ -164,15 +174,6 @@ static void say_all(void)
 			_exit(3);
 		at += (size_t)n;
 	}
-}
-
-/* scrub overwrites what calls left on the stack. */
-static __attribute__((noinline)) void scrub(void)
-{
-	volatile char room[16384];
-	memset((void *)room, 0, sizeof(room));
-	for (size_t i = 0; i < sizeof(room); i++)
-		(void)room[i];
 }
 
 int main(int argc, char **argv)
