@@ -52,6 +52,9 @@ func fingerprint(kind string, s *Site) string {
 		if len(s.Stack) == 0 {
 			fmt.Fprintln(h, s.Function)
 		}
+		if g := s.Group; g != nil {
+			fmt.Fprintln(h, g.Class, g.Type, g.Size)
+		}
 		for i := range s.Stack {
 			f := &s.Stack[i]
 			name := f.stableName()
@@ -65,6 +68,15 @@ func fingerprint(kind string, s *Site) string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// frames are the site's stack; of a group of blocks without one, its type and
+// that type's file stand for it.
+func (s *Site) frames() []Frame {
+	if s.Group != nil {
+		return []Frame{{Function: s.Group.Type, Module: s.Group.Module}}
+	}
+	return s.Stack
 }
 
 func (f *Frame) stableName() string {

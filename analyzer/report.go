@@ -22,6 +22,7 @@ type Report struct {
 	Warnings  []string   `json:"warnings"`
 	// Outcome is what became of the conditions that a job set; nil where it set none.
 	Outcome *Outcome `json:"outcome,omitempty"`
+	Notes   []string `json:"notes,omitempty"` // what else is to be known of the figures
 }
 
 // TracerInfo says by which mechanisms the figures were had.
@@ -75,6 +76,29 @@ type Process struct {
 	RSSBy      RSSBy    `json:"rss_by"`
 	// LeakCheck is how its memory was read for leaks; nil where it was not.
 	LeakCheck *LeakCheck `json:"leak_check,omitempty"`
+	// HeapWalk is how the heap of a process that was not traced was read from
+	// outside; nil where it was traced. Heap then has live blocks only.
+	HeapWalk *HeapWalk `json:"heap_walk,omitempty"`
+}
+
+// HeapWalk says what reading an allocator's own records from outside found.
+type HeapWalk struct {
+	Arenas        int    `json:"arenas"`
+	SystemBytes   uint64 `json:"system_bytes"`  // what the allocator has from the kernel for its arenas, by its own count
+	CoveredBytes  uint64 `json:"covered_bytes"` // of that, gone through
+	SkippedBytes  uint64 `json:"skipped_bytes"` // could not be: overwritten, of others, or changing all the time
+	FreeBytes     uint64 `json:"free_bytes"`    // free, or never given out
+	CachedCount   uint64 `json:"cached_count"`  // freed blocks that are kept for quick reuse
+	CachedBytes   uint64 `json:"cached_bytes"`
+	MappedCount   uint64 `json:"mapped_count"` // blocks with a mapping of their own
+	MappedBytes   uint64 `json:"mapped_bytes"`
+	UnfoundCount  uint64 `json:"unfound_count"` // such that the allocator counts and that were not found
+	UnfoundBytes  uint64 `json:"unfound_bytes"`
+	Looks         int    `json:"looks"`         // how often the suspects were looked at between the scans
+	ClearedCount  uint64 `json:"cleared_count"` // suspects that both scans found and that turned out to be in use
+	ClearedBytes  uint64 `json:"cleared_bytes"`
+	TookNS        uint64 `json:"took_ns"`        // the whole check
+	UnlistedCount int    `json:"unlisted_count"` // arenas whose lists of freed blocks could not all be followed
 }
 
 // LeakCheck says how a process's memory was read for leaks, and what that
@@ -162,6 +186,17 @@ type Site struct {
 	OldestNS       uint64      `json:"oldest_ns"`      // age of the oldest live block
 	GrowthBytes    int64       `json:"growth_bytes"`   // live bytes now less those of the preceding Report
 	SizeHistogram  [][2]uint64 `json:"size_histogram"` // [largest size of the bucket, allocations], ascending
+	// Group says which blocks these are in a process that was not traced: then
+	// there is no function, no stack, and nothing is known of the past.
+	Group *BlockGroup `json:"group,omitempty"`
+}
+
+// BlockGroup is blocks of one size that look alike.
+type BlockGroup struct {
+	Size   uint64 `json:"size"`   // that each can hold: up to 15 bytes more than was asked for, with a mapping of its own a page more
+	Class  string `json:"class"`  // type, text, zeros, pointer, data: what the first words look like
+	Type   string `json:"type"`   // of class type: its name
+	Module string `json:"module"` // of class type: path of the file that has the type's table
 }
 
 // Frame is one function of a stack.

@@ -26,6 +26,17 @@ type Leak struct {
 	// functions of the stack, not on lines, addresses or processes.
 	Fingerprint string `json:"fingerprint"`
 	Known       bool   `json:"known,omitempty"` // the baseline has it
+
+	// Samples are what some of the blocks begin with, the most common first;
+	// only of processes that were not traced.
+	Samples []LeakSample `json:"samples,omitempty"`
+}
+
+// LeakSample is what some leaked blocks begin with.
+type LeakSample struct {
+	Text    string `json:"text"`    // quoted text, or words in hexadecimal
+	Count   uint64 `json:"count"`   // of the blocks that were looked at
+	Address string `json:"address"` // of one of them
 }
 
 // LeakPages says where a leak's bytes are; what is missing to its sum lies in

@@ -132,7 +132,7 @@ func (s *Suppressions) Apply(r *Report) (out []Leak) {
 	sites := r.siteIndex()
 	r.Leaks = slices.DeleteFunc(r.Leaks, func(l Leak) bool {
 		site := sites[l.Site]
-		if site == nil || !s.matches(l.Kind, site.Stack) {
+		if site == nil || !s.matches(l.Kind, site.frames()) {
 			return false
 		}
 		sum.Add(&l)

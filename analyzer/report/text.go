@@ -13,8 +13,12 @@ func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
 	p := &page{width: opt.Width, color: opt.Color}
 	addProcesses(p, r)
 	p.line(plain, "")
-	addSites(p, r, opt)
-	addStacks(p, r, opt)
+	if r.Tracer.Attach == analyzer.NotTraced {
+		addGroups(p, r, opt)
+	} else {
+		addSites(p, r, opt)
+		addStacks(p, r, opt)
+	}
 	p.line(plain, "")
 	addLeaks(p, r, len(r.Leaks))
 	p.line(plain, "")

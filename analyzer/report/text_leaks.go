@@ -52,6 +52,13 @@ func addLeak(p *page, leak *analyzer.Leak, names map[int]string) {
 	if facts := leakFacts(leak); len(facts) > 0 {
 		p.flow(plain, "           ", facts, "; ")
 	}
+	for _, s := range leak.Samples {
+		begin := "begin"
+		if s.Count == 1 {
+			begin = "begins"
+		}
+		p.prose(dim, "           ", fmt.Sprintf("%s %s with %s (%s)", count(s.Count), begin, s.Text, s.Address))
+	}
 }
 
 // addCheck says how a process was checked for leaks, and what it had to bear.

@@ -6,6 +6,10 @@ import "github.com/memtrace/memtrace/analyzer"
 // figures. It always says something: silence would look like completeness.
 func addLosses(p *page, r *analyzer.Report) {
 	e := &r.Events
+	if r.Tracer.Attach == analyzer.NotTraced {
+		addNotes(p, r)
+		return
+	}
 	if e.Lost == 0 {
 		p.line(plain, "Losses: nothing lost")
 	} else {
@@ -14,8 +18,15 @@ func addLosses(p *page, r *analyzer.Report) {
 	for _, note := range lossNotes(r) {
 		p.prose(plain, "  ", note)
 	}
+	addNotes(p, r)
+}
+
+func addNotes(p *page, r *analyzer.Report) {
 	for _, text := range r.Warnings {
 		p.prose(warning, "Warning: ", text)
+	}
+	for _, text := range r.Notes {
+		p.prose(plain, "Note: ", text)
 	}
 }
 

@@ -19,7 +19,11 @@ func addProcesses(p *page, r *analyzer.Report) {
 			p.flow(dim, "  via   ", cleanAll(proc.Allocators), ", ")
 		}
 		addUsage(p, proc)
-		addHeap(p, r, proc)
+		if proc.HeapWalk != nil {
+			addWalk(p, proc)
+		} else {
+			addHeap(p, r, proc)
+		}
 		addCheck(p, proc.LeakCheck)
 	}
 }
@@ -28,6 +32,9 @@ func headerItems(r *analyzer.Report, proc *analyzer.Process) []string {
 	comm := clean(proc.Comm)
 	if comm == "" {
 		comm = "?"
+	}
+	if r.Tracer.Attach == analyzer.NotTraced {
+		return []string{fmt.Sprintf("%s (pid %d) ", comm, proc.PID), "not traced: its heap was read from outside"}
 	}
 	items := []string{fmt.Sprintf("%s (pid %d) ", comm, proc.PID), "traced " + duration(r.WindowNS) + " "}
 	if proc.Children > 0 {

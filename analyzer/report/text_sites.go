@@ -174,6 +174,8 @@ func addOmitted(p *page, r *analyzer.Report, shown []analyzer.Site) {
 func siteName(s *analyzer.Site) string {
 	f := siteFrame(s)
 	switch {
+	case s.Group != nil:
+		return groupName(s.Group)
 	case s.Function != "" && !strings.HasPrefix(s.Function, "0x"):
 		return clean(s.Function)
 	case f != nil:

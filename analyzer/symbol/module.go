@@ -24,6 +24,8 @@ type module struct {
 
 	symbols sync.Once
 	syms    symtab
+	objects sync.Once
+	data    symtab
 }
 
 // function is what the symbol table alone knows of an address.

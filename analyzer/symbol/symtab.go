@@ -25,6 +25,7 @@ type symtab struct {
 	symbols  []symbolEntry // ascending by value
 	strings  [][]byte
 	sections []elf.SectionHeader // of code
+	objects  bool                // holds data objects instead of functions
 }
 
 type symbolEntry struct {
@@ -87,7 +88,7 @@ func (t *symtab) add(data []byte, code func(uint64) bool) {
 		if index == elf.SHN_UNDEF || index == elf.SHN_ABS {
 			continue
 		}
-		if kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC && kind != elf.STT_NOTYPE {
+		if !t.wants(kind) {
 			continue
 		}
 		e := symbolEntry{
@@ -103,6 +104,14 @@ func (t *symtab) add(data []byte, code func(uint64) bool) {
 		}
 		t.symbols = append(t.symbols, e)
 	}
+}
+
+// wants tells symbols that the table is for.
+func (t *symtab) wants(kind elf.SymType) bool {
+	if t.objects {
+		return kind == elf.STT_OBJECT
+	}
+	return kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC || kind == elf.STT_NOTYPE
 }
 
 // finish sorts what was added.

@@ -31,6 +31,7 @@ func TestExitCodes(t *testing.T) {
 func TestUsageErrorsExitWithTwo(t *testing.T) {
 	for _, args := range [][]string{
 		{"--nope"}, {"trace", "--nope"}, {"run"}, {"run", "--nope"}, {"doctor", "x"}, {"x"},
+		{"leaks"}, {"leaks", "-p", "1", "x"}, {"leaks", "-p", "1", "--fail-on", "growing"}, {"leaks", "-p", "1", "--format", "xml"},
 		{"-p", "x"}, {"-p", "1", "x", "--top", "3"}, {"trace"}, {"-p", "1", "--fail-on", "nope"},
 	} {
 		if got := run(context.Background(), append([]string{"memtrace"}, args...)); got != 2 {

@@ -84,7 +84,7 @@ func newApp() *cli.App {
 	return &cli.App{
 		Name:      "memtrace",
 		Usage:     "tell why a running process uses its memory, and what leaks it",
-		UsageText: "memtrace -p PID [flags]\nmemtrace run [flags] -- COMMAND [ARGUMENT...]\nmemtrace top [flags]\nmemtrace doctor [-p PID]",
+		UsageText: "memtrace -p PID [flags]\nmemtrace run [flags] -- COMMAND [ARGUMENT...]\nmemtrace leaks -p PID\nmemtrace top [flags]\nmemtrace doctor [-p PID]",
 		Description: "memtrace attaches eBPF probes to a running process's malloc, free and realloc and to its page\n" +
 			"faults, with no preload, no rebuild and no restart, and shows which call sites hold its memory,\n" +
 			"where its resident pages are, and which sites look like leaks. The process runs on unharmed\n" +
@@ -96,6 +96,7 @@ func newApp() *cli.App {
 			"  sudo memtrace -p 1234 --events --min-size 1048576\n" +
 			"  sudo memtrace run -- ./server --port 80\n" +
 			"  sudo memtrace top                     all processes, live: which one to trace\n" +
+			"  sudo memtrace leaks -p 1234           what is leaked by now, without a trace\n" +
 			"  sudo memtrace doctor                  what this kernel allows",
 		Version:              version,
 		HideHelpCommand:      true,
@@ -116,6 +117,11 @@ func newApp() *cli.App {
 			{
 				Name: "top", Usage: "show the memory of the whole machine, live or once",
 				UsageText: "memtrace top [flags]", Description: topDescription + top.ColumnHelp(), Flags: topFlags(), Action: topCommand,
+				OnUsageError: onUsageError,
+			},
+			{
+				Name: "leaks", Usage: "say what a running process that was never traced has leaked so far",
+				UsageText: "memtrace leaks -p PID[,PID...] [flags]", Description: leaksDescription, Flags: leaksFlags(), Action: leaksCommand,
 				OnUsageError: onUsageError,
 			},
 			{

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/symbol"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+func leaksFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "check process `PID` (several: -p 1,2 or -p 1 -p 2)"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` groups of blocks, and those that leak; 0 shows all (json: all unless given)"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(report.Formats(), ", ")},
+		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if there is a leak of `KIND`: " + strings.Join(verdictKinds, ", ")},
+		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
+		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names: leak:PATTERN matches the type and its file"},
+		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still meanwhile, and look at all their registers"},
+		&cli.BoolFlag{Name: "no-contents", Usage: "do not show what leaked blocks begin with"},
+		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
+		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the cache of names on disk"},
+		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
+	}
+}
+
+const leaksDescription = "Checks processes that were never traced: the records of glibc's allocator, read from outside, tell which\n" +
+	"blocks are live, and a scan of the memory which of them nothing points to any more. The process is only\n" +
+	"read, and runs on (unless --stop is given). Call stacks are not known; blocks are grouped by size and by\n" +
+	"what they begin with, such as the type of an object. For stacks, trace: memtrace -p PID --leaks.\n\n" +
+	"Examples:\n" +
+	"  sudo memtrace leaks -p 1234\n" +
+	"  sudo memtrace leaks -p 1234 --format json --fail-on definite"
+
+func leaksCommand(c *cli.Context) error {
+	if err := refuseArguments(c); err != nil {
+		return err
+	}
+	u, err := newUntraced(c)
+	if err != nil {
+		return err
+	}
+	defer u.resolver.Close()
+	failed := u.checkAll()
+	if len(failed) == len(u.pids) {
+		return errors.Join(failed...)
+	}
+	if err := u.show(); err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
+	for _, leak := range u.report.Leaks {
+		if slices.Contains(u.failOn, leak.Kind) {
+			return &exitError{u.failCode, fmt.Errorf("--fail-on %s: %s", leak.Kind, leak.Why)}
+		}
+	}
+	return nil
+}
+
+// untraced is one run of the leaks command.
+type untraced struct {
+	settings
+	contents bool
+	c        *cli.Context
+	fs       procfs.FS
+	resolver *symbol.Resolver
+	found    *analyzer.Untraced
+	report   *analyzer.Report
+}
+
+func newUntraced(c *cli.Context) (*untraced, error) {
+	u := &untraced{c: c, contents: !c.Bool("no-contents"), found: analyzer.NewUntraced(time.Now())}
+	u.settings = settings{
+		format: report.Format(c.String("format")), failOn: c.StringSlice("fail-on"), failCode: c.Int("error-exitcode"),
+		top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"),
+	}
+	if u.format == report.JSON && !c.IsSet("top") {
+		u.top = 0
+	}
+	if err := u.checkFlags(); err != nil {
+		return nil, err
+	}
+	var err error
+	if u.pids, err = parsePIDs(c.StringSlice("pid")); err != nil {
+		return nil, err
+	}
+	if len(u.pids) == 0 {
+		return nil, usageError("no process given: use -p PID")
+	}
+	if u.suppress, err = readSuppressions(c.Path("suppressions")); err != nil {
+		return nil, err
+	}
+	if u.symbols, err = symbolOptions(c); err != nil {
+		return nil, err
+	}
+	if u.fs, err = procfs.New("/proc"); err != nil {
+		return nil, err
+	}
+	u.resolver = symbol.NewResolver(u.symbols)
+	return u, nil
+}
+
+func (u *untraced) checkFlags() error {
+	switch {
+	case u.top < 0:
+		return usageError("--top must not be negative")
+	case !slices.Contains(report.Formats(), string(u.format)):
+		return usageError("--format %q is none of %s", u.format, strings.Join(report.Formats(), ", "))
+	case u.failCode < 1 || u.failCode > 255:
+		return usageError("--error-exitcode must be from 1 to 255")
+	}
+	for _, kind := range u.failOn {
+		if !slices.Contains(verdictKinds, kind) {
+			return usageError("--fail-on %q is none of %s: without a trace there are no others", kind, strings.Join(verdictKinds, ", "))
+		}
+	}
+	return nil
+}
+
+// checkAll checks one process after the other and returns what failed.
+func (u *untraced) checkAll() (failed []error) {
+	for _, pid := range u.pids {
+		if err := u.check(pid); err != nil {
+			failed = append(failed, adviseOnRead(err))
+		}
+	}
+	return failed
+}
+
+// adviseOnRead marks what the privileges do not allow.
+func adviseOnRead(err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, os.ErrPermission) {
+		return &exitError{exitUnsupported, err}
+	}
+	return err
+}
+
+// check checks one process.
+func (u *untraced) check(pid int) error {
+	t, err := holdTarget(u.fs, pid)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if t.objects, err = allocatorsOf(u.fs, pid); err != nil {
+		return err
+	}
+	if t.space, err = symbol.NewSpace(u.fs.Root(), pid); err != nil {
+		return err
+	}
+	o := heapwalk.CheckOptions{Apart: scansApart, Symbol: func(addr uint64) string { return u.resolver.Object(t.space, addr) }}
+	var r *heapwalk.Result
+	var paused time.Duration
+	if u.standStill {
+		r, paused, err = u.checkStopped(t, o)
+	} else {
+		o.Registers = u.registersOf(t)
+		r, err = heapwalk.Check(u.c.Context, t.held.Process, o)
+	}
+	if errors.Is(err, heapwalk.ErrNoArena) {
+		return noHeap(pid, t.objects, err)
+	}
+	if err != nil {
+		return err
+	}
+	u.say("process %d: %d scans in %v", pid, r.Scans, r.Took.Round(time.Millisecond))
+	return u.found.Add(t.held.Process, t.describe(), r, analyzer.UntracedOptions{
+		Paused: paused, Registers: u.standStill || o.Registers != nil, Contents: u.contents,
+	})
+}
+
+func (u *untraced) say(format string, args ...any) {
+	if u.verbose {
+		fmt.Fprintf(os.Stderr, "memtrace: "+format+"\n", args...)
+	}
+}
+
+// allocatorsOf finds the allocators of a process, and refuses such as only a
+// trace can see into. That none is found is no error: the heap may be all the same.
+func allocatorsOf(fs procfs.FS, pid int) ([]probe.Object, error) {
+	objects, err := probe.Discover(fs.Root(), pid)
+	if err != nil {
+		if errors.Is(err, probe.ErrStripped) || errors.Is(err, probe.ErrNoAllocator) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	for i := range objects {
+		o := &objects[i]
+		if o.Family != probe.Glibc && o.Family != probe.FamilyUnknown && hasMalloc(o) {
+			path := o.Path
+			family := o.Family
+			probe.CloseAll(objects)
+			return nil, otherAllocator(pid, family, path)
+		}
+	}
+	return objects, nil
+}
+
+// hasMalloc reports whether the object's functions are those that a program
+// calls by the names malloc and free.
+func hasMalloc(o *probe.Object) bool {
+	return slices.ContainsFunc(o.Probes, func(p probe.Probe) bool { return p.Name == "malloc" })
+}
+
+func otherAllocator(pid int, family probe.Family, path string) error {
+	return fmt.Errorf("check process %d for leaks: its allocator is %s (%s), and only glibc's can be read from outside; "+
+		"trace it instead, which sees what is allocated from then on: memtrace -p %d --leaks -d 60s", pid, family, path, pid)
+}
+
+// noHeap says why a process may have no heap of glibc's.
+func noHeap(pid int, objects []probe.Object, err error) error {
+	for i := range objects {
+		if objects[i].Family != probe.Glibc {
+			return otherAllocator(pid, objects[i].Family, objects[i].Path)
+		}
+	}
+	return fmt.Errorf("%w: it has allocated nothing so far, or its allocator is another one "+
+		"(memtrace doctor -p %d shows which; memtrace -p %d --leaks traces it)", err, pid, pid)
+}
+
+// checkStopped checks a process while it stands still.
+func (u *untraced) checkStopped(t *target, o heapwalk.CheckOptions) (r *heapwalk.Result, paused time.Duration, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// ptrace belongs to a thread; should memtrace die, the kernel lets go.
+		runtime.LockOSThread()
+		began := time.Now()
+		threads, stopErr := stopThreads(t.held.Process)
+		if err = stopErr; err == nil {
+			o.Threads = threads
+			r, err = heapwalk.Check(u.c.Context, t.held.Process, o)
+		}
+		for _, thread := range threads {
+			_ = unix.PtraceDetach(thread.TID) // it may have been killed
+		}
+		paused = time.Since(began)
+	}()
+	<-done
+	return r, paused, err
+}
+
+// registersOf returns what reads the registers of a process that runs, or nil
+// where the kernel or the privileges do not allow it: the Report then says so.
+func (u *untraced) registersOf(t *target) func() []uint64 {
+	read := func() (words []uint64, err error) {
+		threads, err := tracer.Registers(t.pid)
+		for _, thread := range threads {
+			words = append(words, thread.Words...)
+		}
+		return words, err
+	}
+	if _, err := read(); err != nil {
+		u.say("the registers of process %d: %v", t.pid, err)
+		return nil
+	}
+	return func() []uint64 {
+		words, _ := read() // it could be done just before
+		return words
+	}
+}
+
+// show writes the Report on stdout.
+func (u *untraced) show() error {
+	u.report = u.found.Report(u.top)
+	if u.suppress != nil {
+		u.suppress.Apply(u.report)
+		for _, name := range u.suppress.Unused() {
+			u.report.Warnings = append(u.report.Warnings, fmt.Sprintf("the suppression %q matched no leak", name))
+		}
+	}
+	u.report.Warnings = append(u.report.Warnings, u.resolver.Warnings()...)
+	opt := report.Options{Format: u.format}
+	if u.format == report.Text {
+		opt.Color = term.IsTerminal(int(os.Stdout.Fd())) && tui.UseColor(os.Getenv)
+		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+			opt.Width = width
+		}
+	}
+	s := stream{to: os.Stdout, opt: opt}
+	return s.write(u.report)
+}
