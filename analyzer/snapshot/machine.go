@@ -47,7 +47,11 @@ func (m *machineReader) describe(to *Machine, proc string) (err error) {
 		return err
 	}
 	to.BootID = strings.TrimSpace(string(id))
-	to.Averaged = averagedMapcounts()
+	counts, err := machine.DetectMapCounts(filepath.Dir(filepath.Clean(proc)))
+	if err != nil {
+		return err
+	}
+	to.Averaged = counts.Estimated()
 	if to.Before, err = m.figures(); err != nil {
 		return err
 	}
@@ -92,14 +96,3 @@ func (m *machineReader) pressure() ([]Figure, error) {
 }
 
 func hundredths(percent float64) uint64 { return uint64(percent*100 + 0.5) }
-
-// averagedMapcounts reports whether the kernel's configuration says so; where
-// that can't be read, no distribution's kernel does.
-func averagedMapcounts() bool {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return false
-	}
-	config, err := os.ReadFile("/boot/config-" + unix.ByteSliceToString(u.Release[:]))
-	return err == nil && strings.Contains(string(config), "\nCONFIG_NO_PAGE_MAPCOUNT=y\n")
-}

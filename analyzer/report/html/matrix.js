@@ -122,10 +122,10 @@ function table() {
 
 function start() {
   byId('title').textContent = 'Memory of ' + doc.host;
-  byId('when').textContent = doc.taken_at + ', taken in ' + (doc.took_ns / 1e6).toFixed(1) + ' ms, ' + doc.processes.length +
+  byId('when').textContent = doc.taken_at.replace(/\.\d+Z$/, 'Z') + ', taken in ' + (doc.took_ns / 1e6).toFixed(1) + ' ms, ' + doc.processes.length +
     ' processes, Linux ' + doc.kernel + (doc.estimated ? '; PSS and USS are estimates of this kernel' : '');
   const unread = doc.processes.filter(p => p.unavailable).length;
-  byId('unread').textContent = unread ? unread + ' processes could not be read and are in no sum.' : '';
+  byId('unread').textContent = unread ? unread + (unread === 1 ? ' process' : ' processes') + ' could not be read, and no sum has them.' : '';
   for (const kind of ['file', 'anon', 'heap', 'stack', 'shmem', 'other']) {
     const item = element('span', '', '');
     item.append(element('i', kind), kind);
