@@ -43,9 +43,10 @@ func (s *settings) contenders() []contender {
 	all := []contender{
 		{name: "untraced", program: "churn", attach: noTool},
 		{name: floorName, program: "churn", attach: attachFloor},
-		{name: "memtrace", program: "churn", attach: memtrace("--unwind", "fp")},
-		{name: "memtrace, no stacks", program: "churn", attach: memtrace("--unwind", "none")},
-		{name: "memtrace, no frame pointers", program: "churn_nofp", attach: memtrace("--unwind", "dwarf")},
+		{name: fpName, program: "churn", attach: memtrace("--unwind", "fp")},
+		{name: bareName, program: "churn", attach: memtrace("--unwind", "none")},
+		{name: tablesName, program: "churn_nofp", attach: memtrace("--unwind", "dwarf")},
+		{name: stackidName, program: "churn", attach: attachStackid},
 		{name: "bpftrace, counting only", program: "churn", attach: startBpftrace},
 		{name: "heaptrack", program: "churn", attach: noTool, wrap: preloadHeaptrack()},
 		{name: "Valgrind memcheck", program: "churn", attach: noTool, wrap: []string{"valgrind", "-q", "--leak-check=no"}},
@@ -64,7 +65,12 @@ func (s *settings) contenders() []contender {
 	return chosen
 }
 
-const floorName = "floor: empty probes"
+const (
+	floorName  = "floor: empty probes"
+	fpName     = "memtrace"
+	bareName   = "memtrace, no stacks"
+	tablesName = "memtrace, no frame pointers"
+)
 
 func missing(c contender) bool {
 	name, _, _ := strings.Cut(c.name, ",")

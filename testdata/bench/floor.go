@@ -36,28 +36,31 @@ func attachFloor(pid int) (tool, error) {
 	}
 	defer probe.CloseAll(objects)
 	f := &floor{}
-	err = f.add(objects, "malloc", uprobeSession, 0, pid)
+	err = f.add(objects, "malloc", uprobeSession, 0, pid, empty)
 	if errors.Is(err, unix.EINVAL) {
-		err = errors.Join(f.add(objects, "malloc", uprobeMulti, multiReturn, pid), f.add(objects, "malloc", uprobeMulti, 0, pid))
+		err = errors.Join(f.add(objects, "malloc", uprobeMulti, multiReturn, pid, empty), f.add(objects, "malloc", uprobeMulti, 0, pid, empty))
 	}
-	if err = errors.Join(err, f.add(objects, "free", uprobeMulti, 0, pid)); err != nil {
+	if err = errors.Join(err, f.add(objects, "free", uprobeMulti, 0, pid, empty)); err != nil {
 		return nil, errors.Join(err, f.stop())
 	}
 	return f, nil
 }
 
-// add puts an empty program on a function.
-func (f *floor) add(objects []probe.Object, function string, typ ebpf.AttachType, flags uint32, pid int) error {
+// empty is what an empty program does.
+var empty = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+
+// add puts a program on a function.
+func (f *floor) add(objects []probe.Object, function string, typ ebpf.AttachType, flags uint32, pid int, does asm.Instructions) error {
 	p, file, err := find(objects, function)
 	if err != nil {
 		return err
 	}
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.Kprobe, AttachType: typ, License: "GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+		Instructions: does,
 	})
 	if err != nil {
-		return fmt.Errorf("load an empty program for %s: %w", function, err)
+		return fmt.Errorf("load a program for %s: %w", function, err)
 	}
 	link, err := attachAt(prog, typ, file, p.Offset, flags, pid)
 	if err != nil {
@@ -94,7 +97,7 @@ func attachAt(prog *ebpf.Program, typ ebpf.AttachType, file *os.File, offset uin
 	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&request)), unsafe.Sizeof(request))
 	runtime.KeepAlive(prog)
 	if errno != 0 {
-		return -1, fmt.Errorf("attach an empty program: %w", errno)
+		return -1, fmt.Errorf("attach a program: %w", errno)
 	}
 	return int(fd), nil
 }

@@ -84,6 +84,7 @@ func (r *results) document(s settings) string {
 	for _, threads := range r.threads {
 		r.table(&b, threads)
 	}
+	r.stackText(&b)
 	r.fullText(&b)
 	b.WriteString(notes)
 	return b.String()
@@ -105,6 +106,40 @@ func (r *results) table(b *strings.Builder, threads int) {
 	if got := spread(r.cpu[threads][floor]); got > noisy {
 		fmt.Fprintf(b, "\nThe machine was busy: the floor spreads by %.0f %%. Measure again when it is quiet.\n", 100*got)
 	}
+}
+
+// stackText says what a stack costs: the difference of two contenders, round by round.
+func (r *results) stackText(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## What a stack of %d frames costs\n\n| | %s |\n|---|%s\n", depth,
+		strings.Join(r.perThread(func(threads int) string { return fmt.Sprintf("%d threads, ns", threads) }), " | "),
+		strings.Repeat("---:|", len(r.threads)))
+	for _, row := range []struct{ text, with, without string }{
+		{"by frame pointers", fpName, bareName},
+		{"by .eh_frame", tablesName, bareName},
+		{"by bpf_get_stackid (frame pointers)", stackidName, floorName},
+	} {
+		with, without := r.index(row.with), r.index(row.without)
+		if with < 0 || without < 0 {
+			continue
+		}
+		fmt.Fprintf(b, "| %s | %s |\n", row.text, strings.Join(r.perThread(func(threads int) string {
+			return fmt.Sprintf("%.0f", median(r.differences(threads, with, without)))
+		}), " | "))
+	}
+}
+
+func (r *results) perThread(text func(threads int) string) (cells []string) {
+	for _, threads := range r.threads {
+		cells = append(cells, text(threads))
+	}
+	return cells
+}
+
+func (r *results) differences(threads, of, to int) (out []float64) {
+	for round, pair := range r.cpu[threads][of] {
+		out = append(out, pair-r.cpu[threads][to][round])
+	}
+	return out
 }
 
 func (r *results) fullText(b *strings.Builder) {
