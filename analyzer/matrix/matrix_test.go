@@ -168,3 +168,52 @@ func TestDiffOfTwoBoots(t *testing.T) {
 		t.Error("boots that are not known are the same")
 	}
 }
+
+func TestPages(t *testing.T) {
+	s := shot("boot", process(1, 1), process(2, 1), process(3, 1))
+	s.Machine.PageSize = 4096
+	s.Pages = &snapshot.Pages{
+		Processes: []snapshot.ProcessPages{
+			{Process: 0, Runs: []snapshot.PageRun{{Page: 0, Frame: 10, Count: 4, Component: 0}, {Page: 8, Frame: 50, Count: 2, Component: 1}}},
+			{Process: 1, Runs: []snapshot.PageRun{{Page: 0, Frame: 50, Count: 3, Component: 1}, {Page: 9, Frame: 12, Count: 1, Component: 0}}},
+			{Process: 2, Runs: []snapshot.PageRun{{Page: 0, Frame: 9, Count: 2, Component: 0}, {Page: 7, Frame: 70, Count: 1, Component: 1}}},
+		},
+		Frames: []snapshot.FrameRun{
+			{First: 9, Count: 1, Mapped: 700, Flags: uint64(procfs.FrameZero)},
+			{First: 10, Count: 1, Mapped: 2, Flags: 1}, {First: 11, Count: 1, Mapped: 1}, {First: 12, Count: 1, Mapped: 2, Flags: 1},
+			{First: 13, Count: 1, Mapped: 0}, {First: 50, Count: 2, Mapped: 4}, {First: 52, Count: 1, Mapped: 1},
+		},
+	}
+	table := NewPages(s)
+	for i, want := range []struct {
+		pid      int
+		uss, rss uint64
+		pss      float64
+		unknown  uint64
+	}{
+		{1, 2, 6, 1. + 1 + .5 + .5 + .25 + .25, 0}, // frame 13 was given up before its count was read
+		{2, 1, 4, 1. + .25 + .25 + .5, 0},
+		{3, 0, 2, .5, 1}, // the page of zeroes is in no RSS; of frame 70 nothing is known
+	} {
+		r := table.Rows[i]
+		if r.PID != want.pid || r.USS != want.uss || r.RSS != want.rss || r.PSS != want.pss || r.Unknown != want.unknown {
+			t.Errorf("row %d: process %d, %+v; want %+v", i, r.PID, r, want)
+		}
+	}
+	// frames 9 to 13, 50 to 52 and 70
+	if table.Distinct != 9 || table.Unknown != 1 {
+		t.Errorf("%d distinct, %d unknown", table.Distinct, table.Unknown)
+	}
+	if c := table.Columns; len(c) != 2 || c[0].Name != "[anon]" || c[0].Frames != 5 || c[0].Pages != 7 || c[1].Frames != 4 || c[1].Pages != 6 {
+		t.Errorf("components: %+v", c)
+	}
+	if m := table.ByMapped; !slices.Equal(m, []MapCount{{0, 1}, {1, 2}, {2, 2}, {4, 2}, {700, 1}}) {
+		t.Errorf("map counts: %v", m)
+	}
+	if f := table.ByFlags; !slices.Equal(f, []FlagCount{{0, 5}, {1, 2}, {uint64(procfs.FrameZero), 1}}) {
+		t.Errorf("flags: %v", f)
+	}
+	if NewPages(shot("boot")) != nil {
+		t.Error("pages of a snapshot without any")
+	}
+}

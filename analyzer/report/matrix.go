@@ -21,12 +21,13 @@ func MatrixFormats() []string { return []string{string(Text), string(CSV), strin
 func DiffFormats() []string { return []string{string(Text), string(CSV), string(JSON)} }
 
 // Tables lists the names of a snapshot's tables, as MatrixOptions.Table has one.
-func Tables() []string { return []string{tableMatrix, tableProcesses, tableComponents} }
+func Tables() []string { return []string{tableMatrix, tableProcesses, tableComponents, tablePages} }
 
 const (
 	tableMatrix     = "matrix"
 	tableProcesses  = "processes"
 	tableComponents = "components"
+	tablePages      = "pages" // of a snapshot with pages, as text or JSON
 )
 
 // Unit is what a table's figures are in.
@@ -89,7 +90,7 @@ func WriteMatrix(w io.Writer, t *matrix.Table, opt MatrixOptions) error {
 	var err error
 	switch opt.Format {
 	case Text, "":
-		data = matrixText(t, opt)
+		data, err = matrixText(t, opt)
 	case CSV:
 		data, err = matrixCSV(t, opt)
 	case JSON:

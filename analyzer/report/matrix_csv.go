@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,8 @@ func matrixCSV(t *matrix.Table, opt MatrixOptions) ([]byte, error) {
 		c.processes()
 	case tableComponents:
 		c.components()
+	case tablePages:
+		return nil, errors.New("the table of pages is written as text or JSON only")
 	default:
 		c.matrix()
 	}

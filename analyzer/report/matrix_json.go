@@ -30,6 +30,7 @@ type matrixDocument struct {
 	Warnings   []string        `json:"warnings"`
 	KernelOnly int             `json:"kernel_threads"`
 	Zombies    int             `json:"zombies"`
+	Pages      *pageDocument   `json:"pages,omitempty"`
 }
 
 type matrixProcess struct {
@@ -85,6 +86,9 @@ func (f figures) MarshalJSON() ([]byte, error) {
 }
 
 func matrixJSON(t *matrix.Table, opt MatrixOptions) ([]byte, error) {
+	if opt.Table == tablePages && t.Snapshot.Pages == nil {
+		return nil, errNoPages
+	}
 	return encodeDocument(newMatrixDocument(t, opt))
 }
 
@@ -107,6 +111,7 @@ func newMatrixDocument(t *matrix.Table, opt MatrixOptions) *matrixDocument {
 		TakenAt: s.Begin.UTC(), TookNS: int64(s.Took()), PageSize: s.Machine.PageSize, Estimated: s.Machine.Averaged,
 		Machine: s.Machine.Before, Processes: []matrixProcess{}, Came: passings(s.Changes.Came), Went: passings(s.Changes.Went),
 		Warnings: orEmpty(s.Warnings), KernelOnly: s.KernelThreads, Zombies: s.Zombies,
+		Pages: newPageDocument(s, opt),
 	}
 	for _, p := range topRows(t.Rows, opt.Top) {
 		doc.Processes = append(doc.Processes, newMatrixProcess(s, p))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,6 +62,24 @@ func matrixFixture() (before, after *snapshot.Snapshot) {
 	return before, &later
 }
 
+// withPages is the first of them with pages.
+func withPages() *snapshot.Snapshot {
+	s, _ := matrixFixture()
+	s.Pages = &snapshot.Pages{
+		Processes: []snapshot.ProcessPages{
+			{Process: 0, Runs: []snapshot.PageRun{{Page: 10, Frame: 100, Count: 6, Component: 0}, {Page: 90, Frame: 500, Count: 2, Component: 2}}},
+			{Process: 1, Runs: []snapshot.PageRun{{Page: 11, Frame: 200, Count: 1, Component: 0}, {Page: 70, Frame: 500, Count: 2, Component: 2}},
+				Access: snapshot.OutOfTime, Why: "the time limit was reached"},
+		},
+		Frames: []snapshot.FrameRun{
+			{First: 100, Count: 5, Mapped: 1, Flags: 1<<11 | 1<<12 | 1<<22}, {First: 105, Count: 1, Mapped: 900, Flags: 1 << 24},
+			{First: 500, Count: 2, Mapped: 2, Flags: 1<<5 | 1<<11 | 1<<34 | 1<<60},
+		},
+		FramesAccess: snapshot.NoPermission, FramesWhy: "open /proc/kpagecount: permission denied", FramesLeft: 1,
+	}
+	return s
+}
+
 func writeMatrix(t *testing.T, s *snapshot.Snapshot, opt MatrixOptions) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -88,6 +107,13 @@ func TestMatrixGolden(t *testing.T) {
 		})
 	}
 	for name, opt := range map[string]MatrixOptions{
+		"matrix.pages.width=100.txt": {Width: 100, Table: tablePages}, "matrix.pages.json": {Format: JSON, Table: tablePages},
+	} {
+		t.Run(name, func(t *testing.T) {
+			compareGolden(t, filepath.Join("testdata", name), writeMatrix(t, withPages(), opt))
+		})
+	}
+	for name, opt := range map[string]MatrixOptions{
 		"diff.width=100.txt": {Width: 100}, "diff.json": {Format: JSON}, "diff.csv": {Format: CSV},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,6 +123,16 @@ func TestMatrixGolden(t *testing.T) {
 			}
 			compareGolden(t, filepath.Join("testdata", name), b.Bytes())
 		})
+	}
+}
+
+// TestNoPages: a table that isn't there is an error, not an empty one.
+func TestNoPages(t *testing.T) {
+	before, _ := matrixFixture()
+	for _, opt := range []MatrixOptions{{Table: tablePages}, {Table: tablePages, Format: JSON}, {Table: tablePages, Format: CSV}} {
+		if err := WriteMatrix(io.Discard, matrix.New(before), opt); err == nil {
+			t.Errorf("%+v: no error", opt)
+		}
 	}
 }
 
@@ -144,7 +180,9 @@ func TestHostileNames(t *testing.T) {
 	outputs := map[string][]byte{}
 	for _, table := range Tables() {
 		for _, format := range []Format{Text, CSV, JSON} {
-			outputs[table+"."+string(format)] = writeMatrix(t, before, MatrixOptions{Format: format, Table: table})
+			if table != tablePages || format != CSV {
+				outputs[table+"."+string(format)] = writeMatrix(t, withPages(), MatrixOptions{Format: format, Table: table})
+			}
 		}
 	}
 	for _, format := range []Format{Text, CSV, JSON} {

@@ -11,7 +11,7 @@ import (
 )
 
 // matrixText writes one table for a person, and what has to be known about it.
-func matrixText(t *matrix.Table, opt MatrixOptions) []byte {
+func matrixText(t *matrix.Table, opt MatrixOptions) ([]byte, error) {
 	p := &page{width: opt.Width, color: opt.Color}
 	m := &matrixPage{page: p, t: t, opt: opt, pageSize: t.Snapshot.Machine.PageSize}
 	m.heading()
@@ -21,11 +21,17 @@ func matrixText(t *matrix.Table, opt MatrixOptions) []byte {
 		m.processes()
 	case tableComponents:
 		m.components()
+	case tablePages:
+		pages := matrix.NewPages(t.Snapshot)
+		if pages == nil {
+			return nil, errNoPages
+		}
+		m.addPages(pages)
 	default:
 		m.matrix()
 	}
 	m.notes()
-	return p.bytes()
+	return p.bytes(), nil
 }
 
 // matrixPage is a page for the tables of a snapshot.

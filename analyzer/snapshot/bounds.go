@@ -112,7 +112,7 @@ func (d *reading) check() error {
 			return fmt.Errorf("%w: its figures are too large", ErrCorrupt)
 		}
 	}
-	return nil
+	return d.checkPages()
 }
 
 func checkUses(p *Process, components int) error {

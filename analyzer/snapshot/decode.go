@@ -50,6 +50,7 @@ func Read(r io.Reader) (*Snapshot, error) {
 type reading struct {
 	s    *Snapshot
 	uses int
+	runs int  // of pages
 	seen bool // the machine's block
 }
 
@@ -65,6 +66,10 @@ func (d *reading) block(kind uint32, raw []byte) error {
 		return eachField(raw, d.process)
 	case blockChanges:
 		return eachField(raw, d.changes)
+	case blockFrames:
+		return d.frames(raw)
+	case blockPages:
+		return eachField(raw, d.processPages)
 	}
 	return nil
 }

@@ -18,6 +18,9 @@ func Write(w io.Writer, s *Snapshot) error {
 	e = &encoder{}
 	encodeChanges(e, &s.Changes)
 	b.block(blockChanges, e.buf)
+	if s.Pages != nil {
+		writePages(b, s.Pages)
+	}
 	return b.close()
 }
 

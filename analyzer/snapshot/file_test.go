@@ -93,7 +93,7 @@ func rawFile(t testing.TB, blocks map[uint32][]byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []uint32{blockMachine, blockComponents, blockProcesses, blockChanges, 77} {
+	for _, kind := range []uint32{blockMachine, blockComponents, blockProcesses, blockChanges, blockFrames, blockPages, 77} {
 		if raw, ok := blocks[kind]; ok {
 			b.block(kind, raw)
 		}
@@ -159,12 +159,18 @@ func TestLies(t *testing.T) {
 				})
 			}
 		})},
-		"field number 0":   {blockMachine: {0}},
-		"field cut off":    {blockMachine: {1<<3 | wireBytes, 5, 'a'}},
-		"strange wire":     {blockMachine: {1<<3 | 7}},
-		"number too long":  {blockMachine: bytes.Repeat([]byte{0x88}, 20)},
-		"fixed cut off":    {blockMachine: {1<<3 | wireFixed8, 0}},
-		"length overflows": {blockMachine: {1<<3 | wireBytes, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}},
+		"pages of nobody": {blockMachine: machineBlock(), blockPages: one(1, func(e *encoder) { e.uint(1, 9) })},
+		"pages of no component": {blockMachine: machineBlock(), blockProcesses: one(1, func(e *encoder) { e.uint(1, 5) }),
+			blockPages: one(1, func(e *encoder) { encodePages(e, &ProcessPages{}, []PageRun{{1, 1, 1, 0}}) })},
+		"run of nothing":     {blockMachine: machineBlock(), blockFrames: encodeFrames([]FrameRun{{1, 0, 1, 1}})},
+		"frames of no order": {blockMachine: machineBlock(), blockFrames: encodeFrames([]FrameRun{{1 << 60, 1, 1, 1}})},
+		"a column too short": {blockMachine: machineBlock(), blockFrames: encoded(func(e *encoder) { e.text(4, "\x01\x01"); e.text(5, "\x01") })},
+		"field number 0":     {blockMachine: {0}},
+		"field cut off":      {blockMachine: {1<<3 | wireBytes, 5, 'a'}},
+		"strange wire":       {blockMachine: {1<<3 | 7}},
+		"number too long":    {blockMachine: bytes.Repeat([]byte{0x88}, 20)},
+		"fixed cut off":      {blockMachine: {1<<3 | wireFixed8, 0}},
+		"length overflows":   {blockMachine: {1<<3 | wireBytes, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}},
 	} {
 		if _, err := Read(bytes.NewReader(rawFile(t, blocks))); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
@@ -190,6 +196,22 @@ func TestBomb(t *testing.T) {
 		if _, err := Read(bytes.NewReader(file)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%d: %v", raw, err)
 		}
+	}
+}
+
+// TestManyPages takes several messages a process and several blocks.
+func TestManyPages(t *testing.T) {
+	want := sample()
+	var runs []PageRun
+	var frames []FrameRun
+	for i := range uint64(3 * runsAtOnce / 2) {
+		runs = append(runs, PageRun{Page: 2 * i, Frame: 1<<20 - i, Count: 1, Component: uint32(i % 3)})
+		frames = append(frames, FrameRun{First: 3 * i, Count: 2, Mapped: uint32(i), Flags: i})
+	}
+	want.Pages.Processes[0].Runs, want.Pages.Frames = runs, frames
+	got, err := Read(bytes.NewReader(written(t, want)))
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -248,10 +270,13 @@ func FuzzBlocks(f *testing.F) {
 		e.message(1, func(e *encoder) { encodeComponent(e, &s.Components[2]) })
 	}), encoded(func(e *encoder) {
 		e.message(1, func(e *encoder) { encodeProcess(e, &s.Processes[1]) })
-	}), encoded(func(e *encoder) { encodeChanges(e, &s.Changes) }))
-	f.Fuzz(func(t *testing.T, machine, components, processes, changes []byte) {
+	}), encoded(func(e *encoder) { encodeChanges(e, &s.Changes) }), encodeFrames(s.Pages.Frames), encoded(func(e *encoder) {
+		e.message(1, func(e *encoder) { encodePages(e, &s.Pages.Processes[0], s.Pages.Processes[0].Runs) })
+	}))
+	f.Fuzz(func(t *testing.T, machine, components, processes, changes, frames, pages []byte) {
 		file := rawFile(t, map[uint32][]byte{
 			blockMachine: machine, blockComponents: components, blockProcesses: processes, blockChanges: changes,
+			blockFrames: frames, blockPages: pages,
 		})
 		if s, err := Read(bytes.NewReader(file)); err == nil {
 			written(t, s)

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ import (
 // that keep to the stall budget.
 func (t *taking) readMappings(l *target) error {
 	p := l.p
-	r := &rows{names: t.names, at: make(map[int]int)}
+	r := &rows{names: t.names, at: make(map[int]int), wantSpans: t.Pages}
 	pace := startPace(t.StallBudget, t.rest)
 	err := l.proc.SmapsWhile(func(v *procfs.VMA) bool {
 		r.add(v)
@@ -35,6 +36,15 @@ func (t *taking) readMappings(l *target) error {
 	p.Usage.Tables, p.Usage.PSSSummed = tables, true
 	if t.StallBudget <= 0 || p.Hold+p.Predicted <= t.StallBudget {
 		refinePSS(l, r.mappings)
+	}
+	if t.Pages {
+		pages := t.readPages(l, r.spans)
+		if pages.Access == gone {
+			return fmt.Errorf("read the pages of process %d: %w", p.PID, procfs.ErrGone)
+		}
+		t.mu.Lock()
+		t.pages[p] = pages
+		t.mu.Unlock()
 	}
 	return nil
 }
@@ -61,6 +71,9 @@ type rows struct {
 	at       map[int]int // component to place in uses
 	total    Usage
 	mappings int
+
+	wantSpans bool
+	spans     []span // the mappings that have resident pages
 }
 
 func (r *rows) add(v *procfs.VMA) {
@@ -81,6 +94,9 @@ func (r *rows) add(v *procfs.VMA) {
 	u.Swap += v.Swap
 	u.Anon += v.Anonymous
 	u.Hugetlb += hugetlb
+	if r.wantSpans && v.Rss > 0 {
+		r.spans = append(r.spans, span{v.Start, v.End, component})
+	}
 	sum := &r.total
 	sum.Size += v.Size()
 	sum.RSS += v.Rss

@@ -16,6 +16,7 @@ type Snapshot struct {
 	// Kernel threads and zombies have no memory; they are only counted.
 	KernelThreads, Zombies int
 	Warnings               []string
+	Pages                  *Pages // nil where it was not asked for
 }
 
 // Machine is what a snapshot tells about the machine as a whole.

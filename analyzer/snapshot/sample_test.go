@@ -34,6 +34,14 @@ func sample() *Snapshot {
 		Changes: Changes{
 			Came: []Passing{{ID{99, 1}, "new"}}, Went: []Passing{{ID{98, 2}, "old"}}, Uncounted: true,
 		},
+		Pages: &Pages{
+			Processes: []ProcessPages{
+				{Process: 0, Runs: []PageRun{{1024, 900_000, 3, 0}, {1027, 17, 1, 0}, {1 << 35, 900_003, 512, 2}}},
+				{Process: 1, Access: NoPermission, Why: "no"},
+			},
+			Frames:       []FrameRun{{17, 1, 0, 0}, {900_000, 5, 1, 1 << 34}, {900_005, 100, 4_000_000_000, 1<<63 | 5}},
+			FramesAccess: OutOfTime, FramesWhy: "late", FramesLeft: 410,
+		},
 		KernelThreads: 70, Zombies: 1, Warnings: []string{"", "w"},
 	}
 }

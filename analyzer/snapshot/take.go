@@ -24,7 +24,9 @@ type Options struct {
 	StallBudget time.Duration
 	// TimeLimit ends the reading of processes; those not reached are OutOfTime. 0: none.
 	TimeLimit time.Duration
-	Memtrace  string // version, for the record
+	// Pages asks for frame numbers, map counts and flags, page by page.
+	Pages    bool
+	Memtrace string // version, for the record
 	// Waiting is told, before a wait for the stall budget, for how many
 	// processes and how long at most. May be nil.
 	Waiting func(processes int, longest time.Duration)
@@ -78,6 +80,7 @@ type taking struct {
 
 	mu      sync.Mutex // for what follows
 	done    []*Process
+	pages   map[*Process]*ProcessPages
 	targets []*target
 	went    []Passing
 	kernel  int
@@ -100,7 +103,7 @@ func newTaking(o Options) (*taking, error) {
 	}
 	return &taking{
 		Options: o, s: &Snapshot{}, dir: dir, machine: machine, names: newComponents(),
-		cpu: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		cpu: make(chan struct{}, runtime.GOMAXPROCS(0)), pages: make(map[*Process]*ProcessPages),
 	}, nil
 }
 
@@ -186,9 +189,23 @@ func (t *taking) end() error {
 	s := t.s
 	slices.SortFunc(t.done, func(a, b *Process) int { return cmp.Compare(a.PID, b.PID) })
 	s.Processes = make([]Process, 0, len(t.done))
-	for _, p := range t.done {
+	if t.Pages {
+		s.Pages = &Pages{}
+	}
+	runs := 0
+	for i, p := range t.done {
 		t.lookAgain(p)
 		s.Processes = append(s.Processes, *p)
+		if pages := t.pages[p]; pages != nil {
+			if runs += len(pages.Runs); runs > maxRuns {
+				*pages = ProcessPages{Access: Failed, Why: errTooMany.Error()}
+			}
+			pages.Process = i
+			s.Pages.Processes = append(s.Pages.Processes, *pages)
+		}
+	}
+	if t.Pages {
+		t.readFrames()
 	}
 	t.findChanges()
 	if err := t.machine.after(&s.Machine); err != nil {

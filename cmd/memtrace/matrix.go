@@ -41,6 +41,7 @@ const matrixDescription = "Shows how much memory each process uses of each file,
 	"  sudo memtrace matrix --by pss --unit MB --top 40\n" +
 	"  sudo memtrace matrix --report components\n" +
 	"  sudo memtrace matrix --format html > memory.html\n" +
+	"  sudo memtrace matrix --report pages -p 1234\n" +
 	"  memtrace matrix -i host.snap --report processes --format csv"
 
 func matrixCommand(c *cli.Context) error {
@@ -55,6 +56,8 @@ func matrixCommand(c *cli.Context) error {
 	switch {
 	case !slices.Contains(report.Tables(), opt.Table):
 		return usageError("--report %q is none of %s", opt.Table, strings.Join(report.Tables(), ", "))
+	case opt.Table == "pages" && opt.Format == report.CSV:
+		return usageError("--report pages is written as text or json only")
 	case opt.Columns < 0:
 		return usageError("--columns must not be negative")
 	}
@@ -73,9 +76,10 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 	}
 	path := c.Path("input")
 	if path == "" {
+		o.Pages = o.Pages || c.String("report") == "pages"
 		return snapshot.Take(c.Context, o)
 	}
-	for _, name := range []string{"stall-budget", "time-limit"} {
+	for _, name := range []string{"stall-budget", "time-limit", "pages"} {
 		if c.IsSet(name) {
 			return nil, usageError("--%s is for the live machine, not for a file", name)
 		}

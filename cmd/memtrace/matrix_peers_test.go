@@ -171,6 +171,75 @@ func checkNear(t *testing.T, what string, got, want, slack uint64) {
 	}
 }
 
+// framesOracle reads the frames of a process, and their counts, by another
+// program: pages, pages mapped once, and the sum of shares.
+const framesOracle = `
+import struct, sys
+rss = uss = 0
+pss = 0.0
+pm, kc, kf = (open(f, "rb") for f in ("/proc/%s/pagemap" % sys.argv[1], "/proc/kpagecount", "/proc/kpageflags"))
+for line in open("/proc/%s/smaps" % sys.argv[1]):
+    head = line.split()[0]
+    if "-" in head and not head.endswith(":"):
+        start, end = (int(x, 16) for x in head.split("-"))
+    if head != "Rss:" or line.split()[1] == "0":
+        continue
+    pm.seek(start // 4096 * 8)
+    for (entry,) in struct.iter_unpack("Q", pm.read((end - start) // 4096 * 8)):
+        if not entry >> 63:
+            continue
+        frame = entry & (1 << 55) - 1
+        kf.seek(frame * 8)
+        if struct.unpack("Q", kf.read(8))[0] >> 24 & 1: # the page of zeroes, which no RSS counts
+            continue
+        kc.seek(frame * 8)
+        count = struct.unpack("Q", kc.read(8))[0]
+        rss, uss, pss = rss + 1, uss + (count <= 1), pss + 1 / max(count, 1)
+print(rss, uss, pss)
+`
+
+// TestMatrixPages holds the pages of a stopped process against an independent
+// reader of pagemap and kpagecount, and their number against its RSS.
+func TestMatrixPages(t *testing.T) {
+	pid := startPython(t)
+	cmd := memtraceCommand(t, "matrix", "--stall-budget", "0", "--report", "pages", "--format", "json", "-p", strconv.Itoa(pid))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Processes []matrixRow
+		Pages     struct {
+			Distinct  uint64 `json:"distinct_frames"`
+			Processes []struct {
+				RSS uint64  `json:"rss_pages"`
+				USS uint64  `json:"uss_pages"`
+				PSS float64 `json:"pss_pages"`
+			}
+		}
+	}
+	if err := json.Unmarshal(out, &doc); err != nil || len(doc.Pages.Processes) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	said, err := exec.Command(need(t, "python3"), "-c", framesOracle, strconv.Itoa(pid)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rss, uss uint64
+	var pss float64
+	if _, err := fmt.Sscan(string(said), &rss, &uss, &pss); err != nil {
+		t.Fatal(err)
+	}
+	got := doc.Pages.Processes[0]
+	if got.RSS != rss || got.RSS*4096 != *doc.Processes[0].RSS || doc.Pages.Distinct != rss {
+		t.Errorf("%+v; the oracle says %s, the RSS is %d", doc.Pages, said, *doc.Processes[0].RSS)
+	}
+	// The oracle is a Python, too: while it runs, pages of the interpreter are shared.
+	checkNear(t, "USS", got.USS, uss, rss/10)
+	checkNear(t, "PSS", uint64(got.PSS), uint64(pss), rss/10)
+	checkNear(t, "PSS beside the kernel's", uint64(got.PSS*4096), *doc.Processes[0].PSS, *doc.Processes[0].RSS/100)
+}
+
 // TestMatrixPage opens the page in a browser: it draws its map, and what
 // hostile names say is text.
 func TestMatrixPage(t *testing.T) {

@@ -38,6 +38,7 @@ func snapshotCommands() []*cli.Command {
 func takeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "only process `PID` (several: -p 1,2 or -p 1 -p 2)"},
+		&cli.BoolFlag{Name: "pages", Usage: "also look at each page: frame numbers, map counts and flags (needs root)"},
 		&cli.DurationFlag{Name: "stall-budget", Value: 2 * time.Millisecond, Usage: "hold each process's mmap lock for at most `TIME` of each second; 0 for no limit"},
 		&cli.DurationFlag{Name: "time-limit", Value: 30 * time.Second, Usage: "leave unread, and say so, what takes longer than `TIME`; 0 for no limit"},
 	}
@@ -119,7 +120,7 @@ func takeAndSave(ctx context.Context, o snapshot.Options, path string) error {
 
 func takeOptions(c *cli.Context) (snapshot.Options, error) {
 	o := snapshot.Options{
-		StallBudget: c.Duration("stall-budget"), TimeLimit: c.Duration("time-limit"), Memtrace: version,
+		StallBudget: c.Duration("stall-budget"), TimeLimit: c.Duration("time-limit"), Memtrace: version, Pages: c.Bool("pages"),
 		Waiting: func(processes int, longest time.Duration) {
 			fmt.Fprintf(os.Stderr, "memtrace: reading large processes bit by bit to keep to --stall-budget: %d, for up to %v (0 reads them at once)\n",
 				processes, longest.Round(100*time.Millisecond))
