@@ -29,7 +29,11 @@ type Report struct {
 type TracerInfo struct {
 	Attach string `json:"attach"` // uprobe_session, uprobe_multi, perf_cookie, perf
 	Faults string `json:"faults"` // kprobe, fentry, raw_tracepoint, tracepoint, off
-	Unwind string `json:"unwind"` // fp, none
+	Unwind string `json:"unwind"` // dwarf, fp, none
+	// Tables is what the unwinding tables of all files take in the kernel, Source the
+	// call frame information that they were made from, at the most at a time.
+	Tables uint64 `json:"table_bytes"`
+	Source uint64 `json:"table_source_bytes"`
 }
 
 // Events counts the events of all traced processes since the attach.

@@ -134,17 +134,17 @@ func (t *Tracer) ReloadMaps(pid int) error {
 }
 
 // TableMemory returns how many bytes the unwinding tables of all processes
-// take in the kernel, and how many bytes of .eh_frame and .debug_frame they
-// were made from. The fixed maps (the PC cache of 1 MiB, the list of rules of
-// 384 KiB, 2 MiB of mappings) come on top.
-func (t *Tracer) TableMemory() (tables, source int) {
+// took in the kernel at the most, and how many bytes of .eh_frame and
+// .debug_frame those were made from. The fixed maps (the PC cache of 1 MiB, the
+// list of rules of 384 KiB, 2 MiB of mappings) come on top.
+func (t *Tracer) TableMemory() (tables, source uint64) {
 	if t.keeper == nil {
 		return 0, 0
 	}
 	s := t.keeper.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tables.memory()
+	return s.tables.peak.tables, s.tables.peak.source
 }
 
 // UnwindProblems returns why parts of process pid's code have no tables.

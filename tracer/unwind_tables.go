@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -39,8 +38,8 @@ type codeFile struct {
 	content  contentIdentity
 	segments []codeSegment
 	users    int
-	bytes    int // of tables
-	source   int // of call frame information
+	bytes    uint64 // of tables
+	source   uint64 // of call frame information
 }
 
 // codeSegment is an executable segment of a file.
@@ -65,11 +64,16 @@ type tableStore struct {
 	byID    map[fileIdentity]*codeFile
 	content map[contentIdentity]*codeFile
 
+	now, peak memory
+
 	calls   sync.WaitGroup
 	mu      sync.Mutex // guards the rest, which background calls write
 	idle    []uint32   // slots that are empty again
 	failure error
 }
+
+// memory is the bytes of tables and of what they were made from.
+type memory struct{ tables, source uint64 }
 
 func newTableStore(outer, rules *ebpf.Map, cache FileCache) (*tableStore, error) {
 	list, err := newRuleList(rules)
@@ -114,17 +118,21 @@ func (s *tableStore) read(r io.ReaderAt, size int64) (*codeFile, error) {
 	if err != nil && !errors.Is(err, unwind.ErrNoTables) {
 		return nil, err
 	}
-	c := &codeFile{content: id, users: 1, source: file.Source}
+	c := &codeFile{content: id, users: 1, source: uint64(file.Source)}
 	for _, segment := range file.Segments {
 		loaded, err := s.load(c, segment)
 		if err != nil {
-			s.drop(c)
+			s.clearAll(c)
 			return nil, err
 		}
 		c.segments = append(c.segments, loaded)
 	}
 	if id.buildID != "" {
 		s.content[id] = c
+	}
+	s.now.tables, s.now.source = s.now.tables+c.bytes, s.now.source+c.source
+	if s.now.tables > s.peak.tables {
+		s.peak = s.now
 	}
 	return c, nil
 }
@@ -161,7 +169,7 @@ func (s *tableStore) load(c *codeFile, segment unwind.Segment) (codeSegment, err
 	}
 	out.slot, out.serial = slot, s.serial
 	out.Table = &unwind.Table{Text: segment.Table.Text} // the rows are in the kernel now
-	c.bytes += 4 * len(words)
+	c.bytes += 4 * uint64(len(words))
 	return out, nil
 }
 
@@ -236,34 +244,21 @@ func (s *tableStore) release(c *codeFile) {
 	}
 }
 
-func (s *tableStore) drop(c *codeFile) {
+func (s *tableStore) clearAll(c *codeFile) {
 	for _, segment := range c.segments {
 		if segment.slot != 0 {
 			s.clear(segment.slot)
 		}
 	}
+}
+
+func (s *tableStore) drop(c *codeFile) {
+	s.clearAll(c)
+	s.now.tables, s.now.source = s.now.tables-c.bytes, s.now.source-c.source
 	for _, id := range c.ids {
 		delete(s.byID, id)
 	}
 	if s.content[c.content] == c {
 		delete(s.content, c.content)
 	}
-}
-
-// memory returns the bytes of tables and of what they come from.
-func (s *tableStore) memory() (tables, source int) {
-	seen := make([]*codeFile, 0, len(s.byID)+len(s.content))
-	add := func(c *codeFile) {
-		if !slices.Contains(seen, c) {
-			seen = append(seen, c)
-			tables, source = tables+c.bytes, source+c.source
-		}
-	}
-	for _, c := range s.byID {
-		add(c)
-	}
-	for _, c := range s.content {
-		add(c)
-	}
-	return tables, source
 }

@@ -267,6 +267,7 @@ func (s *session) report(final bool) *analyzer.Report {
 	}
 	s.analyzer.SetLoss(loss)
 	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
+	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()
 	r.Warnings = append(r.Warnings, s.warnings...)
 	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
 	if s.missed > 0 {

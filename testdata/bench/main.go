@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"runtime"
 	"time"
+
+	"github.com/memtrace/memtrace/testdata/bench/section"
 )
 
 // settings are the flags.
@@ -74,5 +76,5 @@ func run(s settings) error {
 	if s.out == "" {
 		return nil
 	}
-	return os.WriteFile(s.out, []byte(text), 0o644)
+	return section.Rewrite(s.out, text)
 }

@@ -1,0 +1,142 @@
+// Command stacks counts how the call stacks of real programs end: at a true
+// bottom, at the limit of depth, or broken off. It runs each under `memtrace
+// run` from its first instruction, with a load of its own, and writes the
+// section "stacks" of docs/benchmarks.md. It needs root, a built memtrace and
+// the programs; those that are not there are left out and named.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/memtrace/memtrace/testdata/bench/section"
+)
+
+// depth is the most frames that memtrace takes.
+const depth = "127"
+
+// report is what is read of memtrace's Report.
+type report struct {
+	Events struct{ Lost uint64 }
+	Tracer struct {
+		Tables uint64 `json:"table_bytes"`
+		Source uint64 `json:"table_source_bytes"`
+	}
+	Stacks struct {
+		Bottom, Deeper, Broken, None uint64
+		FramePointers                uint64 `json:"frame_pointers"`
+	}
+}
+
+func (r *report) all() uint64 {
+	s := &r.Stacks
+	return s.Bottom + s.Deeper + s.Broken + s.None + s.FramePointers
+}
+
+func main() {
+	memtrace := flag.String("memtrace", "./memtrace", "the memtrace to measure")
+	out := flag.String("o", "", "write the section into this document, too")
+	only := flag.String("only", "", "only programs that match this expression")
+	flag.Parse()
+	if err := run(*memtrace, *out, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "stacks:", err)
+		os.Exit(1)
+	}
+}
+
+func run(memtrace, out, only string) error {
+	chosen, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	var rows []row
+	var missing []string
+	for _, w := range workloads() {
+		if !chosen.MatchString(w.name) {
+			continue
+		}
+		if !w.there() {
+			missing = append(missing, w.name)
+			continue
+		}
+		r, err := measure(memtrace, w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		rows = append(rows, row{w.name, w.what, r})
+		fmt.Fprintf(os.Stderr, "%-12s %9d stacks, %8.3f %% at the bottom\n", w.name, r.all(), 100*share(r.Stacks.Bottom, r.all()))
+	}
+	text := document(rows, missing)
+	fmt.Print(text)
+	if out == "" {
+		return nil
+	}
+	return section.Write(out, "stacks", text)
+}
+
+// patience bounds one program's run.
+const patience = 5 * time.Minute
+
+// measure runs a workload under memtrace.
+func measure(memtrace string, w workload) (*report, error) {
+	dir, err := os.MkdirTemp("", "stacks-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	argv, err := w.command(dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	file := filepath.Join(dir, "report.json")
+	cmd := exec.CommandContext(ctx, memtrace, append([]string{
+		"run", "--format", "json", "--top", "1", "--stack-depth", depth, "--interval", "1s", "--faults", "off", "--report", file, "--"}, argv...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Stderr = os.Stderr
+	if w.input != nil {
+		if cmd.Stdin, err = w.input(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	var loadErr error
+	if w.load != nil {
+		loadErr = w.load(dir)
+		_ = cmd.Process.Signal(w.end) // memtrace passes it on; Wait tells how it went
+	}
+	if err := cmd.Wait(); err != nil && w.load == nil {
+		return nil, err
+	}
+	if loadErr != nil {
+		return nil, loadErr
+	}
+	return readReport(file)
+}
+
+func readReport(file string) (*report, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var r report
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		return nil, fmt.Errorf("read the Report: %w", err)
+	}
+	return &r, nil
+}
