@@ -28,7 +28,7 @@ VM_SKIP := Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|Slow
 VM_TEST_ARGUMENTS ?= -test.v -test.timeout=400s -test.skip=^Test($(VM_SKIP))
 VM_KERNELS ?= $(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels)
 
-.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-matrix bench demo test \
+.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-matrix bench bench-stacks demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -62,13 +62,13 @@ lint:
 	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd procfs testdata tracer); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(AS_USER) $(GO) vet ./...
-	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench
+	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/...
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
-	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench
+	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/...
 	$(AS_USER) .ci/depguard $(GO)
 
 unit:
-	$(AS_USER) $(GO) test -timeout 5m ./...
+	$(AS_USER) $(GO) test -timeout 5m ./... ./testdata/bench/...
 
 # Needs root. One package at a time: they attach probes and watch for leftovers.
 integration: check-root build
@@ -103,6 +103,12 @@ bench: check-root deps-bench build
 	@$(AS_USER) $(MAKE) --no-print-directory testprograms
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
 	build/bench -o docs/benchmarks.md
+
+# How the stacks of real programs end; a first run fills the cache of tables.
+bench-stacks: check-root deps-test build
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-stacks ./testdata/bench/stacks
+	build/bench-stacks >/dev/null
+	build/bench-stacks -o docs/benchmarks.md
 
 demo: check-root deps-demo build
 	@$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_service

@@ -29,6 +29,8 @@ func (c *Stacks) of(s *site, unwinder string) *uint64 {
 	switch {
 	case s.other || s.stack == 0 || !ok:
 		return &c.None
+	case ref.ending.guessed && ref.ending.bottom:
+		return &c.FPBottom
 	case ref.ending.guessed || unwinder == "fp": // whose chains end anywhere
 		return &c.FramePointers
 	case ref.ending.deeper:

@@ -58,11 +58,12 @@ type Events struct {
 // Stacks counts allocations by how their call stacks end. Its
 // fields add up to all allocations and reallocations that returned a block.
 type Stacks struct {
-	Bottom        uint64 `json:"bottom"`         // in the outermost frame of their thread
-	Deeper        uint64 `json:"deeper"`         // at the limit of --stack-depth
-	Broken        uint64 `json:"broken"`         // where the walk broke off
-	FramePointers uint64 `json:"frame_pointers"` // with a frame that was left by its frame pointer, whatever they end at
-	None          uint64 `json:"none"`           // without a stack: none taken, or lost
+	Bottom        uint64 `json:"bottom"`                // in the outermost frame of their thread
+	Deeper        uint64 `json:"deeper"`                // at the limit of --stack-depth
+	Broken        uint64 `json:"broken"`                // where the walk broke off
+	FPBottom      uint64 `json:"frame_pointers_bottom"` // there, too, but with a frame that was left by its frame pointer
+	FramePointers uint64 `json:"frame_pointers"`        // with such a frame, and ending elsewhere
+	None          uint64 `json:"none"`                  // without a stack: none taken, or lost
 }
 
 // Process is one traced process (one program image's worth: exec starts afresh).

@@ -20,8 +20,8 @@ type FileCache interface {
 }
 
 // minCached is the least call frame information whose tables are worth
-// keeping: they are made within a millisecond below it.
-const minCached = 32 << 10
+// keeping: they are made within a fraction of a millisecond below it.
+const minCached = 8 << 10
 
 // tableCache has the unwinding tables that earlier runs made.
 type tableCache struct {

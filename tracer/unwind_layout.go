@@ -82,10 +82,8 @@ func (s *spaces) pids() []int {
 
 // load is reload, and waits until all tables are there.
 func (s *spaces) load(pid int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, err := s.update(pid)
-	return errors.Join(err, s.tables.wait())
+	_, err := s.reload(pid)
+	return errors.Join(err, s.tables.wait()) // others go on meanwhile
 }
 
 func (s *spaces) update(pid int) (changed bool, err error) {

@@ -66,8 +66,9 @@ type tableStore struct {
 
 	now, peak memory
 
-	calls   sync.WaitGroup
 	mu      sync.Mutex // guards the rest, which background calls write
+	calls   int        // under way
+	settled *sync.Cond // calls is 0
 	idle    []uint32   // slots that are empty again
 	failure error
 }
@@ -80,10 +81,28 @@ func newTableStore(outer, rules *ebpf.Map, cache FileCache) (*tableStore, error)
 	if err != nil {
 		return nil, err
 	}
-	return &tableStore{
+	s := &tableStore{
 		outer: outer, rules: list, cache: tableCache{files: cache}, slots: slotList{limit: outer.MaxEntries()},
 		byID: make(map[fileIdentity]*codeFile), content: make(map[contentIdentity]*codeFile),
-	}, nil
+	}
+	s.settled = sync.NewCond(&s.mu)
+	return s, nil
+}
+
+// background makes a call that takes its time. What it returns is written with mu held.
+func (s *tableStore) background(call func() (done func())) {
+	s.mu.Lock()
+	s.calls++
+	s.mu.Unlock()
+	go func() {
+		done := call()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		done()
+		if s.calls--; s.calls == 0 {
+			s.settled.Broadcast()
+		}
+	}()
 }
 
 // file returns the tables of an open file, loading them if they are new. The
@@ -192,13 +211,13 @@ func (s *tableStore) install(slot uint32, words []uint32) error {
 	if _, err := inner.BatchUpdate(keys, values, nil); err != nil {
 		return errors.Join(fmt.Errorf("fill a table of %d × %d bytes: %w", n, 4*chunkWords, err), inner.Close())
 	}
-	s.calls.Go(func() {
+	s.background(func() func() {
 		err := s.outer.Put(slot, inner)
 		_ = inner.Close() // the outer map holds it
-		if err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.failure = fmt.Errorf("install an unwinding table: %w", err)
+		return func() {
+			if err != nil {
+				s.failure = fmt.Errorf("install an unwinding table: %w", err)
+			}
 		}
 	})
 	return nil
@@ -217,21 +236,23 @@ func (s *tableStore) slot() (uint32, error) {
 
 // clear empties the place of a table.
 func (s *tableStore) clear(slot uint32) {
-	s.calls.Go(func() {
+	s.background(func() func() {
 		err := s.outer.Delete(slot)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err == nil {
-			s.idle = append(s.idle, slot)
+		return func() {
+			if err == nil {
+				s.idle = append(s.idle, slot)
+			}
 		}
 	})
 }
 
 // wait waits until all tables are in the kernel.
 func (s *tableStore) wait() error {
-	s.calls.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for s.calls > 0 {
+		s.settled.Wait()
+	}
 	err := s.failure
 	s.failure = nil
 	return err

@@ -29,7 +29,7 @@ var familyMarks = []struct {
 	{"mi_version", Mimalloc},
 	{"mi_malloc", Mimalloc},
 	{"gnu_get_libc_version", Glibc},
-	{"__libc_memalign", Glibc}, // static programs
+	{"__libc_memalign", Glibc}, // static programs; see stands
 	{"__libc_malloc_impl", Musl},
 }
 
@@ -39,7 +39,7 @@ const libcMark = "__libc_start_main"
 // familyOf decides from the defined symbols and the soname.
 func familyOf(defined map[string]bool, soname string) Family {
 	for _, mark := range familyMarks {
-		if defined[mark.symbol] {
+		if defined[mark.symbol] && stands(mark.symbol, defined) {
 			return mark.family
 		}
 	}
@@ -53,4 +53,10 @@ func familyOf(defined map[string]bool, soname string) Family {
 // itself instead of calling malloc.
 func (f Family) bringsOperatorNew() bool {
 	return f != Glibc && f != Musl
+}
+
+// stands tells the C library from allocators that define its aliases of malloc
+// too, as Chromium's does.
+func stands(mark string, defined map[string]bool) bool {
+	return mark != "__libc_memalign" || defined[libcMark]
 }

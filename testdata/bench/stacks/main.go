@@ -20,6 +20,8 @@ import (
 	"github.com/memtrace/memtrace/testdata/bench/section"
 )
 
+var keep string
+
 // depth is the most frames that memtrace takes.
 const depth = "127"
 
@@ -32,19 +34,21 @@ type report struct {
 	}
 	Stacks struct {
 		Bottom, Deeper, Broken, None uint64
+		FPBottom                     uint64 `json:"frame_pointers_bottom"`
 		FramePointers                uint64 `json:"frame_pointers"`
 	}
 }
 
 func (r *report) all() uint64 {
 	s := &r.Stacks
-	return s.Bottom + s.Deeper + s.Broken + s.None + s.FramePointers
+	return s.Bottom + s.Deeper + s.Broken + s.None + s.FPBottom + s.FramePointers
 }
 
 func main() {
 	memtrace := flag.String("memtrace", "./memtrace", "the memtrace to measure")
 	out := flag.String("o", "", "write the section into this document, too")
 	only := flag.String("only", "", "only programs that match this expression")
+	flag.StringVar(&keep, "keep", "", "copy the Reports, with all sites, into this directory")
 	flag.Parse()
 	if err := run(*memtrace, *out, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "stacks:", err)
@@ -72,7 +76,7 @@ func run(memtrace, out, only string) error {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		rows = append(rows, row{w.name, w.what, r})
-		fmt.Fprintf(os.Stderr, "%-12s %9d stacks, %8.3f %% at the bottom\n", w.name, r.all(), 100*share(r.Stacks.Bottom, r.all()))
+		fmt.Fprintf(os.Stderr, "%-12s %9d stacks, %8.3f %% at the bottom\n", w.name, r.all(), 100*share(r.Stacks.Bottom+r.Stacks.FPBottom, r.all()))
 	}
 	text := document(rows, missing)
 	fmt.Print(text)
@@ -103,9 +107,14 @@ func measure(memtrace string, w workload) (*report, error) {
 	defer cancel()
 	file := filepath.Join(dir, "report.json")
 	cmd := exec.CommandContext(ctx, memtrace, append([]string{
-		"run", "--format", "json", "--top", "1", "--stack-depth", depth, "--interval", "1s", "--faults", "off", "--report", file, "--"}, argv...)...)
+		"run", "--format", "json", "--stack-depth", depth, "--interval", "1s", "--faults", "off", "--report", file, "--"}, argv...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Stderr = os.Stderr
+	said, err := os.Create(filepath.Join(dir, "stderr"))
+	if err != nil {
+		return nil, err
+	}
+	defer said.Close()
+	cmd.Stderr = said
 	if w.input != nil {
 		if cmd.Stdin, err = w.input(dir); err != nil {
 			return nil, err
@@ -120,10 +129,16 @@ func measure(memtrace string, w workload) (*report, error) {
 		_ = cmd.Process.Signal(w.end) // memtrace passes it on; Wait tells how it went
 	}
 	if err := cmd.Wait(); err != nil && w.load == nil {
-		return nil, err
+		text, _ := os.ReadFile(said.Name())
+		return nil, fmt.Errorf("%w: %s", err, text[max(0, len(text)-2000):])
 	}
 	if loadErr != nil {
 		return nil, loadErr
+	}
+	if keep != "" {
+		if err := command("cp", file, filepath.Join(keep, w.name+".json")); err != nil {
+			return nil, err
+		}
 	}
 	return readReport(file)
 }

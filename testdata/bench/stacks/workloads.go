@@ -132,7 +132,13 @@ func postgresLoad(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := command(bin, "-h", dir, "-U", "postgres", "-i", "-s", "1", "-q", "postgres"); err != nil {
+	for range 60 { // it listens before it is ready
+		if err = command(bin, "-h", dir, "-U", "postgres", "-i", "-s", "1", "-q", "postgres"); err == nil {
+			break
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	if err != nil {
 		return err
 	}
 	return command(bin, "-h", dir, "-U", "postgres", "-n", "-C", "-c", "2", "-T", "15", "postgres")
