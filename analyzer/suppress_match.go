@@ -135,8 +135,11 @@ func matchLine(line string, f *Frame) bool {
 // matchFunction matches a name as the file has it, as it is demangled, or as it
 // is demangled without parameters.
 func matchFunction(pattern string, f *Frame) bool {
+	if pattern == "*" {
+		return true
+	}
 	if f.Nameless() {
-		return pattern == "*" // an address is no name
+		return false // an address is no name
 	}
 	if matchStars(pattern, f.Function) || f.Mangled != "" && (matchStars(pattern, f.Mangled) || matchStars(pattern, demangled(f.Mangled))) {
 		return true

@@ -77,6 +77,115 @@ func TestSuppressions(t *testing.T) {
 	}
 }
 
+func TestSuppressionsMatchBothNames(t *testing.T) {
+	stack := []Frame{
+		{Function: "operator new(unsigned long)", Mangled: "_Znwm", Module: "/usr/lib/libstdc++.so.6"},
+		{Function: "Widget::make(int)", Mangled: "_ZN6Widget4makeEi", File: "/src/widget.cc", Module: "/usr/bin/program"},
+		{Function: "inline_me", Inlined: true, Module: "/usr/bin/program"},
+		{Function: "main", Module: "/usr/bin/program"},
+	}
+	direct := []Frame{{Function: "f(char*)", Mangled: "_Z1fPc"}, {Function: "0x1234", Module: "/opt/x.so"}, {Function: "main"}}
+	block := func(lines ...string) string { return "{\nx\nMemcheck:Leak\n" + strings.Join(lines, "\n") + "\n}\n" }
+	for _, c := range []struct {
+		text  string
+		stack []Frame
+		want  bool
+	}{
+		{"leak:Widget::make", stack, true}, {"leak:_ZN6Widget4makeEi", stack, true}, {"leak:^Widget::make(int)$", stack, true},
+		{"leak:widget.cc", stack, true}, {"leak:^make", stack, false}, {"leak:Widget::mak?", stack, false}, {"leak:W*make*$", stack, true},
+		{"leak:make$", stack, false}, {"leak:*", stack, true}, {"leak:^*(int)$", stack, true},
+		{block("fun:_Znwm", "fun:_ZN6Widget4makeEi"), stack, true}, {block("fun:_Znw?", "fun:*make*"), stack, true},
+		{block("fun:malloc", "fun:_ZN6Widget4makeEi"), stack, false}, {block("fun:_Znwm", "fun:Widget::make"), stack, true},
+		{block("fun:_Znwm", "fun:Widget::make(int)", "...", "fun:main"), stack, true}, {block("...", "obj:/usr/bin/prog*"), stack, true},
+		{block("fun:_Znwm", "src:widget.cc"), stack, true}, {block("obj:*libstdc++*", "fun:main"), stack, false},
+		{block("fun:malloc", "fun:_Z1fPc"), direct, true}, {block("fun:*alloc", "fun:f"), direct, true}, {block("fun:*", "fun:_Z1fPc", "obj:/opt/*", "fun:main"), direct, true},
+		{block("obj:*vgpreload_memcheck*", "fun:f"), direct, true}, {block("fun:malloc", "fun:f", "fun:0x1234"), direct, false},
+		{block("fun:malloc", "fun:f", "fun:*"), direct, true}, {block("match-leak-kinds:none", "fun:*"), direct, false},
+		{block("match-leak-kinds: reachable,definite", "fun:f"), direct, true},
+		{"{\nx\nAddrcheck,Memcheck:Leak\nfun:f\n}", direct, true},
+	} {
+		s, err := ParseSuppressions(strings.NewReader(c.text))
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+		} else if got := s.matches("definite", c.stack); got != c.want {
+			t.Errorf("%q: %v", c.text, got)
+		}
+	}
+}
+
+// TestMatchTemplate: what LeakSanitizer's own function says of these.
+func TestMatchTemplate(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"foo", "xfoox", true}, {"foo$", "foofoo", false}, {"*foo$", "foofoo", false}, {"foo*$", "foox", true}, {"^foo", "xfoo", false},
+		{"^foo$", "foo", true}, {"^", "x", true}, {"$", "x", false}, {"a*b*c", "xaybzc", true}, {"a*c", "acb", true}, {"a?c", "abc", false}, {"x", "", false},
+	} {
+		if got := matchTemplate(c.pattern, c.name); got != c.want {
+			t.Errorf("%q in %q: %v", c.pattern, c.name, got)
+		}
+	}
+}
+
+// TestWrittenSuppressionsSuppressTheirLeak, and no other, in both formats.
+func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
+	frame := func(function, mangled string) Frame {
+		return Frame{Function: function, Mangled: mangled, Module: "/usr/bin/p"}
+	}
+	start := Frame{Function: "__libc_start_main", Module: "/lib/libc.so.6"}
+	inlined := frame("helper", "")
+	inlined.Inlined = true
+	sites := []Site{
+		{ID: 0, Function: "f(int)", Stack: []Frame{frame("f(int)", "_Z1fi"), inlined, frame("main", ""), start}},
+		{ID: 1, Function: "g()", Stack: []Frame{frame("operator new(unsigned long)", "_Znwm"), frame("g()", "_Z1gv"), frame("main", ""), start}},
+		{ID: 2, Function: "0x12", Stack: []Frame{{Function: "0x12", Module: "/opt/x.so"}, frame("main", ""), start}},
+		{ID: 3, Function: "f(int)", Stack: []Frame{frame("f(int)", "_Z1fi"), frame("other", ""), frame("main", "")}},
+		{ID: 4, Function: "evil\n}\n{", Stack: []Frame{frame("evil\n}\n{", "")}},
+	}
+	for style, exact := range map[SuppressionStyle]map[int][]int{
+		ValgrindStyle: {0: {0}, 1: {1}, 2: {2}, 3: {3}},
+		LSanStyle:     {0: {0, 3}, 1: {1}, 2: {2}},
+	} {
+		for which, want := range exact {
+			r := &Report{Sites: slices.Clone(sites)}
+			for i := range sites {
+				r.Leaks = append(r.Leaks, Leak{Site: i, Kind: "definite", Bytes: 1, Count: 1})
+			}
+			var text strings.Builder
+			if err := WriteSuppressions(&text, r, []int{which, which}, style); err != nil {
+				t.Fatal(err)
+			}
+			s, err := ParseSuppressions(strings.NewReader(text.String()))
+			if err != nil {
+				t.Fatalf("%s\n%v", text.String(), err)
+			}
+			var got []int
+			for _, l := range s.Apply(r) {
+				got = append(got, l.Site)
+			}
+			if !slices.Equal(got, want) || len(s.all) != 1 {
+				t.Errorf("%s %d suppresses %v, want %v:\n%s", style, which, got, want, text.String())
+			}
+		}
+		var text strings.Builder
+		if err := WriteSuppressions(&text, &Report{Sites: sites, Leaks: []Leak{{Site: 4, Kind: "definite"}, {Site: 9, Kind: "old"}}}, []int{0, 1}, style); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := ParseSuppressions(strings.NewReader(text.String())); err != nil || len(s.all) != 1 {
+			t.Errorf("%v:\n%s", err, text.String())
+		}
+	}
+}
+
+func TestBareName(t *testing.T) {
+	for name, want := range map[string]string{"f": "f", "ns::W::make(int)": "make", "operator new(unsigned long)": "", "W<int>::make()": "", "a*b": "", "": ""} {
+		if got := bareName(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestSuppressionsThatAreNone(t *testing.T) {
 	for text, want := range map[string]string{
 		"leak:":                              "line 1: ",
@@ -85,6 +194,7 @@ func TestSuppressionsThatAreNone(t *testing.T) {
 		"{\n x\n Memcheck:Leak\n fnu:f\n}\n": "fnu:f",
 		"leak:a\n\nrace:b\n":                 "line 3: ",
 		"{":                                  "no closing brace",
+		"{\n x\n Memcheck:Leak\n match-leak-kinds: lost\n fun:f\n}\n": "unknown kind",
 	} {
 		if _, err := ParseSuppressions(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -59,8 +59,7 @@ func oneLine(s string) string {
 // twelve frames of a stack, and a longer one would match nothing.
 const maxSuppressed = 12
 
-// valgrindSuppression names the frames up to main. Of inlined functions
-// Valgrind knows other names, so "..." stands for them.
+// valgrindSuppression names the frames up to main.
 func valgrindSuppression(l *Leak, s *Site) string {
 	lines := []string{}
 	if len(s.Stack) > 0 && !isAllocator(s.Stack[0].Function) {
@@ -73,19 +72,14 @@ func valgrindSuppression(l *Leak, s *Site) string {
 			break
 		}
 		line := f.suppression()
-		named = named || line != "..." && !isAllocator(f.Function)
-		if line != "..." || len(lines) == 0 || lines[len(lines)-1] != "..." {
-			lines = append(lines, line)
-		}
+		named = named || line != "fun:*" && !f.Inlined && !isAllocator(f.Function)
+		lines = append(lines, line)
 		if f.Function == "main" {
 			break
 		}
 	}
 	if !named {
 		return ""
-	}
-	if lines[len(lines)-1] == "..." {
-		lines = lines[:len(lines)-1]
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "{\n   %s leak in %s\n   Memcheck:Leak\n", oneLine(l.Kind), oneLine(s.Function))
@@ -113,7 +107,7 @@ func (f *Frame) startsSomething(stack []Frame) bool {
 func (f *Frame) suppression() string {
 	switch {
 	case f.Inlined:
-		return "..."
+		return strings.Replace("fun:*"+bareName(f.Function)+"*", "**", "*", 1)
 	case f.Nameless() && f.Module == "":
 		return "fun:*"
 	case f.Nameless():
@@ -122,6 +116,24 @@ func (f *Frame) suppression() string {
 		return "fun:" + oneLine(f.Mangled)
 	}
 	return "fun:" + oneLine(f.Function)
+}
+
+// bareName is a function's name alone: "make" of "ns::Widget<int>::make(int)".
+// Of inlined functions Valgrind knows no more. It is empty where there is doubt.
+func bareName(function string) string {
+	end := strings.IndexAny(function, "(<")
+	if end < 0 {
+		end = len(function)
+	}
+	name := function[:end]
+	if i := strings.LastIndexByte(name, ':'); i >= 0 {
+		name = name[i+1:]
+	}
+	isWord := func(c rune) bool { return c == '_' || c < 0x80 && (unicode.IsLetter(c) || unicode.IsDigit(c)) }
+	if strings.ContainsFunc(name, func(c rune) bool { return !isWord(c) }) || function[end:] != "" && function[end] == '<' {
+		return ""
+	}
+	return name
 }
 
 // lsanSuppression names the function of the site, or its module.

@@ -28,16 +28,16 @@ type figure struct {
 
 // figures by name. docs/ci.md names the field of the Report that each reads.
 var figures = []figure{
-	{name: "leak", value: bytes, show: showBytes, kinds: true, traced: true},
-	{name: "leak.blocks", value: count, show: showCount, kinds: true, traced: true},
-	{name: "rss", value: bytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.RSS })},
-	{name: "pss", value: bytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.PSS })},
-	{name: "uss", value: bytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.USS })},
-	{name: "swap", value: bytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.Swap })},
-	{name: "heap", value: bytes, show: showBytes, traced: true, overTime: true, read: heap},
-	{name: "growth", value: rate, show: showRate, traced: true, overTime: true},
-	{name: "allocs", value: count, show: showCount, traced: true, overTime: true, sum: true, read: since(func(h *analyzer.Heap) uint64 { return h.AllocCount })},
-	{name: "alloc.bytes", value: bytes, show: showBytes, traced: true, overTime: true, sum: true, read: since(func(h *analyzer.Heap) uint64 { return h.AllocBytes })},
+	{name: "leak", value: inBytes, show: showBytes, kinds: true, traced: true},
+	{name: "leak.blocks", value: inCount, show: showCount, kinds: true, traced: true},
+	{name: "rss", value: inBytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.RSS })},
+	{name: "pss", value: inBytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.PSS })},
+	{name: "uss", value: inBytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.USS })},
+	{name: "swap", value: inBytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.Swap })},
+	{name: "heap", value: inBytes, show: showBytes, traced: true, overTime: true, read: heap},
+	{name: "growth", value: inRate, show: showRate, traced: true, overTime: true},
+	{name: "allocs", value: inCount, show: showCount, traced: true, overTime: true, sum: true, read: since(func(h *analyzer.Heap) uint64 { return h.AllocCount })},
+	{name: "alloc.bytes", value: inBytes, show: showBytes, traced: true, overTime: true, sum: true, read: since(func(h *analyzer.Heap) uint64 { return h.AllocBytes })},
 }
 
 // Figures lists what a limit can be set on.
@@ -57,9 +57,9 @@ func figureOf(name string) *figure {
 	return nil
 }
 
-func bytes(q threshold.Quantity) (float64, error) { return q.Bytes() }
-func count(q threshold.Quantity) (float64, error) { return q.Count() }
-func rate(q threshold.Quantity) (float64, error)  { return q.BytesPerSecond() }
+func inBytes(q threshold.Quantity) (float64, error) { return q.Bytes() }
+func inCount(q threshold.Quantity) (float64, error) { return q.Count() }
+func inRate(q threshold.Quantity) (float64, error)  { return q.BytesPerSecond() }
 
 func showBytes(v float64) string { return analyzer.HumanBytes(v) }
 func showCount(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }

@@ -112,12 +112,16 @@ func (j *Judge) Conclude(r *analyzer.Report, e Evidence) *analyzer.Outcome {
 		out.Failed = out.Failed || out.Rules[i].Status == analyzer.RuleFailed
 	}
 	out.Problems = append(out.Problems, j.problems(r)...)
-	if len(out.Problems) > 0 {
+	undecided := len(out.Problems) > 0
+	out.Problems = append(out.Problems, j.unmeasured(r, out.Rules)...)
+	if undecided {
 		for i := range out.Rules {
 			if out.Rules[i].Status == analyzer.RulePassed {
 				out.Rules[i].Status = analyzer.RuleUnknown
 			}
 		}
+	}
+	if len(out.Problems) > 0 {
 		out.Gone = out.Gone[:0] // what was not looked for is not gone
 	}
 	r.Outcome = out

@@ -16,7 +16,7 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 		return nil
 	}
 	lost := r.Events.Lost - min(r.Events.Lost, r.Events.LostBy.MissedFaults)
-	traced := slices.ContainsFunc(j.opt.Rules, func(r Rule) bool { return r.needsTrace() })
+	traced := j.opt.Rules.NeedTrace()
 	if traced && lost > 0 {
 		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
 	}
@@ -25,9 +25,8 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 	}
 	if j.base == nil && j.needsWarmth() {
 		add("the trace ended after %s, before the warm-up of %v was over", seconds(r.WindowNS), j.opt.WarmUp)
-		return out
 	}
-	return append(out, j.unmeasured(r)...)
+	return out
 }
 
 // needsWarmth reports whether a rule counts only after the warm-up.
@@ -35,24 +34,34 @@ func (j *Judge) needsWarmth() bool {
 	return slices.ContainsFunc(j.opt.Rules, func(r Rule) bool { return r.figure != nil || !analyzer.IsVerdict(r.kind) })
 }
 
-// unmeasured names the rules that there are no figures for.
-func (j *Judge) unmeasured(r *analyzer.Report) (out []string) {
+// unmeasured says which rules there are no figures for, and marks them.
+func (j *Judge) unmeasured(r *analyzer.Report, done []analyzer.RuleDone) (out []string) {
+	if j.base == nil {
+		return nil // which has been said
+	}
+	watched := r.WindowNS - min(r.WindowNS, uint64(j.opt.WarmUp))
 	for i := range j.opt.Rules {
-		rule := &j.opt.Rules[i]
-		watched := r.WindowNS - min(r.WindowNS, uint64(j.opt.WarmUp))
-		switch {
-		case rule.kind == "growing" && watched < uint64(j.opt.MinGrowth):
-			out = append(out, fmt.Sprintf("--fail-on growing: a trace of %s is too short to tell growth; it takes %v", seconds(watched), j.opt.MinGrowth))
-		case rule.figure == nil || rule.figure.kinds || j.measured(i).known:
-		case rule.limit.Subject != "":
-			out = append(out, fmt.Sprintf("--fail-on %s: no process of that name or ID was measured", rule.text))
-		case rule.figure.name == "growth":
-			out = append(out, fmt.Sprintf("--fail-on %s: there are fewer than %d Reports after the warm-up, too few to tell growth; trace for longer, or at a shorter --interval", rule.text, minPoints))
-		default:
-			out = append(out, fmt.Sprintf("--fail-on %s: it was not measured, as no process lived to its first --interval", rule.text))
+		if why := j.whyUnmeasured(i, watched); why != "" && done[i].Status != analyzer.RuleFailed {
+			out = append(out, "--fail-on "+j.opt.Rules[i].text+": "+why)
+			done[i].Status = analyzer.RuleUnknown
 		}
 	}
 	return out
+}
+
+func (j *Judge) whyUnmeasured(i int, watched uint64) string {
+	rule := &j.opt.Rules[i]
+	switch {
+	case slices.Contains(rule.kinds(), "growing") && watched < uint64(j.opt.MinGrowth):
+		return fmt.Sprintf("a trace of %s is too short to tell growth; it takes %v", seconds(watched), j.opt.MinGrowth)
+	case rule.figure == nil || rule.figure.kinds || j.measured(i).known:
+		return ""
+	case rule.limit.Subject != "":
+		return "no process of that name or ID was measured"
+	case rule.figure.name == "growth":
+		return fmt.Sprintf("there are fewer than %d Reports after the warm-up, too few to tell growth; trace for longer, or at a shorter --interval", minPoints)
+	}
+	return "it was not measured, as no process lived to its first --interval"
 }
 
 func seconds(ns uint64) string { return time.Duration(ns).Round(10 * time.Millisecond).String() }

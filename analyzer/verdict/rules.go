@@ -90,6 +90,11 @@ func (r Rules) NeedScan() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool { return slices.ContainsFunc(r.kinds(), analyzer.IsVerdict) })
 }
 
+// NeedTrace reports whether any rule is about allocations.
+func (r Rules) NeedTrace() bool {
+	return slices.ContainsFunc(r, func(r Rule) bool { return r.needsTrace() })
+}
+
 // OverTime names the rules that one look at a process cannot decide, as they
 // are about what happens while it is traced.
 func (r Rules) OverTime() (out []string) {

@@ -51,7 +51,7 @@ func diagnose(w io.Writer) bool {
 	}
 	fmt.Fprintf(w, "\nKernel\n")
 	for _, f := range tracer.Features() {
-		fmt.Fprintf(w, "  %-40s %s\n", f.Name, verdict(f))
+		fmt.Fprintf(w, "  %-40s %s\n", f.Name, featureState(f))
 	}
 	mechanism, merr := tracer.ChooseMechanism("")
 	faults, ferr := tracer.ChooseFaultSource("")
@@ -79,7 +79,7 @@ func basics() bool {
 	return true
 }
 
-func verdict(f tracer.Feature) string {
+func featureState(f tracer.Feature) string {
 	err := f.Probe()
 	switch {
 	case err == nil:

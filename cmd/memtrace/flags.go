@@ -27,10 +27,8 @@ type settings struct {
 	sort     string
 	minAge   time.Duration
 	format   report.Format
-	failOn   []string
-	failCode int
-	suppress *analyzer.Suppressions // nil: none
-	leaks    bool                   // check for leaks at the end
+	gate     *gate
+	leaks    bool // check for leaks at the end
 	// standStill: while the processes are stopped
 	standStill bool
 	atExit     string // when a program that ends is checked: exitAfter, exitBefore, exitOff
@@ -38,12 +36,6 @@ type settings struct {
 	filter     eventFilter
 	verbose    bool
 }
-
-// Kinds of leaks that --fail-on knows: those that take a look at the memory, and all.
-var (
-	verdictKinds = []string{"definite", "indirect", "possible"}
-	failKinds    = append(slices.Clone(verdictKinds), "growing", "old")
-)
 
 func traceFlags() []cli.Flag {
 	return append([]cli.Flag{
@@ -63,18 +55,15 @@ func runFlags() []cli.Flag {
 }
 
 func commonFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "show and correlate every `TIME`"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` sites; 0 shows all (json: all unless given)"},
 		&cli.StringFlag{Name: "sort", Value: "live", Usage: "sort sites by `KEY`: " + strings.Join(analyzer.SortKeys(), ", ")},
 		&cli.DurationFlag{Name: "min-age", Usage: "call a block old only if it is at least `TIME` old"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(report.Formats(), ", ")},
-		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if a site is reported as `KIND`: " + strings.Join(failKinds, ", ")},
 		&cli.BoolFlag{Name: "leaks", Usage: "at the end, read the processes' memory for blocks that nothing points to any more"},
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still while that is done, and look at their registers too"},
 		&cli.StringFlag{Name: "at-exit", Value: exitAfter, Usage: "check programs that end `WHEN`: after their exit handlers, before them, or off"},
-		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names, in LeakSanitizer's or Valgrind's format"},
-		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
@@ -83,7 +72,8 @@ func commonFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
 		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the caches of names and unwinding tables on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
-	}
+		warmUpFlag(),
+	}, gateFlags()...)
 }
 
 // readSettings checks the flags. Checks that need the kernel come later, so
@@ -92,8 +82,7 @@ func readSettings(c *cli.Context) (settings, error) {
 	s := settings{
 		duration: c.Duration("duration"), interval: c.Duration("interval"),
 		sort: c.String("sort"), minAge: c.Duration("min-age"),
-		format: report.Format(c.String("format")), failOn: c.StringSlice("fail-on"),
-		failCode: c.Int("error-exitcode"), top: c.Int("top"),
+		format: report.Format(c.String("format")), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		events: c.Bool("events"), verbose: c.Bool("verbose"),
 	}
@@ -107,9 +96,13 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.symbols, err = symbolOptions(c); err != nil {
 		return s, err
 	}
-	if s.suppress, err = readSuppressions(c.Path("suppressions")); err != nil {
+	if s.gate, err = newGate(c); err != nil {
 		return s, err
 	}
+	if s.duration > 0 && s.gate.warmUp >= s.duration {
+		return s, usageError("--warmup %v leaves nothing of --duration %v", s.gate.warmUp, s.duration)
+	}
+	s.leaks = s.leaks || s.gate.wantsLeaks()
 	if s.tracer, err = tracerConfig(c); err != nil {
 		return s, err
 	}
@@ -134,14 +127,6 @@ func (s *settings) check(c *cli.Context) error {
 		return usageError("--format %q is none of %s", s.format, strings.Join(report.Formats(), ", "))
 	case !slices.Contains(exitTimes, s.atExit):
 		return usageError("--at-exit %q is none of %s", s.atExit, strings.Join(exitTimes, ", "))
-	case s.failCode < 1 || s.failCode > 255:
-		return usageError("--error-exitcode must be from 1 to 255")
-	}
-	for _, kind := range s.failOn {
-		if !slices.Contains(failKinds, kind) {
-			return usageError("--fail-on %q is none of %s", kind, strings.Join(failKinds, ", "))
-		}
-		s.leaks = s.leaks || slices.Contains(verdictKinds, kind)
 	}
 	return nil
 }

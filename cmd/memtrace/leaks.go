@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -177,9 +176,9 @@ func stopThreads(p *procfs.Process) ([]reach.Thread, error) {
 	}
 }
 
-// unchecked fails a job whose leak check could not be done: it must not pass
-// as if nothing had been found.
-func (s *session) unchecked() error {
+// unchecked says which processes could not be checked for leaks, and why: a
+// job must not pass as if nothing had been found.
+func (s *session) unchecked() (out []error) {
 	if !s.leaks {
 		return nil
 	}
@@ -189,40 +188,36 @@ func (s *session) unchecked() error {
 			err = t.unchecked
 		}
 		if err != nil {
-			return fmt.Errorf("check process %d for leaks: %w", pid, err)
+			out = append(out, fmt.Errorf("check process %d for leaks: %w", pid, err))
 		}
 	}
-	return nil
+	var children []int
+	for pid, t := range s.targets {
+		if t.unchecked != nil && !slices.Contains(s.pids, pid) && (s.atExit != exitOff || !t.exited) {
+			children = append(children, pid)
+		}
+	}
+	slices.Sort(children)
+	for _, pid := range children[:min(len(children), maxUnchecked)] {
+		out = append(out, fmt.Errorf("check the child process %d for leaks: %w", pid, s.targets[pid].unchecked))
+	}
+	if rest := len(children) - maxUnchecked; rest > 0 {
+		out = append(out, fmt.Errorf("%d more child processes could not be checked for leaks", rest))
+	}
+	return out
 }
 
-// readSuppressions reads the file of --suppressions, if one was given.
-func readSuppressions(path string) (*analyzer.Suppressions, error) {
-	if path == "" {
-		return nil, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read suppressions: %w", err)
-	}
-	defer f.Close()
-	s, err := analyzer.ParseSuppressions(f)
-	if err != nil {
-		return nil, usageError("read suppressions from %s: %v", path, err)
-	}
-	return s, nil
-}
+// maxUnchecked is how many children are named that could not be checked.
+const maxUnchecked = 10
 
-// suppressLeaks takes what is known out of a Report. The last one also says
-// which suppressions nothing has matched.
-func (s *session) suppressLeaks(r *analyzer.Report, final bool) {
-	if s.suppress == nil {
-		return
+// problems are all that kept the check from being made.
+func (s *session) problems() []error {
+	if len(s.gate.rules) == 0 {
+		return nil
 	}
-	s.suppress.Apply(r)
-	if !final {
-		return
+	out := s.unchecked()
+	if s.missed > 0 && s.gate.rules.NeedTrace() {
+		out = append(out, fmt.Errorf("%d child processes ended before memtrace could attach to them (--follow=false leaves all children out)", s.missed))
 	}
-	for _, name := range s.suppress.Unused() {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the suppression %q matched no leak", name))
-	}
+	return out
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
-// gate is a writer that stands still until it is opened.
-type gate struct {
+// turnstile is a writer that stands still until it is opened.
+type turnstile struct {
 	entered chan struct{}
 	open    chan struct{}
 	bytes.Buffer
 }
 
-func (g *gate) Write(b []byte) (int, error) {
+func (g *turnstile) Write(b []byte) (int, error) {
 	g.entered <- struct{}{}
 	<-g.open
 	return g.Buffer.Write(b)
 }
 
 func TestSlowOutputDoesNotHoldUpTheTrace(t *testing.T) {
-	g := &gate{entered: make(chan struct{}, 8), open: make(chan struct{})}
+	g := &turnstile{entered: make(chan struct{}, 8), open: make(chan struct{})}
 	s := &stream{to: g, opt: report.Options{Format: report.JSON, Compact: true}}
 	s.start()
 	s.interval(&analyzer.Report{WindowNS: 1})

@@ -32,11 +32,18 @@ func runCommand(c *cli.Context) error {
 	if set.leaks && set.atExit == exitOff {
 		return usageError("run checks for leaks as the command ends: --at-exit off leaves nothing to check")
 	}
+	if err := set.gate.open(); err != nil {
+		return err
+	}
+	return set.gate.finish(runProgram(set, argv, c.Path("report")))
+}
+
+func runProgram(set settings, argv []string, reportFile string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return &exitError{launch.ExitCode(err), fmt.Errorf("start %s: %w", argv[0], err)}
 	}
-	out, done, err := runOutput(set, c.Path("report"))
+	out, done, err := runOutput(set, reportFile)
 	if err != nil {
 		return err
 	}
@@ -118,13 +125,14 @@ func (s *session) loopUntilEnd(ctx context.Context, pid int, ended <-chan *os.Pr
 	if s.exitError != nil {
 		return s.exitError
 	}
-	if err := s.failed(); err != nil {
+	err := s.gate.result()
+	switch {
+	case code == 0, s.gate.failed():
 		return err
+	case err == nil:
+		err = errQuiet
 	}
-	if code != 0 {
-		return &exitError{code, errQuiet}
-	}
-	return nil
+	return &exitError{code, err} // the command's own failure comes before one of the check
 }
 
 // exitCodeOf is a program's exit code as a shell gives it: 128 and the signal

@@ -42,7 +42,6 @@ type session struct {
 	stopping bool
 	warnings []string
 	missed   int // children that ended before they were attached to
-	last     *analyzer.Report
 
 	beforeFinish func() // run: what must be known for the last Report
 	exitError    error  // run: why the program's end is not known
@@ -69,7 +68,7 @@ func newSession(s settings, out output) (*session, error) {
 	x := &session{
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
 		analyzer: analyzer.New(analyzer.Config{
-			Start: started, MinAge: uint64(s.minAge),
+			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp),
 			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan int, 16), stopped: make(chan error, 1),
@@ -273,7 +272,10 @@ func (s *session) report(final bool) *analyzer.Report {
 	if s.missed > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d child processes ended before memtrace could attach to them: their allocations were not seen", s.missed))
 	}
-	s.suppressLeaks(r, final)
+	if !final {
+		s.gate.hide(r)
+		s.gate.observe(r)
+	}
 	return r
 }
 
@@ -284,28 +286,13 @@ func (s *session) finish() error {
 		s.beforeFinish()
 	}
 	s.correlate(true)
-	s.last = s.report(true)
-	err := s.out.final(s.last)
+	r := s.report(true)
+	s.gate.conclude(r, s.leaks, s.problems())
+	err := s.out.final(r)
 	if stopErr := <-s.stopped; stopErr != nil {
 		s.warn("%v", stopErr)
 	}
 	return err
-}
-
-// failed returns the error of --fail-on, if one of its conditions was met.
-func (s *session) failed() error {
-	if s.last == nil {
-		return nil
-	}
-	if err := s.unchecked(); err != nil {
-		return err
-	}
-	for _, leak := range s.last.Leaks {
-		if slices.Contains(s.failOn, leak.Kind) {
-			return &exitError{s.failCode, fmt.Errorf("--fail-on %s: %s", leak.Kind, leak.Why)}
-		}
-	}
-	return nil
 }
 
 // warn tells the user of a trouble once, on stderr and in the Reports.

@@ -26,7 +26,10 @@ func traceCommand(c *cli.Context) error {
 		}
 		return usageError("no process given: use -p PID (memtrace run -- COMMAND starts one)")
 	}
-	return trace(c, set)
+	if err := set.gate.open(); err != nil {
+		return err
+	}
+	return set.gate.finish(trace(c, set))
 }
 
 // trace attaches to running processes and follows them.
@@ -46,7 +49,7 @@ func trace(c *cli.Context, set settings) error {
 	if err := s.loop(c.Context); err != nil {
 		return err
 	}
-	return s.failed()
+	return s.gate.result()
 }
 
 // chooseOutput comes after the attach, so that its errors find a plain terminal.

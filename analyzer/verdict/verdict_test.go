@@ -1,0 +1,221 @@
+package verdict
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+func rules(t *testing.T, texts ...string) Rules {
+	t.Helper()
+	r, err := ParseRules(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRules(t *testing.T) {
+	r := rules(t, "definite, leak>1MB,rss(redis)>=200MiB", "growth>1MiB/min", "definite", "allocs>1e6")
+	var words []string
+	for i := range r {
+		words = append(words, r[i].String())
+	}
+	if want := []string{"definite", "leak>1MB", "rss(redis)>=200MiB", "growth>1MiB/min", "allocs>1e6"}; !slices.Equal(words, want) {
+		t.Errorf("%q, want %q", words, want)
+	}
+	if got := r.OverTime(); !slices.Equal(got, []string{"growth>1MiB/min", "allocs>1e6"}) || !r.NeedScan() {
+		t.Errorf("over time: %q", got)
+	}
+	for text, want := range map[string]string{
+		"": "is none of definite", "nope": "is none of definite", "definite,": "is none of definite", "nope>1": `"nope" is none of leak`,
+		"rss>5s": "a size is wanted", "growth>1MiB": "a rate is wanted", "allocs>1MiB": "a number without unit", "rss<1MiB": "upper one",
+		"leak(nope)>1": `"nope" is none of definite`, "leak>1XB": "unknown unit", "leak>-1": "does not begin with a number",
+	} {
+		if _, err := ParseRules([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+const ms = 1_000_000
+
+// at is a Report of one process.
+func at(window time.Duration, live, allocs, rss uint64) *analyzer.Report {
+	return &analyzer.Report{
+		Schema: analyzer.Schema, WindowNS: uint64(window), Tracer: analyzer.TracerInfo{Attach: "perf"},
+		Events: analyzer.Events{Alloc: allocs},
+		Processes: []analyzer.Process{{PID: 7, Comm: "service",
+			Heap:  analyzer.Heap{LiveBytes: live, AllocCount: allocs, PeakBytes: live, PeakAtNS: uint64(window)},
+			Usage: analyzer.Usage{RSS: rss, SampledNS: uint64(window)}}},
+	}
+}
+
+// statuses is how the rules ended.
+func statuses(o *analyzer.Outcome) (out []string) {
+	for _, r := range o.Rules {
+		out = append(out, r.Status)
+	}
+	return out
+}
+
+func TestLimitsReadTheFiguresOfTheReport(t *testing.T) {
+	for text, want := range map[string]string{
+		"rss>200":           "passed", // of all Reports the greatest: 200
+		"rss>199":           "failed",
+		"rss>=200":          "failed",
+		"rss(service)>199":  "failed",
+		"rss(7)>199":        "failed",
+		"rss(other)>199":    "unknown",
+		"allocs>30":         "passed",
+		"allocs>29":         "failed",
+		"heap>3000":         "passed", // the peak
+		"heap>2999":         "failed",
+		"growth>60000/min":  "passed", // 1000 bytes a second
+		"growth>59999/min":  "failed",
+		"growth>999B/s":     "failed",
+		"leak>30":           "passed", // definite and indirect
+		"leak>29":           "failed",
+		"leak(possible)>4":  "failed",
+		"leak(possible)>5":  "passed",
+		"leak.blocks>3":     "passed",
+		"leak.blocks>2":     "failed",
+		"leak(growing)>0":   "passed",
+		"pss>0":             "passed",
+		"alloc.bytes>1e100": "",
+	} {
+		r, err := ParseRules([]string{text})
+		if err != nil {
+			if want != "" {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		j := New(Options{Rules: r})
+		j.Observe(at(1*time.Second, 1000, 10, 100))
+		j.Observe(at(2*time.Second, 2000, 20, 200))
+		last := at(3*time.Second, 3000, 30, 150)
+		last.Leaks = []analyzer.Leak{{Kind: "definite", Bytes: 20, Count: 2}, {Kind: "indirect", Bytes: 10, Count: 1}, {Kind: "possible", Bytes: 5, Count: 1}}
+		o := j.Conclude(last, Evidence{})
+		if got := statuses(o); got[0] != want || o.Failed != (want == "failed") || (len(o.Problems) > 0) != (want == "unknown") {
+			t.Errorf("%s: %q, %+v", text, got, o)
+		}
+	}
+}
+
+func TestGrowthIsNotAPeak(t *testing.T) {
+	j := New(Options{Rules: rules(t, "growth>1B/s")})
+	for s := range 200 {
+		live := uint64(5000)
+		if s%10 == 0 {
+			live = 900_000
+		}
+		j.Observe(at(time.Duration(s)*time.Second, live, 1, 1))
+	}
+	if o := j.Conclude(at(200*time.Second, 5000, 1, 1), Evidence{}); statuses(o)[0] != "passed" {
+		t.Errorf("%+v", o.Rules)
+	}
+	if n := len(j.courses[7].points); n > maxPoints {
+		t.Errorf("%d points are kept", n)
+	}
+}
+
+func TestWarmUpDoesNotCount(t *testing.T) {
+	o := Options{Rules: rules(t, "allocs>50,growth>2000B/s,rss>300,leak>10,heap>5000"), WarmUp: 10 * time.Second}
+	j := New(o)
+	j.Observe(at(1*time.Second, 90_000, 1000, 9000)) // all of it before
+	for s := range 5 {
+		j.Observe(at(time.Duration(10+s)*time.Second, uint64(1000+s*1000), uint64(2000+s*10), 300))
+	}
+	last := at(15*time.Second, 5000, 2050, 200)
+	last.Leaks = []analyzer.Leak{{Kind: "definite", Bytes: 100, Count: 1, WarmUpBytes: 90}}
+	if out := j.Conclude(last, Evidence{}); !slices.Equal(statuses(out), []string{"passed", "passed", "passed", "passed", "passed"}) || len(out.Problems) != 0 {
+		t.Errorf("%+v", out)
+	}
+	early := New(o).Conclude(at(9*time.Second, 1, 1, 1), Evidence{})
+	if len(early.Problems) != 1 || !strings.Contains(early.Problems[0], "before the warm-up of 10s was over") || early.Failed {
+		t.Errorf("%+v", early)
+	}
+}
+
+func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
+	for want, spoil := range map[string]func(*analyzer.Report, *Options, *Evidence){
+		"5 events were lost":      func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Lost = 5 },
+		"no allocation was seen":  func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Alloc = 0 },
+		"the memory was not read": func(_ *analyzer.Report, _ *Options, e *Evidence) { e.Problems = []string{"the memory was not read"} },
+		"too short to tell growth": func(_ *analyzer.Report, o *Options, _ *Evidence) {
+			o.Rules, o.MinGrowth = Rules{{text: "growing", kind: "growing"}}, time.Minute
+		},
+		"fewer than 3 Reports": func(_ *analyzer.Report, o *Options, _ *Evidence) {
+			o.Rules, _ = ParseRules([]string{"growth>1GiB/s"})
+		},
+		"no process lived to its first": func(r *analyzer.Report, o *Options, _ *Evidence) {
+			o.Rules, _ = ParseRules([]string{"rss>1GiB"})
+			r.Processes[0].Usage.SampledNS = 0
+		},
+	} {
+		r, opt, e := at(time.Second, 1, 1, 1), Options{Rules: rules(t, "definite")}, Evidence{}
+		spoil(r, &opt, &e)
+		o := New(opt).Conclude(r, e)
+		if len(o.Problems) != 1 || !strings.Contains(o.Problems[0], want) || statuses(o)[0] != "unknown" || o.Failed {
+			t.Errorf("%s: %+v", want, o)
+		}
+	}
+	// Faults that were missed say nothing of leaks, and a limit on RSS asks for no trace.
+	r := at(time.Second, 1, 1, 1)
+	r.Events.Lost, r.Events.LostBy.MissedFaults = 5, 5
+	if o := New(Options{Rules: rules(t, "definite")}).Conclude(r, Evidence{}); len(o.Problems) != 0 {
+		t.Errorf("%+v", o)
+	}
+	r.Events = analyzer.Events{Lost: 9}
+	if o := New(Options{Rules: rules(t, "rss>1GiB")}).Conclude(r, Evidence{}); len(o.Problems) != 0 || statuses(o)[0] != "passed" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// stacked is a Report with a leak at each of the named functions.
+func stacked(functions ...string) *analyzer.Report {
+	r := at(time.Second, 1, 1, 1)
+	for i, f := range functions {
+		r.Sites = append(r.Sites, analyzer.Site{ID: i, Function: f, Stack: []analyzer.Frame{{Function: f}, {Function: "main"}}})
+		r.Leaks = append(r.Leaks, analyzer.Leak{Site: i, Kind: "definite", Bytes: 10, Count: 1})
+	}
+	r.Identify()
+	return r
+}
+
+func TestBaseline(t *testing.T) {
+	var file bytes.Buffer
+	enc := json.NewEncoder(&file)
+	for _, r := range []*analyzer.Report{stacked("early"), stacked("old", "fixed", "hidden")} { // the last one counts
+		if err := enc.Encode(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known, err := ReadBaseline(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := stacked("old", "new")
+	r.Leaks[0].Kind = "possible" // the same leak, found otherwise
+	o := New(Options{Rules: rules(t, "definite,possible,leak>10"), Known: known}).Conclude(r, Evidence{Suppressed: stacked("hidden").Leaks})
+	if !slices.Equal(statuses(o), []string{"failed", "passed", "passed"}) || !slices.Equal(o.Rules[0].Leaks, []int{1}) || !r.Leaks[0].Known {
+		t.Errorf("%+v", o)
+	}
+	if len(o.Gone) != 1 || o.Gone[0].Function != "fixed" || o.Gone[0].Bytes != 10 || o.Known.Count != 1 || o.Suppressed.Bytes != 10 {
+		t.Errorf("%+v", o)
+	}
+	if o := New(Options{Rules: rules(t, "definite"), Known: known}).Conclude(stacked(), Evidence{Problems: []string{"x"}}); len(o.Gone) != 0 {
+		t.Errorf("gone without a look: %+v", o.Gone)
+	}
+	for text, want := range map[string]string{"": "empty", "{": "no Report", `{"schema":"x"}`: "schema", "null": "schema"} {
+		if _, err := ReadBaseline(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

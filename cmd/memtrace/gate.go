@@ -1,0 +1,213 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/verdict"
+)
+
+// gate is what a job sets: conditions on the last Report, and the files that
+// tell others how it ended. A command that makes Reports
+//
+//   - adds gateFlags to its flags, and calls newGate once all flags are read
+//     and open before anything is started or attached to,
+//   - calls observe for each Report of a trace, and conclude for the last one
+//     before it is shown,
+//   - returns finish(result()), or finish of the error that kept it from that.
+type gate struct {
+	rules    verdict.Rules
+	judge    *verdict.Judge
+	code     int // to exit with when a rule is met
+	suppress *analyzer.Suppressions
+	known    *verdict.Baseline
+	warmUp   time.Duration
+	outlets  []*outlet
+	options  report.Options
+
+	last     *analyzer.Report
+	problems []error
+}
+
+func gateFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if there is a leak of `KIND` (" + strings.Join(analyzer.LeakKinds(), ", ") +
+			") or a limit is exceeded, as in definite,'leak>1MB,rss>200MiB,growth>1MiB/min,allocs>1e6' (figures: " + strings.Join(verdict.Figures(), ", ") + ")"},
+		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
+		&cli.PathFlag{Name: "baseline", Usage: "don't fail on leaks that `FILE` has, an earlier Report (--format json)"},
+		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names, in LeakSanitizer's or Valgrind's format"},
+		&cli.StringSliceFlag{Name: "gen-suppressions", Usage: "write suppressions of what was found to `FILE` in Valgrind's format, to lsan:FILE in LeakSanitizer's; - is stdout"},
+		&cli.PathFlag{Name: "junit", Usage: "write the result to `FILE` as JUnit XML"},
+		&cli.PathFlag{Name: "sarif", Usage: "write the leaks to `FILE` as SARIF 2.1.0"},
+		&cli.PathFlag{Name: "summary", Usage: "write a summary to `FILE` in Markdown (and, under GitHub Actions, to the job's summary)"},
+	}
+}
+
+// warmUpFlag is for commands that trace.
+func warmUpFlag() cli.Flag {
+	return &cli.DurationFlag{Name: "warmup", Usage: "let growth, candidates and limits count only after `TIME`, such as 30s"}
+}
+
+// newGate reads the flags. Nothing is written yet.
+func newGate(c *cli.Context) (*gate, error) {
+	g := &gate{code: c.Int("error-exitcode"), warmUp: c.Duration("warmup")}
+	g.options = report.Options{Root: sourceRoot(), Version: version}
+	var err error
+	if g.rules, err = verdict.ParseRules(c.StringSlice("fail-on")); err != nil {
+		return nil, usageError("--fail-on: %v", err)
+	}
+	switch {
+	case g.code < 1 || g.code > 255:
+		return nil, usageError("--error-exitcode must be from 1 to 255")
+	case g.warmUp < 0:
+		return nil, usageError("--warmup must not be negative")
+	case c.IsSet("baseline") && len(g.rules) == 0:
+		return nil, usageError("--baseline says what --fail-on is to overlook: give --fail-on, too")
+	}
+	if g.suppress, err = readSuppressions(c.Path("suppressions")); err != nil {
+		return nil, err
+	}
+	if g.known, err = readBaseline(c.Path("baseline")); err != nil {
+		return nil, err
+	}
+	g.options.Baseline = g.known != nil
+	if g.outlets, err = outletsOf(c); err != nil {
+		return nil, err
+	}
+	g.judge = verdict.New(verdict.Options{Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval})
+	return g, nil
+}
+
+// growthWindows is how many windows growth is not told before (docs/leaks.md).
+const growthWindows = 9
+
+// sourceRoot is the directory below which source files are named relatively:
+// that of the checkout.
+func sourceRoot() string {
+	for _, name := range []string{"GITHUB_WORKSPACE", "CI_PROJECT_DIR"} {
+		if dir := os.Getenv(name); strings.HasPrefix(dir, "/") {
+			return dir
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "" // then files are named absolutely
+	}
+	return dir
+}
+
+// readSuppressions reads the file of --suppressions, if one was given.
+func readSuppressions(path string) (*analyzer.Suppressions, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read suppressions: %w", err)
+	}
+	defer f.Close()
+	s, err := analyzer.ParseSuppressions(f)
+	if err != nil {
+		return nil, usageError("read suppressions from %s: %v", path, err)
+	}
+	return s, nil
+}
+
+func readBaseline(path string) (*verdict.Baseline, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the baseline: %w", err)
+	}
+	defer f.Close()
+	b, err := verdict.ReadBaseline(f)
+	if err != nil {
+		return nil, usageError("read the baseline %s: %v", path, err)
+	}
+	return b, nil
+}
+
+// wantsLeaks reports whether the memory has to be read for leaks.
+func (g *gate) wantsLeaks() bool {
+	return g.rules.NeedScan() || len(g.rules) == 0 && len(g.outlets) > 0 ||
+		slices.ContainsFunc(g.outlets, func(o *outlet) bool { return o.style != "" })
+}
+
+// observe takes the figures of a Report.
+func (g *gate) observe(r *analyzer.Report) { g.judge.Observe(r) }
+
+// hide takes suppressed leaks out of a Report, and returns them.
+func (g *gate) hide(r *analyzer.Report) []analyzer.Leak {
+	if g.suppress == nil {
+		return nil
+	}
+	return g.suppress.Apply(r)
+}
+
+// conclude decides by the last Report. problems are what kept the check from
+// being made; each is an error so that its exit code is known. leaks says
+// whether there was to be a check for leaks at all.
+func (g *gate) conclude(r *analyzer.Report, leaks bool, problems []error) {
+	g.last, g.problems = r, problems
+	evidence := verdict.Evidence{Suppressed: g.hide(r)}
+	for _, err := range problems {
+		evidence.Problems = append(evidence.Problems, err.Error())
+	}
+	if g.suppress != nil {
+		evidence.Unused = g.suppress.Unused()
+		for _, name := range evidence.Unused {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("the suppression %q matched no leak", name))
+		}
+	}
+	if outcome := g.judge.Conclude(r, evidence); !leaks && !g.active() && len(outcome.Problems) == 0 {
+		r.Outcome = nil // nobody asked
+	}
+}
+
+// active reports whether any condition, or any file that tells of them, was asked for.
+func (g *gate) active() bool { return len(g.rules) > 0 || len(g.outlets) > 0 || g.suppress != nil }
+
+// failed reports whether a rule was met.
+func (g *gate) failed() bool { return g.last != nil && g.last.Outcome != nil && g.last.Outcome.Failed }
+
+// result is the error that a job ends with, nil if it passes.
+func (g *gate) result() error {
+	if g.last == nil || g.last.Outcome == nil {
+		return nil
+	}
+	o := g.last.Outcome
+	var lines []string
+	for i := range o.Rules {
+		if o.Rules[i].Status == analyzer.RuleFailed {
+			lines = append(lines, fmt.Sprintf("--fail-on %s: %s", o.Rules[i].Rule, g.found(&o.Rules[i])))
+		}
+	}
+	for _, problem := range o.Problems {
+		lines = append(lines, "the check could not be made: "+problem)
+	}
+	switch text := errors.New(strings.Join(lines, "\n")); {
+	case o.Failed:
+		return &exitError{g.code, text}
+	case len(o.Problems) > 0:
+		return &exitError{exitCode(errors.Join(g.problems...)), text}
+	}
+	return nil
+}
+
+// found says what made a rule fail.
+func (g *gate) found(rule *analyzer.RuleDone) string {
+	if len(rule.Leaks) == 0 {
+		return rule.Figure
+	}
+	return rule.Figure + ": " + g.last.Leaks[rule.Leaks[0]].Why
+}

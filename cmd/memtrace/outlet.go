@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
+)
+
+// An outlet is a file that tells others how a job ended.
+type outlet struct {
+	flag, path string
+	format     report.Format             // or
+	style      analyzer.SuppressionStyle // of suppressions
+	file       io.WriteCloser            // nil until open
+}
+
+// outletsOf reads the flags that name files.
+func outletsOf(c *cli.Context) (out []*outlet, err error) {
+	for _, o := range []outlet{{flag: "junit", format: report.JUnit}, {flag: "sarif", format: report.SARIF}, {flag: "summary", format: report.Markdown}} {
+		if o.path = c.Path(o.flag); o.path != "" {
+			out = append(out, &o)
+		}
+	}
+	for _, path := range c.StringSlice("gen-suppressions") {
+		o := &outlet{flag: "gen-suppressions", path: path, style: analyzer.ValgrindStyle}
+		if rest, ok := strings.CutPrefix(path, "lsan:"); ok {
+			o.path, o.style = rest, analyzer.LSanStyle
+		}
+		out = append(out, o)
+	}
+	used := map[string]string{c.Path("report"): "report", c.Path("suppressions"): "suppressions", c.Path("baseline"): "baseline"}
+	for _, o := range out {
+		if o.path == "" {
+			return nil, usageError("--%s needs a file", o.flag)
+		}
+		if other := used[o.path]; other != "" {
+			return nil, usageError("--%s and --%s name the same file, %s", other, o.flag, o.path)
+		}
+		used[o.path] = o.flag
+	}
+	return out, nil
+}
+
+// open creates the files, so that a job whose result could not be told fails
+// before it starts anything. They stay empty until the end: an old result must
+// not pass for a new one.
+func (g *gate) open() error {
+	for _, o := range g.outlets {
+		if o.path == "-" && o.style != "" {
+			o.file = keptOpen{os.Stdout}
+			continue
+		}
+		f, err := os.Create(o.path)
+		if err != nil {
+			return fmt.Errorf("--%s: %w: nothing was started", o.flag, err)
+		}
+		o.file = f
+	}
+	return nil
+}
+
+type keptOpen struct{ io.Writer }
+
+func (keptOpen) Close() error { return nil }
+
+// finish writes all files and returns the error to end with: err, or that of
+// writing. Where err came before there was a Report, the files tell of that.
+func (g *gate) finish(err error) error {
+	r := g.last
+	if r == nil {
+		text := "it ended before there was a Report"
+		if err != nil && err.Error() != "" {
+			text = err.Error()
+		}
+		r = &analyzer.Report{Schema: analyzer.Schema, Final: true, Outcome: &analyzer.Outcome{Problems: []string{text}}}
+	}
+	var failed error
+	for _, o := range g.outlets {
+		if o.file != nil {
+			failed = errors.Join(failed, g.write(o, r))
+		}
+	}
+	g.tellGitHub(r)
+	switch {
+	case failed == nil:
+		return err
+	case err == nil:
+		return failed
+	}
+	fmt.Fprintf(os.Stderr, "memtrace: %v\n", failed)
+	return err
+}
+
+func (g *gate) write(o *outlet, r *analyzer.Report) error {
+	var text bytes.Buffer
+	var err error
+	if o.style != "" {
+		err = analyzer.WriteSuppressions(&text, r, g.toSuppress(r), o.style)
+	} else {
+		options := g.options
+		options.Format = o.format
+		err = report.Write(&text, r, options)
+	}
+	if err == nil {
+		_, err = o.file.Write(text.Bytes())
+	}
+	if closed := o.file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("--%s %s: %w", o.flag, o.path, err)
+	}
+	return nil
+}
+
+// toSuppress are the leaks that suppressions are written for: all verdicts,
+// and the candidates that made the job fail.
+func (g *gate) toSuppress(r *analyzer.Report) (out []int) {
+	failing := make(map[int]bool)
+	if r.Outcome != nil {
+		for _, rule := range r.Outcome.Rules {
+			for _, i := range rule.Leaks {
+				failing[i] = true
+			}
+		}
+	}
+	for i := range r.Leaks {
+		if failing[i] || analyzer.IsVerdict(r.Leaks[i].Kind) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// tellGitHub annotates the job, and appends to its summary, under GitHub
+// Actions. Annotations go to stderr, which its runner reads as it does stdout:
+// that is the command's, or the Report's.
+func (g *gate) tellGitHub(r *analyzer.Report) {
+	if os.Getenv("GITHUB_ACTIONS") != "true" || r.Outcome == nil || g.last == nil && !g.active() {
+		return
+	}
+	options := g.options
+	options.Format = report.Annotations
+	if err := report.Write(os.Stderr, r, options); err != nil {
+		fmt.Fprintf(os.Stderr, "memtrace: %v\n", err)
+	}
+	path := os.Getenv("GITHUB_STEP_SUMMARY")
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		options.Format = report.Markdown
+		err = errors.Join(report.Write(f, r, options), f.Close())
+	}
+	if err != nil { // the result itself is told otherwise
+		fmt.Fprintf(os.Stderr, "memtrace: append to the job's summary: %v\n", err)
+	}
+}
