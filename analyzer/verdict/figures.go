@@ -154,9 +154,10 @@ func (c *course) slope() (float64, bool) {
 	return (slopes[(n-1)/2] + slopes[n/2]) / 2, true
 }
 
-// named reports whether a process is what a limit names: its name or its PID.
+// named reports whether a process is what a limit names: by its name, or as
+// "pid:7" by its ID.
 func named(p *analyzer.Process, subject string) bool {
-	return subject == "" || p.Comm == subject || strconv.Itoa(p.PID) == subject
+	return subject == "" || p.Comm == subject || "pid:"+strconv.Itoa(p.PID) == subject
 }
 
 // A measure is the value of a figure so far.

@@ -20,7 +20,7 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 	if traced && lost > 0 {
 		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
 	}
-	if traced && r.Tracer.Attach != "" && r.Events.Alloc+r.Events.Realloc == 0 {
+	if traced && r.Tracer.Attach != analyzer.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 {
 		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
 	}
 	if j.base == nil && j.needsWarmth() {

@@ -70,7 +70,7 @@ func TestLimitsReadTheFiguresOfTheReport(t *testing.T) {
 		"rss>199":           "failed",
 		"rss>=200":          "failed",
 		"rss(service)>199":  "failed",
-		"rss(7)>199":        "failed",
+		"rss(pid:7)>199":    "failed",
 		"rss(other)>199":    "unknown",
 		"allocs>30":         "passed",
 		"allocs>29":         "failed",

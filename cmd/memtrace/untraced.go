@@ -24,19 +24,16 @@ import (
 )
 
 func leaksFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "check process `PID` (several: -p 1,2 or -p 1 -p 2)"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` groups of blocks, and those that leak; 0 shows all (json: all unless given)"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(report.Formats(), ", ")},
-		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if there is a leak of `KIND`: " + strings.Join(verdictKinds, ", ")},
-		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
-		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names: leak:PATTERN matches the type and its file"},
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still meanwhile, and look at all their registers"},
 		&cli.BoolFlag{Name: "no-contents", Usage: "do not show what leaked blocks begin with"},
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
 		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the cache of names on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
-	}
+	}, gateFlags()...)
 }
 
 const leaksDescription = "Checks processes that were never traced: the records of glibc's allocator, read from outside, tell which\n" +
@@ -56,22 +53,22 @@ func leaksCommand(c *cli.Context) error {
 		return err
 	}
 	defer u.resolver.Close()
+	if err := u.gate.open(); err != nil {
+		return err
+	}
+	return u.gate.finish(u.run())
+}
+
+// run checks all processes and shows what was found.
+func (u *untraced) run() error {
 	failed := u.checkAll()
 	if len(failed) == len(u.pids) {
 		return errors.Join(failed...)
 	}
-	if err := u.show(); err != nil {
+	if err := u.show(failed); err != nil {
 		return err
 	}
-	if len(failed) > 0 {
-		return errors.Join(failed...)
-	}
-	for _, leak := range u.report.Leaks {
-		if slices.Contains(u.failOn, leak.Kind) {
-			return &exitError{u.failCode, fmt.Errorf("--fail-on %s: %s", leak.Kind, leak.Why)}
-		}
-	}
-	return nil
+	return u.gate.result()
 }
 
 // untraced is one run of the leaks command.
@@ -88,8 +85,7 @@ type untraced struct {
 func newUntraced(c *cli.Context) (*untraced, error) {
 	u := &untraced{c: c, contents: !c.Bool("no-contents"), found: analyzer.NewUntraced(time.Now())}
 	u.settings = settings{
-		format: report.Format(c.String("format")), failOn: c.StringSlice("fail-on"), failCode: c.Int("error-exitcode"),
-		top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"),
+		format: report.Format(c.String("format")), top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"),
 	}
 	if u.format == report.JSON && !c.IsSet("top") {
 		u.top = 0
@@ -104,8 +100,11 @@ func newUntraced(c *cli.Context) (*untraced, error) {
 	if len(u.pids) == 0 {
 		return nil, usageError("no process given: use -p PID")
 	}
-	if u.suppress, err = readSuppressions(c.Path("suppressions")); err != nil {
+	if u.gate, err = newGate(c); err != nil {
 		return nil, err
+	}
+	if over := u.gate.rules.OverTime(); len(over) > 0 {
+		return nil, usageError("--fail-on %s: only a trace can tell that (memtrace -p PID)", strings.Join(over, ","))
 	}
 	if u.symbols, err = symbolOptions(c); err != nil {
 		return nil, err
@@ -123,13 +122,6 @@ func (u *untraced) checkFlags() error {
 		return usageError("--top must not be negative")
 	case !slices.Contains(report.Formats(), string(u.format)):
 		return usageError("--format %q is none of %s", u.format, strings.Join(report.Formats(), ", "))
-	case u.failCode < 1 || u.failCode > 255:
-		return usageError("--error-exitcode must be from 1 to 255")
-	}
-	for _, kind := range u.failOn {
-		if !slices.Contains(verdictKinds, kind) {
-			return usageError("--fail-on %q is none of %s: without a trace there are no others", kind, strings.Join(verdictKinds, ", "))
-		}
 	}
 	return nil
 }
@@ -278,16 +270,11 @@ func (u *untraced) registersOf(t *target) func() []uint64 {
 	}
 }
 
-// show writes the Report on stdout.
-func (u *untraced) show() error {
+// show writes the Report on stdout. failed are the checks that could not be made.
+func (u *untraced) show(failed []error) error {
 	u.report = u.found.Report(u.top)
-	if u.suppress != nil {
-		u.suppress.Apply(u.report)
-		for _, name := range u.suppress.Unused() {
-			u.report.Warnings = append(u.report.Warnings, fmt.Sprintf("the suppression %q matched no leak", name))
-		}
-	}
 	u.report.Warnings = append(u.report.Warnings, u.resolver.Warnings()...)
+	u.gate.conclude(u.report, true, failed)
 	opt := report.Options{Format: u.format}
 	if u.format == report.Text {
 		opt.Color = term.IsTerminal(int(os.Stdout.Fd())) && tui.UseColor(os.Getenv)
