@@ -63,6 +63,7 @@ lint:
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(AS_USER) $(GO) vet ./...
 	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/...
+	cd testdata/bench/system && $(AS_USER) $(GO) vet .
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
 	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/...
 	$(AS_USER) .ci/depguard $(GO)
@@ -102,7 +103,9 @@ vm-matrix:
 bench: check-root deps-bench build
 	@$(AS_USER) $(MAKE) --no-print-directory testprograms
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
+	cd testdata/bench/system && $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../../build/bench-system .
 	build/bench -o docs/benchmarks.md
+	build/bench-system -o docs/benchmarks.md
 
 # How the stacks of real programs end; a first run fills the cache of tables.
 bench-stacks: check-root deps-test build

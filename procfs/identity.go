@@ -95,6 +95,28 @@ func (p *Process) Cmdline() ([]string, error) {
 	return parseCmdline(data), nil
 }
 
+// CommandLine is Cmdline as one string, with blanks between the arguments; at
+// most 32 KiB of it. It allocates nothing where the line is what it was when it
+// was last asked for.
+func (p *Process) CommandLine() (string, error) {
+	buf := textBuffers.Get().(*[maxText]byte)
+	defer textBuffers.Put(buf)
+	data, err := p.readFrom(p.memoryDir(), fileCmd, buf[:])
+	if err != nil {
+		return "", err
+	}
+	data = bytes.TrimRight(data, "\x00")
+	for i, c := range data {
+		if c == 0 {
+			data[i] = ' '
+		}
+	}
+	if string(data) != p.line {
+		p.line = string(data)
+	}
+	return p.line, nil
+}
+
 // parseCmdline splits at NULs, the last of which ends the last argument.
 func parseCmdline(data []byte) []string {
 	if len(data) == 0 {

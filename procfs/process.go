@@ -18,6 +18,7 @@ type Process struct {
 	thread int
 	comm   string
 	cgroup string
+	line   string
 }
 
 // PID returns the process's ID as given to FS.Process.

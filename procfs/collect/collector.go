@@ -22,7 +22,8 @@ type Options struct {
 	// Workers is how many threads read; as many as there are cores if 0.
 	Workers int
 	// RefreshEvery is how old User, Cmdline, Cgroup and OOMScore may get, which
-	// seldom change; 10 s if 0, and read in every pass if negative.
+	// seldom change; 10 s if 0, and read in every pass if negative. A process
+	// that changes its name, as by exec, has them read at once.
 	RefreshEvery time.Duration
 	// Budget bounds what reading Memory costs its targets; the zero Budget
 	// bounds nothing.
@@ -46,7 +47,7 @@ type Collector struct {
 
 	credit   time.Duration // left of Budget.Total
 	creditAt time.Time
-	kin      map[int]bool // processes whose relatives began or ended
+	kin      map[kin]bool // of processes that began or ended
 	now      func() time.Time
 }
 
@@ -78,7 +79,7 @@ func Open(o Options) (*Collector, error) {
 		return nil, err
 	}
 	return &Collector{
-		opts: o, dir: dir, entries: make(map[int]*entry), kin: make(map[int]bool), now: time.Now, maxHeld: maxHeld(),
+		opts: o, dir: dir, entries: make(map[int]*entry), kin: make(map[kin]bool), now: time.Now, maxHeld: maxHeld(),
 	}, nil
 }
 
@@ -112,11 +113,33 @@ func (c *Collector) Collect(want Fields) (*Pass, error) {
 		return nil, fmt.Errorf("collect processes: %w", err)
 	}
 	c.match()
-	c.each(c.order, chunk, func(e *entry) { e.alive = c.read(e, want, began) })
-	c.plan(began)
-	c.each(c.walks, 1, c.walkOne)
+	if c.opts.Budget == (Budget{}) {
+		c.readAndWalk(want, began)
+	} else {
+		c.each(c.order, chunk, func(e *entry) { e.alive = c.read(e, want, began) })
+		c.plan(began)
+		c.each(c.walks, 1, c.walkOne)
+	}
 	c.finish(began)
 	return &c.pass, nil
+}
+
+// readAndWalk reads and walks one process after the other, as nothing is to be
+// planned: what the kernel knows of a process is in the cache then.
+func (c *Collector) readAndWalk(want Fields, at time.Time) {
+	c.each(c.order, chunk, func(e *entry) {
+		if e.alive = c.read(e, want, at); e.alive && e.wantsWalk {
+			e.walk.predict = c.predict(e)
+			c.walkOne(e)
+		}
+	})
+	clear(c.kin)
+	c.pass.Walks, c.walks = Walks{}, c.walks[:0]
+	for _, e := range c.order {
+		if e.wantsWalk {
+			c.walks = append(c.walks, e)
+		}
+	}
 }
 
 // match brings entries and order in line with the PIDs that were listed.

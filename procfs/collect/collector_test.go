@@ -111,3 +111,19 @@ func TestUsers(t *testing.T) {
 		}
 	}
 }
+
+// TestSteadyPassAllocatesLittle: a pass allocates a little by itself, and
+// nothing for each process.
+func TestSteadyPassAllocatesLittle(t *testing.T) {
+	tr := newTree(t)
+	for pid := 10; pid < 110; pid++ {
+		tr.put(pid, 1, 100, 0)
+	}
+	for name, b := range map[string]Budget{"all": {}, "budget": DefaultBudget()} {
+		c := open(t, Options{Root: tr.root, Workers: 1, Budget: b})
+		collectAll(t, c, Memory|Shared)
+		if n := testing.AllocsPerRun(10, func() { collectAll(t, c, Memory|Shared) }); n > 10 {
+			t.Errorf("%s: %v allocations in a pass over 100 processes", name, n)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/memtrace/memtrace/procfs"
@@ -21,11 +20,9 @@ type entry struct {
 	walk      walkState
 }
 
-// seldom are the fields that are read every RefreshEvery, and after an exec.
-const seldom = User | Cmdline | Cgroup | OOMScore
-
 // read reads one process; it reports whether there is one.
 func (c *Collector) read(e *entry, want Fields, at time.Time) bool {
+	e.wantsWalk = false
 	for range 2 { // again where the PID was given to another process meanwhile
 		if e.dir == nil && c.hold(e) != nil {
 			return false
@@ -84,16 +81,15 @@ func (e *entry) forget() {
 func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time) {
 	renamed := st.Comm != e.p.Comm
 	e.setStat(st)
-	e.wantsWalk = false
 	if st.KernelThread() || st.Zombie() && st.NumThreads < 2 {
 		e.noMemory(want)
 		want &^= Memory | Shared | Cmdline
 	}
-	due := renamed || c.opts.RefreshEvery < 0 || at.Sub(e.seldom) >= c.opts.RefreshEvery
+	due := renamed || c.opts.RefreshEvery < 0 || at.Sub(e.seldom) >= jittered(c.opts.RefreshEvery, e.p.PID)
 	if due {
 		e.seldom = at
 	}
-	for f := User; f <= OOMScore; f <<= 1 {
+	for f := User; f <= OOMScore; f <<= 1 { // those that seldom change
 		if want&f != 0 && (due || e.p.Outcome(f) == procfs.NotRead) {
 			e.set(f, e.readSeldom(f))
 		}
@@ -134,10 +130,7 @@ func (e *entry) readSeldom(f Fields) (err error) {
 			e.p.UID, e.p.VmSwap = s.Uid[1], s.VmSwap
 		}
 	case Cmdline:
-		var args []string
-		if args, err = e.dir.Cmdline(); err == nil {
-			e.p.Cmdline = strings.Join(args, " ")
-		}
+		e.p.Cmdline, err = e.dir.CommandLine()
 	case Cgroup:
 		e.p.Cgroup, err = e.dir.Cgroup()
 	case OOMScore:

@@ -45,22 +45,34 @@ func (c *Collector) plan(at time.Time) {
 	c.spread(at)
 }
 
+// kin is what a process is to those that may share pages with it since a fork:
+// a fork alone leaves its child the name.
+type kin struct {
+	parent int
+	comm   string
+}
+
 // addKin notes that a process began or ended. Its parent, its siblings and its
-// children may have shared pages with it since a fork, so that their PSS and
-// USS change without a change of their own counters. Children of the first
-// process and of kthreadd are no kin in this sense.
+// children of the same name may have shared pages with it since a fork, so that
+// their PSS and USS change without a change of their own counters. Children of
+// the first process and of kthreadd are no kin in this sense.
 func (c *Collector) addKin(e *entry) {
 	if e.p.PPID > 2 {
-		c.kin[e.p.PPID] = true
+		c.kin[kin{e.p.PPID, e.p.Comm}] = true
 	}
-	c.kin[e.p.PID] = true
+	c.kin[kin{e.p.PID, e.p.Comm}] = true
+}
+
+// hasKin reports whether one of the process's kin was noted.
+func (c *Collector) hasKin(p *Process) bool {
+	return len(c.kin) > 0 && (c.kin[kin{p.PID, p.Comm}] || c.kin[kin{p.PPID, p.Comm}])
 }
 
 // consider puts a process onto the list, or says why not.
 func (c *Collector) consider(e *entry, at time.Time) {
 	w, b := &e.walk, &c.opts.Budget
 	first := w.last.IsZero()
-	w.relative = w.relative || c.kin[e.p.PID] || c.kin[e.p.PPID]
+	w.relative = w.relative || c.hasKin(&e.p)
 	e.p.Behind = !first && (w.relative || w.seen != w.walked)
 	w.predict = c.predict(e)
 	switch {
