@@ -40,15 +40,15 @@ func example() *Snapshot {
 			process(401, "huge", "db", 2*gib, 0, 0),
 			{PID: 2, Start: 1, Name: "kthreadd", Program: "kthreadd", User: "root", State: 'S', Kernel: true, Cgroup: "/",
 				Priority: known(20), Nice: known(0), Threads: known(1), OOMScore: known(0), CPUTime: known(0),
-				Virt: none, RSS: none, Shared: none, PSS: none, USS: none, Swap: none},
+				Virt: none, RSS: none, Shared: none, PSS: none, USS: none, Swap: none, RSSThen: none},
 		},
 		Cost: Cost{CPU: 8 * time.Millisecond, Wall: time.Second, Walked: 3, Unchanged: 2, Deferred: 1, LongestHold: 1800 * time.Microsecond, Oldest: 4 * time.Second},
 	}
 	s.Processes[2].Space, s.Processes[3].Space = 7, 7
 	p := &s.Processes[4]
-	p.PSS, p.USS, p.Swap = denied, denied, denied
+	p.PSS, p.USS, p.Swap, p.RSSThen = denied, denied, denied, denied
 	p = &s.Processes[5]
-	p.PSS, p.USS, p.Swap = Figure{}, Figure{}, Figure{}
+	p.PSS, p.USS, p.Swap, p.RSSThen = Figure{}, Figure{}, Figure{}, Figure{}
 	return s
 }
 
@@ -58,7 +58,7 @@ func process(pid int, name, user string, rss, pss, uss int64) Process {
 		Command: "/usr/bin/" + name + " --port " + user, Cgroup: "/system.slice/" + name + ".service",
 		Priority: known(20), Nice: known(0), Threads: known(4), OOMScore: known(667),
 		CPUTime: known(int64(83 * time.Second)), Running: known(int64(830 * time.Second)),
-		Virt: known(4 * gib), RSS: known(rss), Shared: known(10 * mib), PSS: known(pss), USS: known(uss), Swap: known(mib),
+		Virt: known(4 * gib), RSS: known(rss), RSSThen: known(rss), Shared: known(10 * mib), PSS: known(pss), USS: known(uss), Swap: known(mib),
 	}
 }
 

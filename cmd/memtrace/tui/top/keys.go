@@ -48,9 +48,9 @@ func (m *Screen) command(name string) tea.Cmd {
 	case "shift+tab":
 		return m.show(views[(indexOf(m.view)+len(views)-1)%len(views)].view)
 	case "<", ",", "left":
-		m.sortBeside(-1)
+		return m.sortBeside(-1)
 	case ">", ".", "right":
-		m.sortBeside(1)
+		return m.sortBeside(1)
 	case "r", "R":
 		by := m.order[m.view]
 		m.order[m.view] = sorting{by.column, !by.reverse}
@@ -233,9 +233,9 @@ func (m *Screen) step(by int) tea.Cmd {
 }
 
 // sortBeside sorts by the next column, whether it is on the screen or not.
-func (m *Screen) sortBeside(by int) {
+func (m *Screen) sortBeside(by int) tea.Cmd {
 	if m.table == nil || m.table.Fixed {
-		return
+		return nil
 	}
 	n := len(m.table.Columns)
 	i := m.table.column(m.order[m.view].column)
@@ -244,15 +244,20 @@ func (m *Screen) sortBeside(by int) {
 			break
 		}
 	}
-	m.sortBy(i)
+	return m.sortBy(i)
 }
 
 // sortBy sorts by a column; by the same one again the other way round.
-func (m *Screen) sortBy(col int) {
+func (m *Screen) sortBy(col int) tea.Cmd {
 	name := m.table.Columns[col].Name
+	was := m.shown()
 	by := m.order[m.view]
 	m.order[m.view] = sorting{name, by.column == name && !by.reverse}
 	m.build()
+	if m.frozen || slices.Contains(was, name) {
+		return nil
+	}
+	return m.read() // it was not on the screen, so it may not have been read
 }
 
 // enter traces the process under the cursor, or shows the processes of what is.
@@ -328,7 +333,7 @@ func (m *Screen) click(msg tea.MouseClickMsg) tea.Cmd {
 			return m.show(v)
 		}
 	case msg.Y == top:
-		m.clickTitle(msg.X)
+		return m.clickTitle(msg.X)
 	case msg.Y > top && msg.Y-top-1 < len(m.visibleRows()):
 		m.cursor = m.first + msg.Y - top - 1
 		m.pin()
@@ -336,13 +341,13 @@ func (m *Screen) click(msg tea.MouseClickMsg) tea.Cmd {
 	return nil
 }
 
-func (m *Screen) clickTitle(x int) {
-	for _, p := range place(m.table, m.visibleRows(), m.width, m.table.column(m.order[m.view].column)) {
+func (m *Screen) clickTitle(x int) tea.Cmd {
+	for _, p := range m.placed() {
 		if x >= p.x && x < p.x+p.width && m.table.Columns[p.column].Unit != Bar && !m.table.Fixed {
-			m.sortBy(p.column)
-			return
+			return m.sortBy(p.column)
 		}
 	}
+	return nil
 }
 
 // wheelRows is how far the wheel scrolls.

@@ -34,7 +34,7 @@ func (m *Screen) tableLines() []string {
 	}
 	rows := m.visibleRows()
 	sorted := t.column(m.order[m.view].column)
-	shown := place(t, rows, m.width, sorted)
+	shown := m.placed()
 	lines = append(lines, headingLine(t, shown, sorted, m.order[m.view].reverse, &m.theme))
 	if len(rows) == 0 {
 		return append(lines, report.Clip(report.Clean("  "+t.Empty), m.width))

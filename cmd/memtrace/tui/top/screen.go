@@ -129,11 +129,28 @@ func (m *Screen) read() tea.Cmd {
 		return nil
 	}
 	m.reading, m.again = true, false
-	want := Want{View: m.view, PID: m.subject.PID}
+	want := Want{View: m.view, PID: m.subject.PID, Shown: m.shown()}
 	return func() tea.Msg {
 		s, err := m.source.Read(m.ctx, want)
 		return readMsg{s, err}
 	}
+}
+
+// shown are the columns on the screen; nil as long as there is nothing on it.
+func (m *Screen) shown() []string {
+	if m.table == nil || len(m.rows) == 0 {
+		return nil
+	}
+	var names []string
+	for _, p := range m.placed() {
+		names = append(names, m.table.Columns[p.column].Name)
+	}
+	return names
+}
+
+// placed are the columns where they stand.
+func (m *Screen) placed() []placed {
+	return place(m.table, m.visibleRows(), m.width, m.table.column(m.order[m.view].column))
 }
 
 // tick asks for the next Snapshot after the interval.
@@ -149,6 +166,9 @@ func (m *Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
 		m.clamp()
+		if m.snapshot != nil && !m.frozen {
+			return m, m.read() // there may be room for columns that were not read
+		}
 	case tickMsg:
 		if msg.generation == m.generation && !m.frozen {
 			return m, m.read()
@@ -274,9 +294,9 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	screen := NewScreen(ctx, o)
-	// Frames come at the interval and after keys; twenty a second are plenty and
+	// Frames come at the interval and after keys; ten a second are plenty and
 	// cost next to nothing while nothing changes.
-	_, err := tea.NewProgram(screen, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(20)).Run()
+	_, err := tea.NewProgram(screen, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(10)).Run()
 	if ctx.Err() != nil {
 		return nil
 	}

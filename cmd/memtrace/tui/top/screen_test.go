@@ -242,7 +242,7 @@ func TestGoldenFrames(t *testing.T) {
 func TestHeadAndStatus(t *testing.T) {
 	d := drive(t, Options{})
 	d.resize(200, 24)
-	d.want("head", "web-1  13:05:02  every 1s  7 processes, 25 threads, 0 running",
+	d.want("head", "web-1  13:05:03  every 1s  7 processes, 25 threads, 0 running",
 		"Mem 2.00G of 8.00G", "available 6.00G", "swap 512M of 2.00G", "PSI 1.2 some 0.0 full")
 	d.want("status", "own CPU 0.8%", "walked 3 of 6", "longest hold 1.8ms", "1 over budget, oldest 4.0s", "? no permission")
 }
@@ -352,11 +352,11 @@ func TestViewsAreReadWhenShown(t *testing.T) {
 		t.Errorf("wanted %+v", got)
 	}
 	d.keys("1", "down", "t")
-	if got := d.source.wants[len(d.source.wants)-1]; got != (Want{View: Threads, PID: 102}) {
+	if got := d.source.wants[len(d.source.wants)-1]; got.View != Threads || got.PID != 102 {
 		t.Errorf("threads of the second process: wanted %+v", got)
 	}
 	d.keys("9")
-	if got := d.source.wants[len(d.source.wants)-1]; got != (Want{View: Mappings, PID: 102}) {
+	if got := d.source.wants[len(d.source.wants)-1]; got.View != Mappings || got.PID != 102 {
 		t.Errorf("mappings of the same: wanted %+v", got)
 	}
 	d.keys("tab")
@@ -367,6 +367,24 @@ func TestViewsAreReadWhenShown(t *testing.T) {
 	m.reading = true
 	if m.show(Memory) != nil || !m.again {
 		t.Error("a second read would begin before the first has ended")
+	}
+}
+
+// A column that is not on the screen is not read, and is as soon as it is.
+func TestHiddenColumnsAreNotRead(t *testing.T) {
+	d := drive(t, Options{})
+	d.tick()
+	last := func() *Want { return &d.source.wants[len(d.source.wants)-1] }
+	if last().Shows("shr") || !last().Shows("pss") {
+		t.Errorf("on 80 columns wanted %v", last().Shown)
+	}
+	d.keys("left")
+	if !last().Shows("shr") {
+		t.Errorf("sorted by SHR wanted %v", last().Shown)
+	}
+	d.resize(200, 24)
+	if !last().Shows("oom") || !last().Shows("cgroup") {
+		t.Errorf("on 200 columns wanted %v", last().Shown)
 	}
 }
 

@@ -2,6 +2,7 @@ package top
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -17,6 +18,13 @@ type Source interface {
 type Want struct {
 	View View
 	PID  int // whose threads or mappings
+	// Shown are the columns on the screen; nil: all of them.
+	Shown []string
+}
+
+// Shows reports whether a column of the view is wanted.
+func (w *Want) Shows(column string) bool {
+	return w.Shown == nil || slices.Contains(w.Shown, column)
 }
 
 // Snapshot is the machine at one instant, as far as Want asked for it. It does
@@ -66,6 +74,8 @@ type Process struct {
 	Running   Figure // ns since it started
 
 	Virt, RSS, Shared, PSS, USS, Swap Figure
+	// RSSThen is RSS when PSS and USS were read, by the same walk.
+	RSSThen Figure
 
 	// Space is equal in processes that share one address space (CLONE_VM
 	// without CLONE_THREAD), and 0 in all others.

@@ -10,12 +10,12 @@ func memoryTable(s *Snapshot, o options) *Table {
 		{Column{Name: "entry", Title: "WHERE THE MEMORY IS", Width: 20, Doc: "what it is used for; indented entries are parts of the one above"},
 			func(e *Entry) Value {
 				v := text(strings.Repeat("  ", e.Depth) + e.Name)
-				v.Strong = e.Depth == 0
+				v.Strong = e.Remainder
 				return v
 			}},
 		{size("size", "SIZE", 0, "bytes; a remainder may be negative"), func(e *Entry) Value {
 			v := value(e.Size, Bytes)
-			v.Strong = e.Depth == 0
+			v.Strong = e.Remainder
 			return v
 		}},
 		{Column{Name: "of_total", Title: "%", Unit: Percent, Width: 5, Doc: "of the machine's memory"},

@@ -16,13 +16,13 @@ func sharingTable(s *Snapshot, o options) *Table {
 	t := tableOf(processes, (*Process).id, []column[Process]{
 		pidColumn(),
 		{Column{Name: "user", Title: "USER", Width: 8, Rank: 4, Doc: "user the process runs as"}, func(p *Process) Value { return text(p.User) }},
-		{size("rss", "RSS", 1, "resident memory, shared pages counted whole (statm)"), get(Bytes, func(p *Process) Figure { return p.RSS })},
+		{size("rss", "RSS", 1, "resident memory, shared pages counted whole, when PSS was read"), get(Bytes, func(p *Process) Figure { return p.RSSThen })},
 		{size("pss", "PSS", 0, "resident memory, shared pages divided"), get(Bytes, func(p *Process) Figure { return p.PSS })},
 		{size("uss", "USS", 1, "resident memory that is its own alone"), get(Bytes, func(p *Process) Figure { return p.USS })},
 		{size("shared", "SHARED", 2, "RSS less USS: pages that others map, too"), get(Bytes, sharedPart)},
 		{size("saved", "SAVED", 2, "RSS less PSS: what the process does not cost because others share its pages"), get(Bytes, savedPart)},
 		{Column{Name: "efficiency", Title: "SAVED%", Unit: Percent, Width: 6, Rank: 0, Doc: "SAVED of RSS: 0 shares nothing"},
-			func(p *Process) Value { return value(share(savedPart(p), p.RSS), Percent) }},
+			func(p *Process) Value { return value(share(savedPart(p), p.RSSThen), Percent) }},
 		{barColumn("parts", "OWN|COST|SAVED", "RSS: its own (full), its part of what is shared (half), what sharing saves (light)", 3),
 			func(p *Process) Value { return drawn(sharingBar(p, o.drawing())) }},
 		commandColumn(o),
@@ -42,22 +42,17 @@ func userProcesses(all []Process) []Process {
 	return some
 }
 
-// RSS comes from statm and is newer than PSS and USS where those have been
-// left unread; the differences cannot be less than nothing.
-func savedPart(p *Process) Figure  { return atLeastZero(p.RSS.minus(p.PSS)) }
-func sharedPart(p *Process) Figure { return atLeastZero(p.RSS.minus(p.USS)) }
-
-func atLeastZero(f Figure) Figure {
-	f.N = max(f.N, 0)
-	return f
-}
+// All from one walk: RSS of now less a PSS of some seconds ago would count
+// growth as sharing.
+func savedPart(p *Process) Figure  { return p.RSSThen.minus(p.PSS) }
+func sharedPart(p *Process) Figure { return p.RSSThen.minus(p.USS) }
 
 func sharingBar(p *Process, chars *charset) string {
-	if !p.PSS.Known() || !p.USS.Known() || !p.RSS.Known() {
+	if !p.PSS.Known() || !p.USS.Known() || !p.RSSThen.Known() {
 		return ""
 	}
-	parts := []int64{p.USS.N, max(p.PSS.N-p.USS.N, 0), max(p.RSS.N-p.PSS.N, 0)}
-	return chars.stacked(parts, max(p.RSS.N, p.PSS.N), barWidth)
+	parts := []int64{p.USS.N, max(p.PSS.N-p.USS.N, 0), max(p.RSSThen.N-p.PSS.N, 0)}
+	return chars.stacked(parts, max(p.RSSThen.N, p.PSS.N), barWidth)
 }
 
 // sharingNote sums up over the processes whose figures are all known.
@@ -67,11 +62,11 @@ func sharingNote(processes []Process) string {
 	for i := range processes {
 		p := &processes[i]
 		switch {
-		case p.RSS.State == None || p.Space != 0 && seen[p.Space]:
-		case !p.RSS.Known() || !p.PSS.Known() || !p.USS.Known():
+		case p.RSSThen.State == None || p.Space != 0 && seen[p.Space]:
+		case !p.RSSThen.Known() || !p.PSS.Known() || !p.USS.Known():
 			left++
 		default:
-			rss, pss, uss = rss+p.RSS.N, pss+p.PSS.N, uss+p.USS.N
+			rss, pss, uss = rss+p.RSSThen.N, pss+p.PSS.N, uss+p.USS.N
 			seen[p.Space] = p.Space != 0
 		}
 	}

@@ -62,7 +62,9 @@ func TestPartialSums(t *testing.T) {
 }
 
 func TestSharingView(t *testing.T) {
-	table := sharingTable(example(), options{})
+	s := example()
+	s.Processes[2].RSS.N += 50 * mib // it has grown since its PSS was read
+	table := sharingTable(s, options{})
 	twin := ID{PID: 201, Start: 2010}
 	for column, want := range map[string]string{"rss": "100M", "pss": "60.0M", "uss": "20.0M", "shared": "80.0M", "saved": "40.0M", "efficiency": "40.0"} {
 		if got := cellOf(t, table, twin, column).String(); got != want {

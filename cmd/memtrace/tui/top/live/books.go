@@ -36,6 +36,9 @@ func (s *Source) addBooks(out *top.Snapshot) {
 		s.addPart(out, &books.Parts[i])
 	}
 	addReasons(out, books.Parts)
+	if s.inside {
+		out.Notes = append(out.Notes, "this is a container: what other containers' processes have alone is counted as process shared")
+	}
 }
 
 // addReasons says why some parts are estimates, each reason once.

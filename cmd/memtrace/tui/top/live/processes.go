@@ -57,12 +57,13 @@ func (s *Source) fill(to *top.Process, p *collect.Process, pass *collect.Pass, u
 	to.OOMScore = figure(uint64(p.OOMScore), p.Outcome(collect.OOMScore))
 	if p.KernelThread || p.State == 'Z' {
 		none := top.Figure{State: top.None}
-		to.Virt, to.RSS, to.Shared, to.PSS, to.USS, to.Swap = none, none, none, none, none, none
+		to.Virt, to.RSS, to.Shared, to.PSS, to.USS, to.Swap, to.RSSThen = none, none, none, none, none, none, none
 		return
 	}
 	to.Virt, to.RSS = top.Of(p.VSize), top.Of(p.RSS)
 	to.Shared = figure(p.Shared, p.Outcome(collect.Shared))
 	to.PSS = figure(p.PSS())
+	to.RSSThen = figure(p.Memory.Rss, p.Outcome(collect.Memory))
 	to.USS = figure(p.USS())
 	to.Swap = figure(p.Swap())
 	to.Age, to.Behind = p.Age(pass.At), p.Behind

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -37,6 +38,7 @@ type Source struct {
 	meminfo   procfs.Counters
 	nodes     []machine.Node
 	cpuNode   map[int]int
+	inside    bool // a PID namespace hides processes
 	cpu       time.Duration
 	at        time.Time
 }
@@ -69,8 +71,25 @@ func Open(o Options) (*Source, error) {
 	}
 	s.groups, s.noGroups = cgroup.Open(o.Sys + "/fs/cgroup")
 	s.host = hostName()
+	s.inside = insideNamespace(fs)
 	s.cpuNode = nodesOfCPUs(o.Sys)
 	return s, nil
+}
+
+// initPIDNamespace is the inode of the first PID namespace
+// (include/linux/proc_ns.h, PROC_PID_INIT_INO).
+const initPIDNamespace = 0xEFFFFFFC
+
+// insideNamespace reports whether only a part of the machine's processes is
+// seen, as in a container.
+func insideNamespace(fs procfs.FS) bool {
+	self, err := fs.Process(os.Getpid())
+	if err != nil {
+		return false
+	}
+	defer self.Close()
+	inode, err := self.NSInode("pid")
+	return err == nil && inode != initPIDNamespace
 }
 
 // Close lets go of everything.
@@ -87,14 +106,15 @@ func (s *Source) Read(ctx context.Context, want top.Want) (*top.Snapshot, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	pass, err := s.collector.Collect(fieldsFor(want.View))
+	fields := fieldsFor(&want)
+	pass, err := s.collector.Collect(fields)
 	if err != nil {
 		return nil, fmt.Errorf("read the processes: %w", err)
 	}
 	out := &top.Snapshot{At: pass.At, Host: s.host}
 	s.addMachine(out)
 	s.addProcesses(out, pass)
-	if fieldsFor(want.View)&collect.Memory != 0 {
+	if fields&collect.Memory != 0 {
 		addWalks(out, &pass.Walks)
 	}
 	switch want.View {
@@ -115,15 +135,25 @@ func (s *Source) Read(ctx context.Context, want top.Want) (*top.Snapshot, error)
 	return out, nil
 }
 
-// fieldsFor says what a view needs of each process.
-func fieldsFor(v top.View) collect.Fields {
-	switch v {
-	case top.Processes, top.Programs, top.Sharing, top.Groups:
-		return collect.All
+// fieldsFor says what is read of each process: what the view needs, less what
+// is read anew each time for a column that is not on the screen.
+func fieldsFor(want *top.Want) collect.Fields {
+	switch want.View {
+	case top.Processes:
+		fields := collect.All
+		if !want.Shows("shr") {
+			fields &^= collect.Shared
+		}
+		if !want.Shows("oom") {
+			fields &^= collect.OOMScore
+		}
+		return fields
+	case top.Programs, top.Sharing, top.Groups:
+		return collect.User | collect.Cmdline | collect.Cgroup | collect.Memory
 	case top.NUMA:
-		return collect.User | collect.Cmdline | collect.Cgroup | collect.Shared
+		return collect.User | collect.Cmdline | collect.Cgroup
 	case top.Memory:
-		return collect.Shared | collect.Memory
+		return collect.Memory
 	}
 	return collect.User | collect.Cmdline
 }
