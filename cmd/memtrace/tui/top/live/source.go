@@ -18,6 +18,7 @@ import (
 // Options of a Source.
 type Options struct {
 	Proc, Sys string // where they are mounted; empty: /proc and /sys
+	Cgroup    string // where cgroups are mounted; empty: Sys/fs/cgroup
 	// StallBudget is how long walks may hold the mmap lock of one target, per
 	// second on average; 0: without limit, and everything is walked each time.
 	StallBudget time.Duration
@@ -51,6 +52,9 @@ func Open(o Options) (*Source, error) {
 	if o.Sys == "" {
 		o.Sys = "/sys"
 	}
+	if o.Cgroup == "" {
+		o.Cgroup = o.Sys + "/fs/cgroup"
+	}
 	fs, err := procfs.New(o.Proc)
 	if err != nil {
 		return nil, err
@@ -69,7 +73,7 @@ func Open(o Options) (*Source, error) {
 	if s.collector, err = collect.Open(collect.Options{Root: o.Proc, Workers: 1, Budget: budget}); err != nil {
 		return nil, errors.Join(err, s.machine.Close())
 	}
-	s.groups, s.noGroups = cgroup.Open(o.Sys + "/fs/cgroup")
+	s.groups, s.noGroups = cgroup.Open(o.Cgroup)
 	s.host = hostName()
 	s.inside = insideNamespace(fs)
 	s.cpuNode = nodesOfCPUs(o.Sys)
