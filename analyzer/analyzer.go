@@ -15,6 +15,10 @@ type Config struct {
 	// live blocks.
 	FollowForks bool
 
+	// Replaced, if not nil, is called when the events get to an exec, before
+	// what was known of the process's program is dropped.
+	Replaced func(pid uint32)
+
 	maxListed int    // for tests; 0 means maxListed
 	maxSites  uint32 // for tests; 0 means as many as siteID can number
 }

@@ -86,15 +86,17 @@ func (c *correlation) warnings(p *process) (out []string) {
 	return out
 }
 
-// NameStacks names all stacks of a process seen so far. It must be called
-// before symb forgets the present program image, as at exec.
+// NameStacks names the stacks of a process's sites so far. It must be called
+// before symb forgets the present program image: see Config.Replaced.
 func (a *Analyzer) NameStacks(pid uint32, symb Symbolizer) {
 	p := a.byPID[pid]
 	if p == nil {
 		return
 	}
-	for _, ref := range p.image.stacks {
-		a.symbolize(int(pid), ref, symb)
+	for stack := range p.image.sites { // others may be of the image to come
+		if ref, ok := p.image.stack(stack); ok {
+			a.symbolize(int(pid), ref, symb)
+		}
 	}
 }
 

@@ -104,3 +104,20 @@ func TestTooManyCopies(t *testing.T) {
 		t.Errorf("attached %v with %d blocks, want blocks from before, none of them known", p.info.Attached, p.heap.count)
 	}
 }
+
+func TestDescribe(t *testing.T) {
+	const child = testPID + 5
+	a := newFamily(t, 0)
+	a.Apply(new(trace).fork(child, 0).kind(event.Exit).of(child).events)
+	a.Describe(ProcessInfo{PID: child, Comm: "late"})
+	a.Describe(ProcessInfo{PID: child + 1, Comm: "stranger"})
+	if len(a.processes) != 2 || a.processes[1].info.Comm != "late" {
+		t.Errorf("%d processes, want two, the ended child described", len(a.processes))
+	}
+	a.Apply(new(trace).fork(child+2, event.FlagSharedVM).events)
+	a.Describe(ProcessInfo{PID: child + 2, Comm: "spawned"})
+	a.Apply(new(trace).kind(event.Exec).of(child + 2).malloc(0x1000, 3, 1).of(child + 2).events)
+	if p := a.processes[len(a.processes)-1]; p.info.Comm != "spawned" || p.total.LiveBytes != 3 {
+		t.Errorf("the last process is %+v with %d bytes, want the spawned one with 3", p.info, p.total.LiveBytes)
+	}
+}

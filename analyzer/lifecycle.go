@@ -23,7 +23,17 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 		a.waiting[e.Child] = c.info
 		a.forget(c)
 	}
+	if early := a.orphans[e.Child]; early != nil { // of the memory that it shares
+		for id, ref := range early.stacks {
+			parent.image.stacks[id] = ref
+		}
+	}
 	a.byPID[e.Child] = parent
+	if _, known := a.waiting[e.Child]; !known && a.config.FollowForks {
+		info := parent.info
+		info.PID = e.Child
+		a.waiting[e.Child] = info
+	}
 	a.recentProc = nil
 }
 
@@ -46,6 +56,9 @@ func (a *Analyzer) forget(p *process) {
 // exec drops all blocks of a process: they are gone with its image. A child
 // that shared its parent's memory parts from it, and nothing is dropped.
 func (a *Analyzer) exec(p *process, pid uint32) {
+	if a.config.Replaced != nil {
+		a.config.Replaced(pid)
+	}
 	if p.info.PID != pid {
 		a.part(p, pid)
 		return

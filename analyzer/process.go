@@ -94,6 +94,18 @@ func (a *Analyzer) AddProcess(info ProcessInfo) {
 	}
 }
 
+// Describe updates the description of a process that is known, even if it has
+// exited, or of a child that shares its parent's memory. Others it ignores.
+func (a *Analyzer) Describe(info ProcessInfo) {
+	switch p := a.byPID[info.PID]; {
+	case p == nil:
+	case p.info.PID == info.PID:
+		p.info = info
+	default:
+		a.waiting[info.PID] = info
+	}
+}
+
 // SetExitCode notes how a process ended: its exit code, or 128 plus the number
 // of the signal that killed it.
 func (a *Analyzer) SetExitCode(pid uint32, code int) {

@@ -88,6 +88,9 @@ func (a *Analyzer) Conclude(c *Check) {
 		if !ok || b.time > c.began || b.size != l.Size || b.site != siteID(l.Site) {
 			continue
 		}
+		if b.time < c.proc.born { // a copy of its parent's, which has a verdict on it
+			continue
+		}
 		i, ok := index[key{b.site, l.Kind}]
 		if !ok {
 			i = uint32(len(verdicts))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -23,14 +24,30 @@ type attachment struct {
 // leave a block that looks leaked, an allocation that is not seen only a free
 // that matches nothing.
 func (a *attachment) close() error {
-	var errs []error
-	for _, l := range slices.Concat(a.allocs, a.frees) {
-		errs = append(errs, l.Close())
-	}
+	err := errors.Join(closeAll(a.allocs), closeAll(a.frees))
 	for _, p := range a.progs {
-		errs = append(errs, p.Close())
+		err = errors.Join(err, p.Close())
 	}
 	*a = attachment{}
+	return err
+}
+
+// closesAtOnce is how many links of one process are closed at a time: each
+// waits for the kernel, and perf events need two dozen.
+const closesAtOnce = 8
+
+func closeAll(links []link.Link) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(links))
+	slots := make(chan struct{}, closesAtOnce)
+	for i, l := range links {
+		slots <- struct{}{}
+		wg.Go(func() {
+			errs[i] = l.Close()
+			<-slots
+		})
+	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os/signal"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/reach"
@@ -43,10 +46,21 @@ func (s *session) receive(v visit) {
 	}
 }
 
-// hooks are what the session does at turns of its processes' lives. Children
-// are held at their births only where each is to have a verdict.
+// hooks are what the session does at turns of its processes' lives.
 func (s *session) hooks() *launch.Hooks {
-	h := &launch.Hooks{AtExit: func(e launch.Ending) { s.visit(func() { s.lookAtEnd(e) }) }}
+	h := &launch.Hooks{AtExit: func(e launch.Ending) {
+		s.names.last(s.fs.Root(), e.PID)
+		if s.leaks || s.looksAtEnd(e.PID) {
+			s.visit(func() { s.lookAtEnd(e) })
+		}
+	}}
+	if s.hold && !s.tracer.Config().NoFollow {
+		h.Born = s.born
+		h.Started = func(pid int) (done bool) {
+			s.replaced(pid)
+			return true
+		}
+	}
 	if !s.leaks {
 		return h
 	}
@@ -54,29 +68,45 @@ func (s *session) hooks() *launch.Hooks {
 		s.visit(func() { done = s.executed(pid) })
 		return done
 	}
-	if !s.tracer.Config().NoFollow {
-		h.Born = func(pid int) { s.visit(func() { s.born(pid) }) }
-	}
 	if s.atExit == exitBefore {
 		h.Exiting = s.tracer.StoppedAtExit
 	}
 	return h
 }
 
-// guard watches the processes that were attached to for their ends.
+// looksAtEnd reports whether a process's last figures are taken as it ends,
+// even where it is not checked for leaks: those of the command that we ran.
+func (s *session) looksAtEnd(pid int) bool { return s.command == pid }
+
+// guard watches the processes that were attached to: their children are held
+// at their births, and they are looked at as they end.
 func (s *session) guard() {
-	if !s.leaks || s.atExit == exitOff {
+	ends := s.leaks && s.atExit != exitOff
+	if !ends && (!s.hold || s.tracer.Config().NoFollow) {
 		return
 	}
 	for _, pid := range s.pids {
 		s.guarded[pid] = true
 		s.stopAtExit(s.targets[pid])
 	}
+	// A stopped memtrace would keep the children that are born meanwhile, and
+	// threads that get a signal, from running.
+	signal.Ignore(unix.SIGTSTP)
 	watcher, err := launch.Attend(s.pids, *s.hooks())
-	if err != nil {
-		s.warn("%v: a process that ends before the trace does is not checked for leaks", err)
-	}
 	s.watcher = watcher
+	if err != nil {
+		clear(s.guarded)
+		s.warn("%v: %s", err, unguarded(ends))
+	}
+}
+
+// unguarded says what is not seen of a process that cannot be watched.
+func unguarded(ends bool) string {
+	text := "what its children allocate before memtrace has attached to them is not seen"
+	if ends {
+		text += ", and a process that ends before the trace does is not checked for leaks"
+	}
+	return text
 }
 
 // stopAtExit has a process stand still as it calls exit, where that is wanted.
@@ -86,18 +116,6 @@ func (s *session) stopAtExit(t *target) {
 	}
 	if err := s.tracer.StopAtExit(t.pid, t.objects); err != nil {
 		s.warn("%v: it is checked after its exit handlers, not before", err)
-	}
-}
-
-// born attaches to a new child, which has not run yet.
-func (s *session) born(pid int) {
-	s.guarded[pid] = true
-	objects, err := probe.Discover(s.fs.Root(), pid)
-	if err == nil {
-		err = s.adoptNew(pid, objects, false)
-	}
-	if err != nil && !isGone(err) {
-		s.warn("process %d is not traced: %v", pid, err)
 	}
 }
 
@@ -121,7 +139,7 @@ func (s *session) adoptNew(pid int, objects []probe.Object, all bool) error {
 func (s *session) executed(pid int) (done bool) {
 	s.guarded[pid] = true
 	s.settle() // exec drops what was known of the program before
-	objects, err := probe.Discover(s.fs.Root(), pid)
+	objects, err := s.finder.Discover(pid)
 	if err != nil {
 		if hasLoader(pid) && notLoadedYet(err) {
 			return false
@@ -140,7 +158,7 @@ func (s *session) executed(pid int) (done bool) {
 		return mapsLast(s.targets[pid])
 	}
 	t.base, t.space, t.unchecked = nil, nil, errEndedFirst
-	if err := s.adopt(t, t.news(objects), true); err != nil {
+	if err := s.adopt(t, objects, true); err != nil {
 		s.warn("%v", err)
 		return true
 	}
@@ -152,11 +170,11 @@ func (s *session) executed(pid int) (done bool) {
 
 // lookAtEnd takes the last figures of a program that stands still at its end.
 func (s *session) lookAtEnd(e launch.Ending) {
+	s.settle() // the news of its birth may be among what waits
 	t := s.targets[e.PID]
 	if t == nil || t.exited {
 		return
 	}
-	s.settle()
 	if s.leaks && s.atExit != exitOff {
 		t.unchecked = s.checkEnding(t, e)
 	}

@@ -32,6 +32,7 @@ type settings struct {
 	// standStill: while the processes are stopped
 	standStill bool
 	atExit     string // when a program that ends is checked: exitAfter, exitBefore, exitOff
+	hold       bool   // children stand still at their birth until they have their probes
 	events     bool
 	filter     eventFilter
 	verbose    bool
@@ -67,6 +68,7 @@ func commonFlags() []cli.Flag {
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
+		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, what it allocates before is not seen"},
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
@@ -84,7 +86,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		sort: c.String("sort"), minAge: c.Duration("min-age"),
 		format: report.Format(c.String("format")), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
-		events: c.Bool("events"), verbose: c.Bool("verbose"),
+		hold: c.Bool("hold") || c.Bool("leaks") || c.Bool("stop"), events: c.Bool("events"), verbose: c.Bool("verbose"),
 	}
 	if s.format == report.JSON && !c.IsSet("top") {
 		s.top = 0

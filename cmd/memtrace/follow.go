@@ -17,13 +17,16 @@ type follower struct {
 	session *session
 	queue   chan search
 	results chan found
+	births  chan int
 	code    map[int]uint64 // per target, what was mapped at the last look
 }
 
 // search asks what to probe in a process.
 type search struct {
 	pid   int
+	birth bool // it is a new child
 	exec  bool // it has replaced its program
+	still bool // it stands still meanwhile: at its birth or at an exec
 	held  *procfs.Held
 	until time.Time // when to give up: a new program needs time to load its libraries
 }
@@ -45,16 +48,47 @@ const (
 func newFollower(s *session) *follower {
 	f := &follower{
 		session: s, queue: make(chan search, maxSearches), results: make(chan found, maxSearches),
-		code: make(map[int]uint64),
+		births: make(chan int, maxSearches), code: make(map[int]uint64),
 	}
 	go f.work()
+	for range birthWorkers {
+		go f.midwife()
+	}
 	return f
+}
+
+// birthWorkers attach to children that run: most of the time they wait for the kernel.
+const birthWorkers = 4
+
+func (f *follower) midwife() {
+	for pid := range f.births {
+		f.answer(found{search: search{pid: pid, birth: true}, err: f.session.family.inherit(pid, false)})
+	}
+}
+
+// bear attaches to a child that runs.
+func (f *follower) bear(pid int) {
+	select {
+	case f.births <- pid:
+	default:
+		f.session.missed++
+	}
+}
+
+// answer hands a result to the session. It does not wait for it, as a process
+// may stand still meanwhile.
+func (f *follower) answer(r found) {
+	select {
+	case f.results <- r:
+	default:
+		go func() { f.results <- r }()
+	}
 }
 
 // work answers searches, in order. A process that is not ready goes to the end.
 func (f *follower) work() {
 	for q := range f.queue {
-		objects, err := probe.Discover(f.session.fs.Root(), q.pid)
+		objects, err := f.session.finder.Discover(q.pid)
 		notYet := errors.Is(err, probe.ErrNoAllocator) || errors.Is(err, probe.ErrGoProgram)
 		if notYet && q.exec && time.Now().Before(q.until) && (q.held == nil || q.held.Alive()) {
 			time.Sleep(loadPoll)
@@ -64,7 +98,7 @@ func (f *follower) work() {
 			default:
 			}
 		}
-		f.results <- found{q, objects, err}
+		f.answer(found{q, objects, err})
 	}
 }
 
@@ -80,43 +114,53 @@ func (f *follower) ask(q search) {
 // notice looks at forks and execs as soon as they are read.
 func (f *follower) notice(e event.Event) {
 	if e.Kind == event.Exec {
-		// The addresses of the program before mean something else from now on.
-		f.session.analyzer.NameStacks(e.PID, f.session.names)
 		if err := f.session.tracer.ReloadMaps(int(e.PID)); err != nil && !isGone(err) {
 			f.session.warn("%v", err)
 		}
 	}
-	if e.Kind != event.Fork || f.session.tracer.Config().NoFollow || e.Flags&event.FlagSharedVM != 0 {
+	if e.Kind != event.Fork || f.session.tracer.Config().NoFollow {
 		return
 	}
+	f.session.names.like(int(e.Child), int(e.PID))
 	if f.session.guarded[int(e.PID)] {
-		f.session.guarded[int(e.Child)] = true // its birth is a visit
+		f.session.guarded[int(e.Child)] = true // it is held at its birth
 		return
 	}
-	f.ask(search{pid: int(e.Child)})
+	f.bear(int(e.Child))
+}
+
+// rename names what is known of a program that another replaced: its addresses
+// mean something else from then on.
+func (s *session) rename(pid int) {
+	s.analyzer.NameStacks(uint32(pid), s.names)
+	s.names.executed(pid)
 }
 
 // execed starts afresh with a process that replaced its program.
 func (f *follower) execed(e event.Event) {
 	pid := int(e.PID)
-	guarded := f.session.guarded[pid]
-	if t := f.session.targets[pid]; t != nil {
-		if !guarded {
-			f.ask(search{pid: pid, exec: true, held: t.held})
-		}
-		if e.Child != e.PID {
-			// The kernel's scope went with the thread that led the process.
-			if err := f.session.tracer.Detach(pid); err != nil {
-				f.session.warn("%v", err)
-			}
-			probe.CloseAll(t.objects)
-			t.objects = nil
+	t := f.session.targets[pid]
+	if f.session.leaks && f.session.guarded[pid] && t != nil {
+		t.shared = false
+		return // it is a visit
+	}
+	if t == nil {
+		if !f.session.tracer.Config().NoFollow {
+			f.ask(search{pid: pid, exec: true})
 		}
 		return
 	}
-	if !guarded && !f.session.tracer.Config().NoFollow {
-		f.ask(search{pid: pid, exec: true})
+	t.execed, t.shared = e.Time, false
+	t.execs++
+	if e.Child != e.PID {
+		// The kernel's scope went with the thread that led the process.
+		if err := f.session.tracer.Detach(pid); err != nil {
+			f.session.warn("%v", err)
+		}
+		f.session.family.forget(pid)
+		t.objects = nil
 	}
+	f.ask(search{pid: pid, exec: true, held: t.held})
 }
 
 // rescan looks for allocators that the process loaded since the last look.
@@ -137,17 +181,19 @@ func (f *follower) rescan(t *target) {
 	}
 }
 
-// followed attaches to what was found.
+// followed takes in what was found, and attaches to it.
 func (s *session) followed(r found) {
 	t := s.targets[r.pid]
-	if s.stopping || isGone(r.err) {
+	switch {
+	case s.stopping:
 		probe.CloseAll(r.objects)
-		if t == nil && !r.exec {
-			s.missed++
-		}
 		return
-	}
-	if r.err != nil {
+	case r.birth:
+		s.bore(r)
+		return
+	case isGone(r.err), r.err != nil && !s.alive(r.pid):
+		return
+	case r.err != nil:
 		if t == nil || r.exec {
 			s.warn("process %d is not traced any further: %v", r.pid, r.err)
 		}
@@ -157,27 +203,44 @@ func (s *session) followed(r found) {
 		var err error
 		if t, err = holdTarget(s.fs, r.pid); err != nil {
 			probe.CloseAll(r.objects)
-			s.missed++ // it ended
-			return
+			return // it ended
 		}
+		t.child = true
 	}
 	s.extend(t, r)
 }
 
 // extend attaches to the objects that are new.
 func (s *session) extend(t *target, r found) {
+	known := s.targets[t.pid] == t
 	news := t.news(r.objects)
-	if r.exec {
-		t.space = nil // of the program before; the names it gave stay
-	}
 	// Probes on a file outlive exec: where the new program uses the same
 	// files, none of its blocks was missed.
-	complete := r.exec && len(news) == 0 && len(t.objects) > 0
-	if err := s.adopt(t, news, complete || t.base == nil && s.targets[t.pid] == t && !r.exec); err != nil {
-		s.warn("%v", err)
+	whole := t.base == nil && known && !r.exec
+	if r.exec {
+		t.space = nil // of the program before; the names it gave stay
+		whole = len(news) == 0 && len(t.objects) > 0 && t.probed < t.execed || s.guarded[t.pid] && !s.family.wasLate(t.pid, t.execs, news)
+	}
+	if whole {
+		t.base = nil
+	}
+	if err := s.adopt(t, r.objects, whole); err != nil {
+		if !isGone(err) {
+			s.warn("%v", err)
+		}
 		return
 	}
 	s.say("attached to process %d (%d more files)", t.pid, len(news))
+}
+
+// alive reports whether a process still runs. Much that fails only does so
+// because it has ended meanwhile.
+func (s *session) alive(pid int) bool {
+	held, err := s.fs.Hold(pid)
+	if err == nil {
+		_ = held.Close()
+	}
+	return err == nil
 }
 
 // isGone reports whether an error says that a process has ended; one that is

@@ -148,7 +148,7 @@ func exitCodeOf(state *os.ProcessState) int {
 // It is content once the C library is among them: the last that a program
 // could need, since all of them are mapped before it runs.
 func (s *session) attachAtStart(pid int) (bool, error) {
-	objects, err := probe.Discover(s.fs.Root(), pid)
+	objects, err := s.finder.Discover(pid)
 	if err != nil {
 		if hasLoader(pid) && notLoadedYet(err) {
 			return false, nil
@@ -161,13 +161,13 @@ func (s *session) attachAtStart(pid int) (bool, error) {
 			return false, err
 		}
 	}
-	if err := s.adopt(t, t.news(objects), true); err != nil {
+	if err := s.adopt(t, objects, true); err != nil {
 		return false, err
 	}
 	if !mapsLast(t) {
 		return false, nil
 	}
-	s.guarded[pid] = true
+	s.guarded[pid], s.command = s.hold, pid
 	s.stopAtExit(t)
 	return true, nil
 }

@@ -32,13 +32,17 @@ type session struct {
 	targets  map[int]*target
 	out      output
 	follower *follower
+	finder   *probe.Finder
+	family   *family
 
-	exits    chan int   // PIDs of targets that ended
-	stopped  chan error // the result of tracer.Stop
+	exits    chan *target // whose process ended
+	stopped  chan error   // the result of tracer.Stop
 	visits   chan visit
-	over     chan struct{}   // closed once visits are not received any more
-	watcher  *launch.Watcher // of processes that were attached to; nil: none
-	guarded  map[int]bool    // processes whose births, execs and ends are visits
+	over     chan struct{}     // closed once visits are not received any more
+	watcher  *launch.Watcher   // of processes that were attached to; nil: none
+	guarded  map[int]bool      // processes that are held at births and execs
+	unborn   map[int]time.Time // children that have no probes yet
+	command  int               // run: the process that we started
 	stopping bool
 	warnings []string
 	missed   int // children that ended before they were attached to
@@ -65,14 +69,17 @@ func newSession(s settings, out output) (*session, error) {
 	}
 	config := t.Config()
 	started := now()
-	x := &session{
+	var x *session
+	x = &session{
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
 		analyzer: analyzer.New(analyzer.Config{
-			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp),
-			Tracer: analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
+			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
+			Replaced: func(pid uint32) { x.rename(int(pid)) },
+			Tracer:   analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
-		targets: make(map[int]*target), exits: make(chan int, 16), stopped: make(chan error, 1),
+		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
+		unborn: make(map[int]time.Time), finder: probe.NewFinder(fs.Root()), family: newFamily(t, fs),
 	}
 	x.follower = newFollower(x)
 	return x, nil
@@ -95,11 +102,11 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 	}
 	known := s.targets[t.pid] == t
 	s.targets[t.pid] = t
-	t.objects = append(t.objects, objects...)
-	s.analyzer.AddProcess(t.describe())
-	if err := s.tracer.Attach(t.pid, objects); err != nil {
+	if _, err := s.family.extend(t.pid, objects); err != nil {
 		return err
 	}
+	t.objects, t.probed = s.family.of(t.pid), now()
+	s.analyzer.AddProcess(t.describe())
 	if !all {
 		// Only now: what the process mapped while we attached may hold
 		// blocks that were not seen.
@@ -127,6 +134,10 @@ func (s *session) renew(t *target) error {
 	if err != nil {
 		return err
 	}
+	if s.names.space(t.pid) != nil && !t.held.Alive() {
+		space.Close() // it may have ended while its files were opened; there are names for it
+		return nil
+	}
 	t.space = space
 	s.names.set(t.pid, space)
 	return nil
@@ -134,7 +145,7 @@ func (s *session) renew(t *target) error {
 
 func (s *session) awaitExit(t *target) {
 	if err := t.held.Wait(context.Background()); err == nil {
-		s.exits <- t.pid
+		s.exits <- t
 	}
 }
 
@@ -162,6 +173,7 @@ func (s *session) loop(ctx context.Context) error {
 			s.tick()
 		case <-windows.C:
 			s.analyzer.Window(now())
+			s.lookAfterChildren()
 		case <-over:
 			s.checkLeaks()
 			s.stop()
@@ -169,8 +181,8 @@ func (s *session) loop(ctx context.Context) error {
 			done = nil
 			s.checkLeaks()
 			s.stop()
-		case pid := <-s.exits:
-			s.ended(pid)
+		case t := <-s.exits:
+			s.gone(t)
 		case v := <-s.visits:
 			s.receive(v)
 		case r := <-s.follower.results:
@@ -199,23 +211,32 @@ func (s *session) consume(b *tracer.Batch) {
 	s.analyzer.Apply(b.Events)
 	s.out.events(b.Events)
 	for i := range b.Events {
-		if b.Events[i].Kind == event.Exec {
-			s.follower.execed(b.Events[i])
+		switch e := b.Events[i]; e.Kind {
+		case event.Fork:
+			s.forked(e)
+		case event.Exec:
+			s.follower.execed(e)
+		case event.Exit:
+			s.childEnded(int(e.PID))
 		}
 	}
 	b.Release()
 }
 
-// ended notes that a target's process is gone.
-func (s *session) ended(pid int) {
-	t := s.targets[pid]
-	if t == nil {
+// ended lets go of a target that has ended.
+func (s *session) ended(t *target) {
+	if t.exited {
 		return
 	}
 	t.exited = true
-	delete(s.guarded, pid)
-	if err := s.tracer.Forget(pid); err != nil {
-		s.warn("%v", err)
+	s.forget(t.pid)
+	if t.child && !s.leaks {
+		if t.space != nil {
+			s.names.keep(t.pid, t.space)
+			t.space = nil
+		}
+		t.close()
+		delete(s.targets, t.pid)
 	}
 	for _, other := range s.targets {
 		if !other.exited {
@@ -238,7 +259,7 @@ func (s *session) tick() {
 // correlate reads where the targets' memory is; final readings are never put off.
 func (s *session) correlate(final bool) {
 	for _, t := range s.targets {
-		if t.exited || !final && !t.pace.Ready(time.Now()) {
+		if t.exited || t.shared || !final && !t.pace.Ready(time.Now()) {
 			continue
 		}
 		s.correlateTarget(t)
@@ -252,10 +273,13 @@ func (s *session) correlateTarget(t *target) {
 		s.warn("%v", err)
 	}
 	t.pace.Done(time.Now(), cost)
-	if t.space != nil {
-		if err := t.space.Refresh(); err != nil && !errors.Is(err, symbol.ErrExited) {
-			s.warn("%v", err)
-		}
+	if t.space == nil { // a child that has lived for a while
+		err = s.renew(t)
+	} else {
+		err = t.space.Refresh()
+	}
+	if err != nil && !errors.Is(err, symbol.ErrExited) {
+		s.warn("%v", err)
 	}
 }
 
@@ -269,9 +293,7 @@ func (s *session) report(final bool) *analyzer.Report {
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()
 	r.Warnings = append(r.Warnings, s.warnings...)
 	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
-	if s.missed > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d child processes ended before memtrace could attach to them: their allocations were not seen", s.missed))
-	}
+	r.Warnings = append(r.Warnings, s.missedChildren()...)
 	if !final {
 		s.gate.hide(r)
 		s.gate.observe(r)
@@ -322,8 +344,9 @@ func (s *session) close() {
 	for _, t := range s.targets {
 		t.close()
 	}
+	s.family.close()
 	s.tables.Close()
-	s.names.resolver.Close()
+	s.names.close()
 	s.analyzer.Close()
 }
 

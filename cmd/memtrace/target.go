@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/symbol"
@@ -19,11 +21,19 @@ const initPIDNamespace = 0xEFFFFFFC
 type target struct {
 	pid     int
 	held    *procfs.Held
-	objects []probe.Object // attached to; their files stay open
+	objects []probe.Object // attached to; their files are the family's
 	space   *symbol.Space
 	base    *analyzer.Baseline // nil where the trace saw every block
 	pace    analyzer.Pace
 	exited  bool
+
+	child  bool      // it was made by a process under trace
+	shared bool      // its memory is its parent's, until it executes a program
+	whole  bool      // all of its parent's blocks were seen
+	probed uint64    // ns: when it got its probes, 0 before
+	execed uint64    // ns: when it replaced its program last
+	execs  int       // how often
+	gone   time.Time // when its process was seen to have ended
 
 	// unchecked says why there was no leak check, where there was to be one.
 	unchecked error
@@ -91,21 +101,12 @@ func sameFile(a, b *probe.Object) bool {
 	return a.Major == b.Major && a.Minor == b.Minor && a.Inode == b.Inode
 }
 
-// news returns those of found that are not attached to yet, and closes the others.
+// news returns those of found that are not attached to yet.
 func (t *target) news(found []probe.Object) []probe.Object {
-	var out []probe.Object
-	for i := range found {
-		if t.has(&found[i]) {
-			_ = found[i].Close()
-		} else {
-			out = append(out, found[i])
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(found), func(o probe.Object) bool { return t.has(&o) })
 }
 
 func (t *target) close() {
-	probe.CloseAll(t.objects)
 	if t.space != nil {
 		t.space.Close()
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/tracer"
-	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 func traceCommand(c *cli.Context) error {
@@ -67,7 +66,7 @@ func (s *session) begin(pid int) error {
 	if err != nil {
 		return err
 	}
-	objects, err := probe.Discover(s.fs.Root(), pid)
+	objects, err := s.finder.Discover(pid)
 	if err != nil {
 		_ = t.held.Close()
 		return err

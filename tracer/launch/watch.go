@@ -20,8 +20,8 @@ type Hooks struct {
 	// AtExit is called once for each program that ends, all of its memory
 	// there. docs/reachability.md says which ends it sees.
 	AtExit func(Ending)
-	// Born is called with a new child that has a memory of its own, before its
-	// first instruction. Nil leaves children alone.
+	// Born is called with a new child before its first instruction, whether it
+	// has a memory of its own or its parent's. Nil leaves children alone.
 	Born func(pid int)
 	// Started is called at the first instruction of a program that replaced
 	// another by exec, and after each mapping of code, until it returns true.
@@ -319,10 +319,7 @@ func (w *Watcher) interrupted(tid int) {
 func (w *Watcher) born(pid int) {
 	p := w.programAt(pid)
 	w.own(pid, p)
-	if p.shared = sharesMemory(pid); p.shared {
-		w.resume(pid, 0) // it is its parent until it executes a program
-		return
-	}
+	p.shared = sharesMemory(pid) // then it is its parent until it executes a program
 	w.call(func() { w.hooks.Born(pid) }, func() { w.resume(pid, 0) })
 }
 

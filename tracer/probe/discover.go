@@ -21,8 +21,11 @@ import (
 // Errors: os.ErrProcessDone (no such process, or it exits meanwhile),
 // os.ErrPermission, ErrKernelThread, ErrGoProgram, ErrStripped,
 // ErrNoAllocator, and Err32Bit and ErrNotSupportedMachine for the program.
-func Discover(root string, pid int) ([]Object, error) {
-	s := survey{dir: filepath.Join(root, strconv.Itoa(pid))}
+func Discover(root string, pid int) ([]Object, error) { return NewFinder(root).Discover(pid) }
+
+// Discover is the function Discover.
+func (d *Finder) Discover(pid int) ([]Object, error) {
+	s := survey{finder: d, dir: filepath.Join(d.root, strconv.Itoa(pid))}
 	mappings, err := s.mappings()
 	if err != nil {
 		return nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
@@ -41,6 +44,7 @@ func Discover(root string, pid int) ([]Object, error) {
 
 // survey is the state of one Discover.
 type survey struct {
+	finder   *Finder
 	dir      string // /proc/PID
 	found    []Object
 	looked   []string // paths without an allocator
@@ -118,7 +122,7 @@ func (s *survey) inspect(file []mapping) {
 		s.problems = append(s.problems, fmt.Errorf("open %s: %w", first.path, err))
 		return
 	}
-	o, err := Inspect(f)
+	o, err := s.finder.inspect(f)
 	if err == nil && o.Machine != hostMachine() {
 		err = fmt.Errorf("%w: %v", ErrNotSupportedMachine, o.Machine)
 	}

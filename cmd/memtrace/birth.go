@@ -1,0 +1,218 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// How a child is followed. The kernel's fork event tells of it, in the order
+// of all events: the analyzer then gives it copies of its parent's blocks, and
+// the session a target. The probes come by one of two ways:
+//
+//	held    ptrace keeps it from its first instruction until it has its probes
+//	loose   it runs on, and what it allocates until it has them is not seen:
+//	        its heap is then marked as from before the attach
+//
+// A child that shares its parent's memory (vfork, posix_spawn) is treated
+// alike: probes are on files, so that those it gets before its exec see its new
+// program from the first instruction, where that maps the same files.
+
+// latest is how long a child that should be held at its birth is waited for:
+// then it is taken for loose (made with CLONE_UNTRACED, or before the watch began).
+const latest = 200 * time.Millisecond
+
+// holdPatience bounds how long a process stands still, whatever goes wrong.
+const holdPatience = 2 * time.Second
+
+var errTooSlow = fmt.Errorf("attaching to it took more than %v, so that it was let go first", holdPatience)
+
+// within returns what do returns, or errTooSlow and lets it run on.
+func within(patience time.Duration, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		return errTooSlow
+	}
+}
+
+// born attaches to a child that stands still at its birth. It is called
+// outside of the session's goroutine, which may be busy.
+func (s *session) born(pid int) {
+	err := within(holdPatience, func() error { return s.family.inherit(pid, true) })
+	s.follower.answer(found{search: search{pid: pid, birth: true, still: true}, err: err})
+	if err == nil && s.leaks && s.atExit == exitBefore {
+		s.visit(func() {
+			s.settle() // the news of the fork make it a target
+			if t := s.targets[pid]; t != nil && !t.shared {
+				s.stopAtExit(t)
+			}
+		})
+	}
+}
+
+// replaced attaches to a program that has just replaced another, as far as it
+// brings its allocator itself: its libraries come later. It is called outside
+// of the session's goroutine, while the program stands still.
+func (s *session) replaced(pid int) {
+	s.names.replaced(pid)
+	if err := within(holdPatience, func() error { return s.family.replace(pid, s.finder.Discover) }); err != nil {
+		s.follower.answer(found{search: search{pid: pid, exec: true}, err: err})
+	}
+}
+
+// forked makes a child a target. It is called with each fork, in order.
+func (s *session) forked(e event.Event) {
+	if s.tracer.Config().NoFollow {
+		return
+	}
+	pid, parent := int(e.Child), s.targets[int(e.PID)]
+	if !s.family.wasBorn(pid) {
+		s.unborn[pid] = time.Now()
+	}
+	t, err := holdTarget(s.fs, pid)
+	if err != nil {
+		return // it has ended; its events and its end are still to come
+	}
+	t.child, t.shared = true, e.Flags&event.FlagSharedVM != 0
+	t.objects, t.probed = s.family.of(pid), e.Time
+	if parent == nil {
+		t.base = &analyzer.Baseline{}
+	} else {
+		t.base = parent.base
+	}
+	if s.unborn[pid] != (time.Time{}) && !s.guarded[pid] {
+		t.base, t.probed = &analyzer.Baseline{}, 0
+	}
+	s.targets[pid] = t
+	s.analyzer.Describe(t.describe())
+	go s.awaitExit(t)
+}
+
+// bore notes that a child has its probes, or why not.
+func (s *session) bore(r found) {
+	t := s.targets[r.pid]
+	_, waiting := s.unborn[r.pid]
+	delete(s.unborn, r.pid)
+	switch {
+	case r.err == nil && t != nil:
+		s.family.wasBorn(r.pid)
+		s.probed(t, r.still)
+	case r.err == nil: // its fork is still to come, or it has ended
+	case errors.Is(r.err, errCrowded): // counted there
+		s.incomplete(t)
+	case t == nil || isGone(r.err):
+		if waiting {
+			s.missed++
+		}
+	default:
+		s.incomplete(t)
+		s.warn("process %d is not traced: %v", r.pid, r.err)
+	}
+}
+
+// probed takes in the probes of a child that is known.
+func (s *session) probed(t *target, still bool) {
+	t.objects = s.family.of(t.pid)
+	if !still && t.probed == 0 {
+		t.probed = now()
+		if base, err := analyzer.ReadBaseline(t.held.Process); err == nil {
+			t.base = base
+		}
+	}
+	s.analyzer.Describe(t.describe())
+	s.say("attached to the child %d", t.pid)
+}
+
+// incomplete notes that a child that was thought to have probes has none.
+func (s *session) incomplete(t *target) {
+	if t != nil {
+		t.base, t.probed = &analyzer.Baseline{}, 0
+		s.analyzer.Describe(t.describe())
+	}
+}
+
+// lookAfterChildren attaches to children that were to be held at their birth
+// and were not, and lets go of those whose last event was lost.
+func (s *session) lookAfterChildren() {
+	for _, t := range s.targets {
+		if t.child && !t.exited && !t.gone.IsZero() && time.Since(t.gone) > lastWords {
+			s.ended(t)
+		}
+	}
+	for pid, since := range s.unborn {
+		t := s.targets[pid]
+		switch {
+		case t == nil || time.Since(since) < latest || !s.guarded[pid]:
+		case s.family.wasBorn(pid): // the news of it is still to come
+			delete(s.unborn, pid)
+			s.probed(t, true)
+		default:
+			delete(s.guarded, pid)
+			s.incomplete(t)
+			s.follower.bear(pid)
+		}
+	}
+}
+
+// childEnded lets go of a child after its last event.
+func (s *session) childEnded(pid int) {
+	t := s.targets[pid]
+	switch {
+	case t == nil:
+		s.forget(pid)
+	case t.child:
+		s.ended(t)
+	}
+}
+
+// lastWords is how long the last event of a child may take after its end.
+const lastWords = 2 * time.Second
+
+// gone notes that a target's process is gone. The events of a child may still
+// speak of it.
+func (s *session) gone(t *target) {
+	if t.child {
+		t.gone = time.Now()
+		return
+	}
+	s.ended(t)
+}
+
+// forget removes the probes of a process that has ended.
+func (s *session) forget(pid int) {
+	if _, waiting := s.unborn[pid]; waiting && !s.family.wasBorn(pid) {
+		s.missed++
+	}
+	s.family.forget(pid)
+	s.names.forget(pid)
+	delete(s.unborn, pid)
+	delete(s.guarded, pid)
+	if err := s.tracer.Forget(pid); err != nil {
+		s.warn("%v", err)
+	}
+}
+
+// missedChildren says of which children nothing was seen, "" if there are none.
+func (s *session) missedChildren() (texts []string) {
+	if s.missed > 0 {
+		texts = append(texts, children(s.missed)+" ended before memtrace could attach: the allocations were not seen")
+	}
+	if n := s.family.leftAlone(); n > 0 {
+		texts = append(texts, children(n)+" came while the probes of too many others were being removed, and were left alone: the allocations were not seen")
+	}
+	return texts
+}
+
+func children(n int) string {
+	if n == 1 {
+		return "1 child process"
+	}
+	return fmt.Sprintf("%d child processes", n)
+}

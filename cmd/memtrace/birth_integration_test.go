@@ -1,0 +1,291 @@
+//go:build integration
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// births are the ways to make a child; see testdata/programs/births.c. Each
+// allocates as its first act.
+var births = []struct {
+	how      string
+	children string
+}{
+	{"fork", "50"}, {"tree", "20"}, {"thread", "20"}, {"exec", "20"}, {"static", "10"},
+	{"vfork", "20"}, {"clone_vm", "20"}, {"spawn", "20"},
+}
+
+func TestChildrenAreSeenFromTheirFirstInstruction(t *testing.T) {
+	for _, b := range births {
+		t.Run("attach/"+b.how, func(t *testing.T) {
+			c := program(t, "births", b.how, b.children, "2")
+			tr := attach(t, c.cmd.Process.Pid)
+			if err := c.proceed(); err != nil {
+				t.Fatal(err)
+			}
+			r := tr.interrupt()
+			if err := c.end(); err != nil {
+				t.Error(err)
+			}
+			c.checkBirths(t, &r)
+		})
+		t.Run("run/"+b.how, func(t *testing.T) {
+			c, r := runUnderTrace(t, "births", b.how, b.children, "2")
+			c.checkBirths(t, &r)
+			for _, p := range r.Processes {
+				if p.Attached {
+					t.Errorf("process %d is said to have blocks from before the attach", p.PID)
+				}
+			}
+		})
+	}
+}
+
+// checkBirths compares what was seen of all processes at each site with what
+// the program says.
+func (c *child) checkBirths(t *testing.T, r *analyzer.Report) {
+	t.Helper()
+	type sums struct{ count, bytes, frees uint64 }
+	got := make(map[string]sums)
+	for _, s := range r.Sites {
+		sum := got[s.Function]
+		got[s.Function] = sums{sum.count + s.AllocCount, sum.bytes + s.AllocBytes, sum.frees + s.FreeCount}
+	}
+	sites, _ := c.answer["sites"].([]any)
+	if len(sites) == 0 {
+		t.Fatal("the program named no sites")
+	}
+	for _, site := range sites {
+		f := site.(map[string]any)
+		n := func(key string) uint64 { return uint64(f[key].(float64)) }
+		if name, want := f["function"].(string), (sums{n("alloc"), n("alloc_bytes"), n("free")}); got[name] != want {
+			t.Errorf("%s: blocks, bytes, frees are %v, want %v", name, got[name], want)
+		}
+	}
+	if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
+		t.Errorf("%d lost, %d frees unmatched, warnings %q", r.Events.Lost, r.Events.UnmatchedFree, r.Warnings)
+	}
+}
+
+// runUnderTrace runs a test program under memtrace run.
+func runUnderTrace(t *testing.T, name string, args ...string) (*child, analyzer.Report) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, file := filepath.Join("..", "..", "build", "testdata", name), filepath.Join(t.TempDir(), "report.json")
+	cmd := exec.Command(self, append([]string{"run", "--format", "json", "--report", file, "--", path, "run"}, args...)...)
+	cmd.Env = append(os.Environ(), asMemtrace+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{}
+	if err := json.Unmarshal(out, &c.answer); err != nil {
+		t.Fatalf("parse the answer %q: %v", out, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r analyzer.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatalf("parse the Report: %v", err)
+	}
+	return c, r
+}
+
+// A prefork server: its children live on, and have copies of its blocks.
+func TestPreforkServer(t *testing.T) {
+	const children = 20
+	c := program(t, "births", "prefork", "20")
+	tr := attach(t, c.cmd.Process.Pid)
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	r := tr.interrupt()
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	c.checkBirths(t, &r)
+	if len(r.Processes) != children+1 {
+		t.Fatalf("%d processes, want the server and %d children", len(r.Processes), children)
+	}
+	// The parent's 10 blocks of 1000 bytes, and 2 of 100 of its own.
+	for _, p := range r.Processes[1:] {
+		if p.Exited || p.Heap.LiveBytes != 10_200 || p.Heap.AllocCount != 5 {
+			t.Errorf("process %d: exited %v, %d bytes live, %d blocks allocated; want running, 10200, 5", p.PID, p.Exited, p.Heap.LiveBytes, p.Heap.AllocCount)
+		}
+	}
+}
+
+// A process that another tracer holds is traced all the same; its children are
+// seen only once they are attached to, which is said.
+func TestTargetUnderADebugger(t *testing.T) {
+	c := program(t, "births", "fork", "1")
+	debugger := exec.Command("gdb", "-nx", "-q", "-p", c.pid(), "-ex", "set follow-fork-mode parent", "-ex", "echo attached\\n", "-ex", "continue")
+	in, err := debugger.StdinPipe() // its end ends gdb
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := debugger.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := debugger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = debugger.Process.Kill()
+		_ = debugger.Wait()
+	})
+	waitFor(t, out, "Continuing.")
+	tr := attach(t, c.cmd.Process.Pid)
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	r := tr.interrupt()
+	if got, want := r.Processes[0].Heap.AllocCount, uint64(10); got != want {
+		t.Errorf("%d blocks seen of the process itself, want %d", got, want)
+	}
+	if warnings := strings.Join(r.Warnings, "\n"); !strings.Contains(warnings, "traced by process "+itoa(debugger.Process.Pid)) {
+		t.Errorf("the warnings do not name the debugger: %q", warnings)
+	}
+}
+
+// memtrace is killed while children come and go: all run on to their end.
+func TestSIGKILLWhileChildrenAreBorn(t *testing.T) {
+	for _, how := range []string{"fork", "vfork", "spawn", "tree"} {
+		for range 5 {
+			c := program(t, "births", how, "200", "4")
+			tr := attach(t, c.cmd.Process.Pid)
+			done := make(chan error, 1)
+			go func() { done <- c.proceed() }()
+			r := tr.report()
+			for len(r.Processes) < 3 { // they have begun
+				r = tr.report()
+			}
+			if err := tr.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = tr.cmd.Wait()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if err := c.end(); err != nil {
+				t.Errorf("%s: %v", how, err)
+			}
+		}
+	}
+}
+
+func (c *child) pid() string { return itoa(c.cmd.Process.Pid) }
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// waitFor reads until a line contains text.
+func waitFor(t *testing.T, from io.Reader, text string) {
+	t.Helper()
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("never said %q: %v", text, lines.Err())
+}
+
+// 10,000 children that live for a millisecond: what all of them do is counted,
+// and memtrace does not grow with them.
+func TestForkStorm(t *testing.T) {
+	const children = 10_000
+	c := program(t, "births", "fork", itoa(children), "4")
+	tr := attach(t, c.cmd.Process.Pid, "-i", "1s")
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile("/proc/" + itoa(tr.cmd.Process.Pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kib := statusNumber(t, string(status), "VmHWM:"); kib > 1<<20 {
+		t.Errorf("memtrace took %d KiB, want less than 1 GiB", kib)
+	}
+	r := tr.interrupt()
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	c.checkBirths(t, &r)
+	listed, summed := len(r.Processes), 0
+	for _, p := range r.Processes {
+		summed += p.Children
+	}
+	if listed-2+summed != children || summed == 0 { // less the parent and the line for those that are not listed
+		t.Errorf("%d processes listed, %d children summed up; want %d children in all", listed, summed, children)
+	}
+}
+
+func statusNumber(t *testing.T, status, key string) int {
+	t.Helper()
+	for line := range strings.Lines(status) {
+		if rest, ok := strings.CutPrefix(line, key); ok {
+			n, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("no %s in the status", key)
+	return 0
+}
+
+// A shell's commands are vforked or forked, and executed.
+func TestShellScript(t *testing.T) {
+	file, err := filepath.Abs(filepath.Join("..", "..", "build", "testdata", "births"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(t.TempDir(), "report.json")
+	script := "for i in 1 2 3 4 5; do " + file + " executed; done; " + file + " executed | cat; ( " + file + " executed ); " + file + "_static executed"
+	cmd := exec.Command(self, "run", "--format", "json", "--report", report, "--", "/bin/sh", "-c", script)
+	cmd.Env = append(os.Environ(), asMemtrace+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r analyzer.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	var blocks, bytes uint64
+	for _, s := range r.Sites {
+		if s.Function == "in_program" {
+			blocks, bytes = blocks+s.AllocCount, bytes+s.AllocBytes
+		}
+	}
+	if blocks != 8*7 || bytes != 8*7*300 {
+		t.Errorf("%d blocks of %d bytes, want 56 of 16800: %q", blocks, bytes, r.Warnings)
+	}
+}

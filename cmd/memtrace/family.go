@@ -1,0 +1,215 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// A family attaches to processes and knows which files each is probed in. So a
+// child can be attached to at once: it begins with its parent's mappings, and
+// nothing needs to be looked for. Its methods may be called from any
+// goroutine; a child that stands still must not wait for a Report.
+type family struct {
+	tracer *tracer.Tracer
+	fs     procfs.FS
+
+	attaching [16]sync.Mutex // by process: no file is attached to twice
+
+	mu     sync.Mutex
+	probed map[int][]probe.Object
+	born   map[int]bool // children attached to before their first instruction, until the session asks
+	held   map[int]bool // processes that stand still at an exec
+	execs  map[int]int  // how often they have
+	late   map[int]bool // processes that ran already when some of their files were attached to
+	files  map[fileID]*os.File
+	alone  int // children left alone, as too many came
+}
+
+// fileID tells mapped files apart.
+type fileID struct {
+	major, minor uint32
+	inode        uint64
+}
+
+// errCrowded: so many children come and go that their probes cannot be
+// removed as fast.
+var errCrowded = errors.New("too many short-lived children")
+
+const (
+	// birthPatience is how long a child waits at its birth for the probes of
+	// others to be removed.
+	birthPatience = 200 * time.Millisecond
+	birthPoll     = time.Millisecond
+)
+
+func newFamily(t *tracer.Tracer, fs procfs.FS) *family {
+	return &family{
+		tracer: t, fs: fs,
+		probed: make(map[int][]probe.Object), born: make(map[int]bool),
+		held: make(map[int]bool), late: make(map[int]bool), execs: make(map[int]int), files: make(map[fileID]*os.File),
+	}
+}
+
+// extend attaches to those of a process's objects that it is not attached to
+// yet, and returns them. The files are the family's from then on.
+func (f *family) extend(pid int, objects []probe.Object) (news []probe.Object, err error) {
+	lock := &f.attaching[pid%len(f.attaching)]
+	lock.Lock()
+	defer lock.Unlock()
+	f.mu.Lock()
+	for _, o := range f.intern(objects) {
+		if !slices.ContainsFunc(f.probed[pid], func(p probe.Object) bool { return sameFile(&p, &o) }) {
+			news = append(news, o)
+		}
+	}
+	f.mu.Unlock()
+	if err := f.tracer.Attach(pid, news); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.probed[pid] = slices.Concat(f.probed[pid], news)
+	if len(news) > 0 && !f.held[pid] {
+		f.late[pid] = true
+	}
+	return news, nil
+}
+
+// intern replaces the files of objects by those that are open already.
+func (f *family) intern(objects []probe.Object) []probe.Object {
+	for i := range objects {
+		o := &objects[i]
+		id := fileID{o.Major, o.Minor, o.Inode}
+		switch known := f.files[id]; known {
+		case nil:
+			f.files[id] = o.File
+		case o.File:
+		default:
+			_ = o.Close() // it was only read
+			o.File = known
+		}
+	}
+	return objects
+}
+
+// replace attaches to a process that stands still at an exec, to what discover
+// finds in it.
+func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)) error {
+	f.mu.Lock()
+	f.held[pid] = true
+	delete(f.late, pid)
+	f.mu.Unlock()
+	objects, _ := discover(pid) // if it has none yet, it is looked at again
+	_, err := f.extend(pid, objects)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.held, pid)
+	f.execs[pid]++
+	return err
+}
+
+// wasLate reports whether a process ran already when one of its files was
+// attached to, or will be with those that are still to come. It is held at
+// each of its execs, of which so many are known.
+func (f *family) wasLate(pid, execs int, news []probe.Object) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held[pid] || f.execs[pid] < execs {
+		return false
+	}
+	for _, o := range news {
+		if !slices.ContainsFunc(f.probed[pid], func(p probe.Object) bool { return sameFile(&p, &o) }) {
+			return true
+		}
+	}
+	return f.late[pid]
+}
+
+// inherit attaches to a child as its parent is attached to. held says that the
+// child stands still, so that none of its allocations is missed.
+func (f *family) inherit(child int, held bool) error {
+	objects := f.of(f.parent(child))
+	if len(objects) == 0 {
+		return fmt.Errorf("attach to process %d: nothing is known of its parent", child)
+	}
+	for deadline := time.Now().Add(birthPatience); f.tracer.Behind(); time.Sleep(birthPoll) {
+		if !held || time.Now().After(deadline) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.alone++
+			return errCrowded
+		}
+	}
+	if _, err := f.extend(child, slices.Clone(objects)); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.born[child] = held
+	f.late[child] = !held
+	return nil
+}
+
+// parent is the process that made another, 0 where that is not known any more.
+func (f *family) parent(pid int) int {
+	p, err := f.fs.Process(pid)
+	if err != nil {
+		return 0
+	}
+	defer p.Close()
+	st, err := p.Stat()
+	if err != nil {
+		return 0
+	}
+	return st.PPID
+}
+
+// of returns what process pid is probed in. The caller must not change it.
+func (f *family) of(pid int) []probe.Object {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.probed[pid]
+}
+
+// wasBorn reports whether a child was attached to before its first
+// instruction, and forgets that it was.
+func (f *family) wasBorn(pid int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	born := f.born[pid]
+	delete(f.born, pid)
+	return born
+}
+
+// forget drops a process that is not attached to any more.
+func (f *family) forget(pid int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.probed, pid)
+	delete(f.born, pid)
+	delete(f.late, pid)
+	delete(f.execs, pid)
+}
+
+// leftAlone is how many children were not attached to, as too many came.
+func (f *family) leftAlone() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.alone
+}
+
+func (f *family) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, file := range f.files {
+		_ = file.Close() // it was only read
+	}
+}
