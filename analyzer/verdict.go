@@ -170,11 +170,13 @@ func (c *Check) why(kind reach.Kind) string {
 	switch {
 	case c.still:
 		where += " while the process stood still"
-	case c.scans > 1:
+	case c.scans > 2:
+		where += fmt.Sprintf(" in %d scans over %s", c.scans, humanTime(uint64(c.apart)))
+	case c.scans == 2:
 		where += fmt.Sprintf(" in two scans %s apart", humanTime(uint64(c.apart)))
-		if !c.regs {
-			where += "; registers were not read"
-		}
+	}
+	if !c.still && !c.regs {
+		where += "; registers were not read"
 	}
 	if c.last.Unread != 0 {
 		where += fmt.Sprintf(" (%s could not be read)", humanBytes(float64(c.last.Unread)))

@@ -55,7 +55,9 @@ const slack = 15
 // after each. Nobody says then that a block in both is the same one, rather
 // than freed and allocated again; but what is leaked never changes. So the
 // blocks in question are looked at many times between, and what has changed in
-// any way is in use, with all that it points to.
+// any way is in use, with all that it points to. Where the process works
+// meanwhile, further scans must agree too: some programs move pointers about
+// faster than memory can be read.
 func Check(ctx context.Context, p *procfs.Process, o CheckOptions) (*Result, error) {
 	began := time.Now()
 	c := &check{p: p, o: o}
@@ -81,6 +83,7 @@ type check struct {
 	o      CheckOptions
 	thread int
 	starts time.Time
+	worked uint64 // clock ticks that the process had used before
 }
 
 // threadOf returns a thread that has the process's memory.
@@ -149,6 +152,11 @@ func (c *check) scan(h *Heap, o reach.Options) ([]reach.Leak, error) {
 
 // running checks a process as it runs.
 func (c *check) running(ctx context.Context) error {
+	st, err := c.p.Stat()
+	if err != nil {
+		return err
+	}
+	c.worked = st.UTime + st.STime
 	first, err := c.walkAndScan()
 	if err != nil {
 		return err
@@ -162,15 +170,18 @@ func (c *check) running(ctx context.Context) error {
 	if err := w.until(ctx, c.starts.Add(c.o.Apart)); err != nil {
 		return err
 	}
-	second, err := c.walkAndScan()
-	if err != nil {
-		return err
-	}
-	if err := w.look(); err != nil {
-		return err
+	both := first
+	for c.Scans < minScans || slices.ContainsFunc(both, certain) && c.goesOn() {
+		again, err := c.walkAndScan()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(w.look(), ctx.Err()); err != nil {
+			return err
+		}
+		both = reach.Agree(both, again)
 	}
 	c.Looks = w.looks
-	both := reach.Agree(first, second)
 	kept, err := w.clear(both, c.Heap)
 	if err != nil {
 		return err
@@ -184,6 +195,27 @@ func (c *check) running(ctx context.Context) error {
 	}
 	c.conclude(kept)
 	return nil
+}
+
+const (
+	minScans  = 2
+	busyScans = 5 // where the process works
+	maxScans  = 12
+	patience  = 5 * time.Second // for more scans than those
+)
+
+// certain tells what further scans can only disprove.
+func certain(l reach.Leak) bool { return l.Kind != reach.Possible }
+
+// goesOn reports whether more scans are called for, and affordable: the process
+// has used processor time since the first one.
+func (c *check) goesOn() bool {
+	now, err := c.p.Stat()
+	if err != nil {
+		return false // it has ended, which the next reading tells
+	}
+	busy := now.UTime+now.STime > c.worked
+	return busy && (c.Scans < busyScans || c.Scans < maxScans && time.Since(c.starts) < patience)
 }
 
 // walkAndScan walks, scans, and walks again, so that memory that was free and

@@ -28,6 +28,7 @@ const (
 	watchBytes    = 1 << 10
 	watchFewBytes = 64      // where there are very many blocks
 	watchMany     = 1 << 17 // blocks
+	minLooks      = 8
 	maxLooks      = 64
 	watchAtOnce   = 256 // blocks in one call
 )
@@ -42,7 +43,7 @@ func newWatch(m *memory, blocks []reach.Leak) *watch {
 	return w
 }
 
-// until looks at the blocks until a time comes, at least once.
+// until looks at the blocks until a time comes, and often enough.
 func (w *watch) until(ctx context.Context, end time.Time) error {
 	for {
 		if w.looks == 0 || w.looks < maxLooks && len(w.blocks) > 0 {
@@ -51,13 +52,17 @@ func (w *watch) until(ctx context.Context, end time.Time) error {
 			}
 		}
 		rest := time.Until(end)
-		if rest <= 0 {
+		if rest <= 0 && (w.looks >= minLooks || len(w.blocks) == 0) {
 			return nil
+		}
+		wait := pause()
+		if rest > 0 {
+			wait = min(rest, wait)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(min(rest, pause())):
+		case <-time.After(wait):
 		}
 	}
 }

@@ -122,7 +122,7 @@ func checkUntraced(t *testing.T, pids []int, n int) {
 		}
 		r := parseReport(t, string(out))
 		for _, p := range r.Processes {
-			if p.LeakCheck.Scans != 2 || p.HeapWalk.CoveredBytes == 0 || p.Heap.LiveCount == 0 {
+			if p.LeakCheck.Scans < 2 || p.HeapWalk.CoveredBytes == 0 || p.Heap.LiveCount == 0 {
 				t.Errorf("process %d: %+v, %+v", p.PID, p.LeakCheck, p.HeapWalk)
 			}
 		}

@@ -12,7 +12,7 @@ TP_NOFP  := -O2 -fomit-frame-pointer
 
 TP_SAY    = @echo "compile $@"
 
-TP_C      := every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench leak_exits known_memory
+TP_C      := heap_truth leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench leak_exits known_memory
 TP_CXX    := longjmp_throw cxx_containers leak_moves
 # Static programs: no libc.so to probe; with and without symbols.
 TP_STATIC := every_function_static two_threads_static churn_static births_static
