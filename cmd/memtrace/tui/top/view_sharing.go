@@ -74,7 +74,7 @@ func sharingNote(processes []Process) string {
 	note := fmt.Sprintf("RSS %s = own %s + part of shared %s + saved by sharing %s",
 		short(rss), short(uss), short(pss-uss), short(rss-pss))
 	if left > 0 {
-		note += fmt.Sprintf("; without %d processes that could not be read", left)
+		note += fmt.Sprintf("; processes that could not be read: %d", left)
 	}
 	return note
 }

@@ -77,7 +77,7 @@ func TestSharingView(t *testing.T) {
 	}
 	// 900+300+100 (the twin once), 870+270+20 of it own, 880+280+60 PSS.
 	note := table.Notes[0]
-	for _, part := range []string{"RSS 1.27G", "own 1.13G", "part of shared 60.0M", "saved by sharing 80.0M", "without 2 processes"} {
+	for _, part := range []string{"RSS 1.27G", "own 1.13G", "part of shared 60.0M", "saved by sharing 80.0M", "could not be read: 2"} {
 		if !strings.Contains(note, part) {
 			t.Errorf("note %q lacks %q", note, part)
 		}

@@ -94,7 +94,7 @@ func writeText(b *bytes.Buffer, t *Table, rows []int, sorted int, o WriteOptions
 		fmt.Fprintln(b, report.Clean(t.Empty))
 	}
 	for _, line := range legendOf(t, rows) {
-		fmt.Fprintln(b, line)
+		fmt.Fprintln(b, report.Clip(line, width))
 	}
 }
 
@@ -123,7 +123,7 @@ func legendOf(t *Table, rows []int) []string {
 		lines = append(lines, "?  no permission: root, or CAP_SYS_PTRACE (from Linux 6.15 CAP_PERFMON), reads it")
 	}
 	if seen[Unread] {
-		lines = append(lines, "…  not read")
+		lines = append(lines, "…  not read, to stay within the stall budget (--stall-budget 0 reads everything)")
 	}
 	if atLeast {
 		lines = append(lines, ">  at least: some parts could not be read")

@@ -46,7 +46,7 @@ func (s *Source) addComponents(out *top.Snapshot, pass *collect.Pass) {
 		})
 	}
 	if refused+unread > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("without %d processes that may not be read, and %d not read yet", refused, unread))
+		out.Notes = append(out.Notes, fmt.Sprintf("without processes that may not be read (%d) or have not been read yet (%d)", refused, unread))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
 )
@@ -170,6 +171,23 @@ func TestComponentsAddUp(t *testing.T) {
 	}
 	if want := kernelSays(t, pid, "smaps")["Rss"]; own != want {
 		t.Errorf("the sleeper's components come to %d, want %d", own, want)
+	}
+}
+
+// The mappings that were read last stay as long as the stall budget wants.
+func TestMappingsKeepToTheStallBudget(t *testing.T) {
+	pid := sleeper(t)
+	s := open(t, Options{StallBudget: 2 * time.Millisecond})
+	want := top.Want{View: top.Mappings, PID: pid}
+	if first := read(t, s, want); first.Cost.Walked != 1 || len(first.Mappings) == 0 {
+		t.Errorf("the first time: %+v", first.Cost)
+	}
+	if second := read(t, s, want); second.Cost.Walked != 0 || len(second.Mappings) == 0 {
+		t.Errorf("unchanged: %+v, %d mappings", second.Cost, len(second.Mappings))
+	}
+	tiny := open(t, Options{StallBudget: time.Nanosecond})
+	if of := read(t, tiny, want).Of; !strings.Contains(of.Problem, "stall budget") {
+		t.Errorf("a budget that allows nothing: %+v", of)
 	}
 }
 

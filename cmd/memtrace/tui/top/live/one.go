@@ -3,11 +3,13 @@ package live
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
 	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/collect"
 )
 
 // maxThreads and maxMappings bound what is read of one process.
@@ -123,29 +125,61 @@ func (vmas stackVMAs) place(p *procfs.Process, tid int, t *top.Thread, mapsErr e
 	t.StackSize, t.StackPlace, t.StackName = top.Of(vmas[i].end-vmas[i].start), top.Of(vmas[i].start), vmas[i].name
 }
 
-func (s *Source) addMappings(out *top.Snapshot, pid int) {
+// mapped are the mappings of a process, as far as they are shown.
+type mapped struct {
+	mappings []top.Mapping
+	more     int // that are not
+}
+
+// addMappings shows the mappings of a process. Reading them walks its page
+// tables, so what was read last stays for as long as the stall budget wants.
+func (s *Source) addMappings(out *top.Snapshot, pass *collect.Pass, pid int) {
 	p := s.subject(out, pid)
 	if p == nil {
 		return
 	}
-	defer p.Close()
-	more := 0
-	began := time.Now()
-	err := p.Smaps(func(v *procfs.VMA) {
-		if len(out.Mappings) >= maxMappings {
-			more++
-			return
-		}
-		out.Mappings = append(out.Mappings, mappingOf(v))
-	})
-	out.Cost.Walked, out.Cost.LongestHold = 1, time.Since(began)
-	if err != nil {
-		out.Mappings = nil
-		out.Of.Problem = fmt.Sprintf("mappings of process %d: %v", pid, reason(err))
+	_ = p.Close()
+	i := slices.IndexFunc(pass.Processes, func(p *collect.Process) bool { return p.PID == pid })
+	if i < 0 {
+		out.Of.Problem = fmt.Sprintf("process %d: %v", pid, procfs.ErrGone)
+		return
+	}
+	one := *pass
+	one.Processes = pass.Processes[i : i+1]
+	s.mapped.pass(s.fs, &one, &out.Cost, readMapped)
+	h := s.mapped.processes[one.Processes[0].Identity]
+	switch {
+	case h == nil:
+		out.Of.Problem = fmt.Sprintf("process %d has no memory of its own", pid)
+	case h.known:
+		out.Mappings = h.value.mappings
+		addAge(out, pass.At.Sub(h.at), h.value.more)
+	case h.outcome == procfs.NotRead:
+		out.Of.Problem = fmt.Sprintf("process %d is so large that reading its mappings would exceed the stall budget; --stall-budget 0 reads them", pid)
+	default:
+		out.Of.Problem = fmt.Sprintf("mappings of process %d: %v", pid, h.outcome)
+	}
+}
+
+func addAge(out *top.Snapshot, age time.Duration, more int) {
+	if age > 2*time.Second {
+		out.Notes = append(out.Notes, fmt.Sprintf("read %v ago: unchanged since, or left alone to stay within the stall budget", age.Round(time.Second)))
 	}
 	if more > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%d more mappings are not shown", more))
 	}
+}
+
+func readMapped(p *procfs.Process) (mapped, error) {
+	var m mapped
+	err := p.Smaps(func(v *procfs.VMA) {
+		if len(m.mappings) >= maxMappings {
+			m.more++
+			return
+		}
+		m.mappings = append(m.mappings, mappingOf(v))
+	})
+	return m, err
 }
 
 func mappingOf(v *procfs.VMA) top.Mapping {

@@ -35,6 +35,7 @@ type Source struct {
 	spaces    spaces
 	parts     pacer[parts]
 	onNodes   pacer[[]uint64]
+	mapped    pacer[mapped]
 	host      string
 	meminfo   procfs.Counters
 	nodes     []machine.Node
@@ -65,7 +66,8 @@ func Open(o Options) (*Source, error) {
 		budget = collect.DefaultBudget()
 		budget.Stall = o.StallBudget
 	}
-	s.parts.budget, s.onNodes.budget = budget, budget
+	s.parts.budget, s.onNodes.budget, s.mapped.budget = budget, budget, budget
+	s.mapped.budget.Total = 0 // it is one process, and somebody waits for it
 	if s.machine, err = machine.Open(o.Proc, o.Sys); err != nil {
 		return nil, err
 	}
@@ -133,7 +135,7 @@ func (s *Source) Read(ctx context.Context, want top.Want) (*top.Snapshot, error)
 	case top.Threads:
 		s.addThreads(out, want.PID)
 	case top.Mappings:
-		s.addMappings(out, want.PID)
+		s.addMappings(out, pass, want.PID)
 	}
 	s.addCost(out)
 	return out, nil
