@@ -33,6 +33,26 @@ func BenchmarkSmaps(b *testing.B) {
 	beside(b, fileSmaps, func(p *Process) error { return p.Smaps(func(*VMA) {}) })
 }
 
+func BenchmarkStatus(b *testing.B) {
+	beside(b, fileStatus, func(p *Process) error { _, err := p.Status(); return err })
+}
+
+func BenchmarkCommandLine(b *testing.B) {
+	beside(b, fileCmd, func(p *Process) error { _, err := p.CommandLine(); return err })
+}
+
+func BenchmarkCgroup(b *testing.B) {
+	beside(b, fileCgroup, func(p *Process) error { _, err := p.Cgroup(); return err })
+}
+
+func BenchmarkOOMScore(b *testing.B) {
+	beside(b, fileOOMScore, func(p *Process) error { _, err := p.OOMScore(); return err })
+}
+
+func BenchmarkNumaMaps(b *testing.B) {
+	beside(b, fileNuma, func(p *Process) error { _, err := p.NUMA(nil); return err })
+}
+
 func beside(b *testing.B, file string, read func(*Process) error) {
 	cmd := startChild(b, "child")
 	stopChild(b, cmd.Process.Pid)
@@ -65,7 +85,7 @@ func floor(b *testing.B, p *Process, file string, buf []byte) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if n == 0 || file != fileMaps && file != fileSmaps {
+		if n == 0 || file != fileMaps && file != fileSmaps && file != fileNuma {
 			break
 		}
 	}

@@ -219,6 +219,9 @@ func TestDeadProcessIsGone(t *testing.T) {
 			"Status":   func() error { _, err := p.Status(); return err },
 			"Comm":     func() error { _, err := p.Comm(); return err },
 			"Cmdline":  func() error { _, err := p.Cmdline(); return err },
+			"Line":     func() error { _, err := p.CommandLine(); return err },
+			"Cgroup":   func() error { _, err := p.Cgroup(); return err },
+			"OOMScore": func() error { _, err := p.OOMScore(); return err },
 			"Exe":      func() error { _, err := p.Exe(); return err },
 			"Tasks":    func() error { _, err := p.Tasks(); return err },
 			"TaskComm": func() error { _, err := p.TaskComm(pid); return err },
@@ -243,6 +246,12 @@ func memoryIsGone(t *testing.T, p *Process, m *Pagemap) {
 	}
 	if err := p.Maps(func(*VMA) {}); !errors.Is(err, ErrGone) {
 		t.Errorf("Maps: %v", err)
+	}
+	if _, err := p.NUMA(nil); !errors.Is(err, ErrGone) {
+		t.Errorf("NUMA: %v", err)
+	}
+	if ok, err := p.FindVMA(1<<20, func(*VMA, []byte) {}); ok || !errors.Is(err, ErrGone) {
+		t.Errorf("FindVMA: %v, %v", ok, err)
 	}
 	for name, runs := range map[string]func(a, b uint64, fn func(a, b uint64, s PageState)) error{
 		"Runs": m.Runs, "readRuns": m.readRuns,

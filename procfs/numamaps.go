@@ -142,10 +142,12 @@ func (r *numaReader) inBytes() error {
 	if size == 0 || size > 1<<40 {
 		return fmt.Errorf("%w: page size %d", ErrFormat, size)
 	}
-	for _, v := range append(r.nodes, r.vma.Anon, r.vma.Dirty) {
-		if v > (1<<63)/size {
-			return fmt.Errorf("%w: %d pages", ErrFormat, v)
-		}
+	most := max(r.vma.Anon, r.vma.Dirty)
+	for _, pages := range r.nodes {
+		most = max(most, pages)
+	}
+	if most > (1<<63)/size {
+		return fmt.Errorf("%w: %d pages", ErrFormat, most)
 	}
 	for i := range r.nodes {
 		r.nodes[i] *= size

@@ -28,7 +28,8 @@ func (p *Process) OOMScoreAdj() (int, error) {
 
 // readNumber reads a file that holds one small number.
 func (p *Process) readNumber(name string) (int64, error) {
-	var buf [32]byte
+	buf := textBuffers.Get().(*[maxText]byte)
+	defer textBuffers.Put(buf)
 	data, err := p.readSmall(name, buf[:])
 	if err != nil {
 		return 0, err

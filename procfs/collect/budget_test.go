@@ -39,6 +39,18 @@ func (tr *tree) put(pid, ppid, pages, faults int) {
 	}
 }
 
+func (tr *tree) replace(pid int, name, old, new string) {
+	tr.t.Helper()
+	path := filepath.Join(tr.root, fmt.Sprint(pid), name)
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), old) {
+		tr.t.Fatalf("%q is not in %q: %v", old, text, err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), old, new, 1)), 0o644); err != nil {
+		tr.t.Fatal(err)
+	}
+}
+
 func (tr *tree) remove(pid int) {
 	if err := os.RemoveAll(filepath.Join(tr.root, fmt.Sprint(pid))); err != nil {
 		tr.t.Fatal(err)

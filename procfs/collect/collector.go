@@ -44,6 +44,7 @@ type Collector struct {
 	pass    Pass
 	maxHeld int // how many directories may be held open
 	held    atomic.Int64
+	failed  atomic.Pointer[error] // the first one in this pass that isn't a process's end
 
 	credit   time.Duration // left of Budget.Total
 	creditAt time.Time
@@ -116,11 +117,17 @@ func (c *Collector) Collect(want Fields) (*Pass, error) {
 	if c.opts.Budget == (Budget{}) {
 		c.readAndWalk(want, began)
 	} else {
-		c.each(c.order, chunk, func(e *entry) { e.alive = c.read(e, want, began) })
+		c.each(c.order, chunk, func(e *entry) {
+			e.alive = c.read(e, want, began)
+			c.release(e)
+		})
 		c.plan(began)
 		c.each(c.walks, 1, c.walkOne)
 	}
 	c.finish(began)
+	if err := c.failed.Swap(nil); err != nil {
+		return nil, fmt.Errorf("collect processes: %w", *err)
+	}
 	return &c.pass, nil
 }
 
@@ -132,6 +139,7 @@ func (c *Collector) readAndWalk(want Fields, at time.Time) {
 			e.walk.predict = c.predict(e)
 			c.walkOne(e)
 		}
+		c.release(e)
 	})
 	clear(c.kin)
 	c.pass.Walks, c.walks = Walks{}, c.walks[:0]

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -125,5 +126,27 @@ func TestSteadyPassAllocatesLittle(t *testing.T) {
 		if n := testing.AllocsPerRun(10, func() { collectAll(t, c, Memory|Shared) }); n > 10 {
 			t.Errorf("%s: %v allocations in a pass over 100 processes", name, n)
 		}
+	}
+}
+
+// TestFewDescriptors: where directories cannot be held, the start time tells a
+// process from its successor under the same PID.
+func TestFewDescriptors(t *testing.T) {
+	tr := newTree(t)
+	tr.put(10, 1, 100, 0)
+	tr.put(20, 1, 200, 0)
+	c := tr.open(Budget{MaxAge: time.Minute})
+	c.maxHeld = 0
+	first := *tr.pass(c, 0).find(10)
+	if n := c.held.Load(); n != 0 {
+		t.Errorf("%d directories are held", n)
+	}
+	wantWalks(t, tr.pass(c, time.Second), "unchanged", 0, 2, 0)
+	tr.remove(10)
+	tr.put(10, 1, 100, 0)
+	tr.replace(10, "stat", " 1 0 100 8192000", " 1 0 777 8192000") // began later, with the same counters
+	pass := tr.pass(c, time.Second)
+	if p := pass.find(10); p.Identity == first.Identity || p.StartTime != 777 || !p.MemoryAt.Equal(pass.At) {
+		t.Errorf("first %+v, second %+v", first.Identity, *p)
 	}
 }

@@ -42,9 +42,6 @@ func (c *Collector) read(e *entry, want Fields, at time.Time) bool {
 			e.fresh = true
 		}
 		c.fields(e, &st, want, at)
-		if c.held.Load() > int64(c.maxHeld) {
-			_ = c.drop(e)
-		}
 		return true
 	}
 	return false
@@ -55,10 +52,33 @@ func (c *Collector) hold(e *entry) (err error) {
 	e.dir, err = c.dir.Process(e.p.PID)
 	if err != nil {
 		e.dir = nil
+		if !errors.Is(err, procfs.ErrGone) {
+			c.failed.CompareAndSwap(nil, &err)
+		}
 		return err
 	}
 	c.held.Add(1)
 	return nil
+}
+
+// holdAgain opens the directory of a process that this pass has read already,
+// if it was let go; it reports whether that is still the same process.
+func (c *Collector) holdAgain(e *entry) bool {
+	if e.dir != nil {
+		return true
+	}
+	if c.hold(e) != nil {
+		return false
+	}
+	st, err := e.dir.Stat()
+	return err == nil && st.StartTime == e.p.StartTime
+}
+
+// release lets go of the directory where too many are held.
+func (c *Collector) release(e *entry) {
+	if c.held.Load() > int64(c.maxHeld) {
+		_ = c.drop(e)
+	}
 }
 
 // drop lets go of the process's directory.

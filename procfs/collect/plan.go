@@ -148,6 +148,11 @@ func (c *Collector) putOff(rest []*entry) {
 
 // walkOne walks a process that was chosen, and remembers what it cost.
 func (c *Collector) walkOne(e *entry) {
+	defer c.release(e)
+	if !c.holdAgain(e) {
+		e.alive = false
+		return
+	}
 	began := c.now()
 	e.readMemory()
 	w := &e.walk

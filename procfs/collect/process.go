@@ -7,7 +7,9 @@ import (
 )
 
 // Identity tells a process from any other of this boot, before it and after
-// it under the same PID.
+// it under the same PID, unless both began within the same clock tick of 10 ms.
+// (A Collector that holds the directory of the first one tells them apart even
+// then, and starts anew.)
 type Identity struct {
 	PID       int
 	StartTime uint64 // clock ticks since boot, as procfs.Stat.StartTime

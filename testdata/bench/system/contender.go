@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -57,7 +58,7 @@ func open() ([]contender, error) {
 		{"ps_mem", []string{"ps_mem"}},
 	} {
 		if _, err := exec.LookPath(c.argv[0]); err != nil {
-			fmt.Printf("bench: %s is not installed, so left out\n", c.name)
+			fmt.Fprintf(os.Stderr, "bench: %s is not installed, so left out\n", c.name)
 			continue
 		}
 		all = append(all, contender{name: c.name, measure: func() (measurement, error) { return command(c.argv) }})

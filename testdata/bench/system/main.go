@@ -67,7 +67,11 @@ func run(s settings) error {
 		}
 		tables = append(tables, t)
 	}
-	text := document(tables, s.rounds)
+	stall, err := measureStall(3 * s.rounds)
+	if err != nil {
+		return fmt.Errorf("stall: %w", err)
+	}
+	text := document(tables, s.rounds) + stall
 	fmt.Print(text)
 	if s.out == "" {
 		return nil

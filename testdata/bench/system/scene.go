@@ -66,8 +66,12 @@ func settled(started []*exec.Cmd) error {
 	return nil
 }
 
-// child takes so many MiB in pages of 4 KiB and waits to be killed.
+// child loops, or takes so many MiB in pages of 4 KiB and waits to be killed.
 func child(mib string) {
+	if mib == "loop" {
+		fmt.Fprintln(os.Stderr, "bench: loop:", loop())
+		os.Exit(1)
+	}
 	n, err := strconv.Atoi(mib)
 	if err != nil {
 		os.Exit(2)
