@@ -73,24 +73,64 @@ func matchStars(pattern, name string) bool {
 }
 
 // matchFrames matches Valgrind's lines with the innermost frames; "..." stands
-// for any number of them. Its first line may name the allocator, which our
-// stacks leave out where the caller called it directly.
+// for any number of them. Valgrind's stacks begin with its own malloc, calloc or
+// operator new. Ours begin with their caller, or with what operator new is made
+// of, so that all of that is taken for one frame, which a line matches by the
+// name of any such function. (Of memalign, posix_memalign makes two frames there.)
 func matchFrames(lines []string, stack []Frame) bool {
-	if matchAll(lines, stack) {
-		return true
+	if len(lines) > 1 && lines[0] == "fun:memalign" && lines[1] == "fun:posix_memalign" {
+		lines = lines[1:]
 	}
-	return len(lines) > 1 && meansAllocator(lines[0]) && matchAll(lines[1:], stack)
+	inner := entryFrames(stack)
+	return matchAll(lines, 1+len(stack)-inner, func(line string, i int) bool {
+		if i == 0 {
+			return matchEntry(line, inner > 0)
+		}
+		return matchLine(line, &stack[inner+i-1])
+	})
 }
 
-// meansAllocator reports whether a line may stand for malloc and the like: by
-// its name, any name, or the file in which Valgrind has its own.
-func meansAllocator(line string) bool {
+// entryFrames counts the innermost frames that Valgrind's stacks do not have.
+func entryFrames(stack []Frame) (n int) {
+	for n < len(stack) && (entryNames[stack[n].Function] || strings.HasPrefix(stack[n].Function, "operator new")) {
+		n++
+	}
+	return n
+}
+
+var entryNames = map[string]bool{
+	"malloc": true, "calloc": true, "realloc": true, "reallocarray": true, "memalign": true,
+	"posix_memalign": true, "aligned_alloc": true, "valloc": true, "pvalloc": true,
+}
+
+// newNames are operators new as Valgrind names them, and as people do.
+var newNames = []string{
+	"_Znwm", "_Znam", "_Znwj", "_Znaj", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t",
+	"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t", "operator new", "operator new(unsigned long)", "operator new[](unsigned long)",
+}
+
+// valgrindMalloc is the file in which Valgrind has its allocators.
+const valgrindMalloc = "/usr/libexec/valgrind/vgpreload_memcheck-amd64-linux.so"
+
+// matchEntry matches a line with the function that was called to allocate. It
+// is known to be operator new where that is in the stack.
+func matchEntry(line string, isNew bool) bool {
 	kind, pattern, _ := strings.Cut(line, ":")
-	switch kind {
-	case "fun":
-		return pattern == "*" || isAllocator(demangled(pattern)) || strings.Contains(pattern, "alloc") || strings.Contains(pattern, "memalign")
-	case "obj":
-		return strings.Contains(pattern, "vgpreload")
+	if kind == "obj" {
+		return matchStars(pattern, valgrindMalloc)
+	}
+	if kind != "fun" {
+		return false
+	}
+	for _, name := range newNames {
+		if matchStars(pattern, name) {
+			return true
+		}
+	}
+	for name := range entryNames {
+		if !isNew && matchStars(pattern, name) {
+			return true
+		}
 	}
 	return false
 }
@@ -100,7 +140,9 @@ func demangled(name string) string {
 	return demangle.Filter(name, demangle.NoParams, demangle.NoTemplateParams, demangle.NoEnclosingParams)
 }
 
-func matchAll(lines []string, stack []Frame) bool {
+// matchAll matches lines with the first of n frames, by a function of a line and
+// the number of a frame.
+func matchAll(lines []string, n int, match func(line string, i int) bool) bool {
 	star, from := -1, 0
 	l, s := 0, 0
 	for l < len(lines) {
@@ -108,10 +150,10 @@ func matchAll(lines []string, stack []Frame) bool {
 		case lines[l] == "...":
 			star, from = l, s
 			l++
-		case s < len(stack) && matchLine(lines[l], &stack[s]):
+		case s < n && match(lines[l], s):
 			l++
 			s++
-		case star >= 0 && from < len(stack):
+		case star >= 0 && from < n:
 			from++
 			l, s = star+1, from
 		default:

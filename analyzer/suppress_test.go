@@ -29,6 +29,7 @@ leak:never*here
 {
    an object file
    Memcheck:Leak
+   fun:malloc
    obj:*/libfoo.so*
 }
 `
@@ -101,8 +102,9 @@ func TestSuppressionsMatchBothNames(t *testing.T) {
 		{block("fun:malloc", "fun:_Z1fPc"), direct, true}, {block("fun:*alloc", "fun:f"), direct, true}, {block("fun:*", "fun:_Z1fPc", "obj:/opt/*", "fun:main"), direct, true},
 		{block("obj:*vgpreload_memcheck*", "fun:f"), direct, true}, {block("fun:malloc", "fun:f", "fun:0x1234"), direct, false},
 		{block("fun:malloc", "fun:f", "fun:*"), direct, true}, {block("match-leak-kinds:none", "fun:*"), direct, false},
-		{block("match-leak-kinds: reachable,definite", "fun:f"), direct, true},
-		{"{\nx\nAddrcheck,Memcheck:Leak\nfun:f\n}", direct, true},
+		{block("match-leak-kinds: reachable,definite", "fun:malloc", "fun:f"), direct, true}, {block("fun:f"), direct, false},
+		{block("fun:memalign", "fun:posix_memalign", "fun:f"), direct, true}, {block("fun:_Znam", "fun:*make*"), stack, true},
+		{"{\nx\nAddrcheck,Memcheck:Leak\nfun:malloc\nfun:f\n}", direct, true},
 	} {
 		s, err := ParseSuppressions(strings.NewReader(c.text))
 		if err != nil {

@@ -61,12 +61,12 @@ const maxSuppressed = 12
 
 // valgrindSuppression names the frames up to main.
 func valgrindSuppression(l *Leak, s *Site) string {
-	lines := []string{}
-	if len(s.Stack) > 0 && !isAllocator(s.Stack[0].Function) {
-		lines = append(lines, "fun:*") // malloc, or whichever of its like
+	lines, inner := []string{"fun:*"}, entryFrames(s.Stack) // malloc, or whichever of its like
+	if inner > 0 {
+		lines[0] = "fun:_Zn*"
 	}
 	named := false
-	for i := range s.Stack {
+	for i := inner; i < len(s.Stack); i++ {
 		f := &s.Stack[i]
 		if f.inLibc() && !f.startsSomething(s.Stack[i:]) || len(lines) == maxSuppressed {
 			break

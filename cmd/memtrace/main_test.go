@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -39,7 +42,9 @@ func runScripts(t *testing.T, dir string, more map[string]script.Cmd) {
 	engine.Cmds = scripttest.DefaultCmds()
 	engine.Conds = scripttest.DefaultConds()
 	delete(engine.Cmds, "skip") // a script that does not run is a script that fails
-	engine.Cmds["memtrace"] = script.Program(self, func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) }, 0)
+	var code int
+	engine.Cmds["memtrace"] = noteCode(script.Program(self, func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) }, 0), &code)
+	engine.Cmds["code"] = codeCommand(&code)
 	maps.Copy(engine.Cmds, more)
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(files) == 0 {
@@ -50,6 +55,39 @@ func runScripts(t *testing.T, dir string, more map[string]script.Cmd) {
 			runScript(t, engine, file)
 		})
 	}
+}
+
+// noteCode makes a command keep its exit code.
+func noteCode(program script.Cmd, code *int) script.Cmd {
+	return script.Command(*program.Usage(), func(s *script.State, args ...string) (script.WaitFunc, error) {
+		wait, err := program.Run(s, args...)
+		if err != nil {
+			return nil, err
+		}
+		return func(s *script.State) (string, string, error) {
+			out, complaints, err := wait(s)
+			*code = 0
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				*code = exit.ExitCode()
+			}
+			return out, complaints, err
+		}, nil
+	})
+}
+
+// codeCommand checks the exit code of the memtrace that ran last: code 23
+func codeCommand(code *int) script.Cmd {
+	return script.Command(script.CmdUsage{Summary: "check memtrace's exit code", Args: "number"},
+		func(_ *script.State, args ...string) (script.WaitFunc, error) {
+			if len(args) != 1 {
+				return nil, script.ErrUsage
+			}
+			if got := strconv.Itoa(*code); got != args[0] {
+				return nil, fmt.Errorf("memtrace exited with %s, want %s", got, args[0])
+			}
+			return nil, nil
+		})
 }
 
 func runScript(t *testing.T, engine *script.Engine, file string) {
