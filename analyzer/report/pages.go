@@ -99,10 +99,12 @@ func (m *matrixPage) pageFrames(t *matrix.PageTable, size func(uint64) string) {
 	m.line(plain, "")
 	g = &grid{styles: map[int]style{0: bold}}
 	g.add("MAPPED", "FRAMES", "SIZE")
-	for _, c := range topRows(t.ByMapped, m.opt.Top) {
+	shown := topRows(t.ByMapped, m.opt.Top)
+	for _, c := range shown {
 		g.add(count(uint64(c.Mapped)), count(c.Frames), size(c.Frames))
 	}
 	g.addTo(m.page)
+	m.left(len(t.ByMapped) - len(shown))
 }
 
 // pageNotes says which pages and frames were not reached, and why.
