@@ -94,6 +94,7 @@ func TestMatrixGolden(t *testing.T) {
 	for name, opt := range map[string]MatrixOptions{
 		"matrix.width=80.txt":             {Width: 80},
 		"matrix.width=60.pss.pages.txt":   {Width: 60, By: matrix.PSS, Unit: "pages", Top: 1},
+		"matrix.width=80.top=2.txt":       {Width: 80, Top: 2}, // the rest is not known
 		"matrix.width=40.MB.txt":          {Width: 40, By: matrix.USS, Unit: "MB"},
 		"matrix.processes.width=100.txt":  {Width: 100, Table: tableProcesses},
 		"matrix.components.width=100.txt": {Width: 100, Table: tableComponents, Unit: "MiB"},

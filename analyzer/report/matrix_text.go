@@ -197,38 +197,37 @@ func (m *matrixPage) unread(p *snapshot.Process, rss bool) string {
 
 // sumRows adds a row for what the top rows leave out, and one for all.
 func (m *matrixPage) sumRows(g *grid, cols []matrix.Column, shown int, rest bool) {
-	var left, all []uint64
-	add := func(to []uint64, p *snapshot.Process) []uint64 {
-		if to == nil {
-			to = make([]uint64, len(cols)+2)
-		}
-		to[0] += m.by().Total(&p.Usage)
-		to[len(cols)+1] += m.by().Total(&p.Usage)
-		for i := range cols {
-			if u := m.t.Cell(p, &cols[i]); u != nil {
-				to[i+1] += m.by().Of(u)
-				to[len(cols)+1] -= min(m.by().Of(u), to[len(cols)+1])
-			}
-		}
-		return to
-	}
-	for i, row := range m.t.Rows {
-		if all = add(all, row); i >= shown {
-			left = add(left, row)
-		}
-	}
-	if left != nil {
-		m.sumRow(g, count(uint64(len(m.t.Rows)-shown))+" more", left, rest)
+	if left := m.t.Rows[shown:]; len(left) > 0 {
+		m.sumRow(g, count(uint64(len(left)))+" more", left, cols, rest)
 	}
 	g.styles[len(g.rows)] = bold
-	m.sumRow(g, "all", all, rest)
+	m.sumRow(g, "all", m.t.Rows, cols, rest)
 }
 
-func (m *matrixPage) sumRow(g *grid, name string, sums []uint64, rest bool) {
+// sumRow adds up processes; where none of them was read, nothing is known.
+func (m *matrixPage) sumRow(g *grid, name string, rows []*snapshot.Process, cols []matrix.Column, rest bool) {
+	sums, read := make([]uint64, len(cols)+2), false
+	for _, p := range rows {
+		read = read || p.Access == snapshot.Known
+		total, other := m.by().Total(&p.Usage), m.by().Total(&p.Usage)
+		sums[0] += total
+		for i := range cols {
+			if u := m.t.Cell(p, &cols[i]); u != nil {
+				sums[i+1] += m.by().Of(u)
+				other -= min(m.by().Of(u), other)
+			}
+		}
+		sums[len(cols)+1] += other
+	}
+	if !rest {
+		sums = sums[:len(cols)+1]
+	}
 	cells := []string{"", name}
-	for i, v := range sums {
-		if i < len(sums)-1 || rest {
+	for _, v := range sums {
+		if read {
 			cells = append(cells, m.size(v))
+		} else {
+			cells = append(cells, "?")
 		}
 	}
 	g.add(cells...)
@@ -269,7 +268,11 @@ func (m *matrixPage) processes() {
 	}
 	u := m.t.Total()
 	g.styles[len(g.rows)] = bold
-	g.add("", "all", m.size(u.USS), m.size(u.PSS), m.size(u.RSS), m.size(u.Swap), m.size(u.Tables), count(uint64(len(m.t.Rows))), "")
+	sums := []string{"", "all", m.size(u.USS), m.size(u.PSS), m.size(u.RSS), m.size(u.Swap)}
+	if m.t.Unread == len(m.t.Rows) {
+		sums = []string{"", "all", "?", "?", "?", "?"}
+	}
+	g.add(append(sums, m.size(u.Tables), count(uint64(len(m.t.Rows))), "")...)
 	g.addTo(m.page)
 	m.left(len(m.t.Rows) - len(rows))
 	m.line(plain, "")

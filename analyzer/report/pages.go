@@ -121,7 +121,7 @@ func (m *matrixPage) pageNotes(t *matrix.PageTable) {
 		m.prose(warning, "", fmt.Sprintf("The pages of %s were not all reached. For example %s.",
 			counted(uint64(unread), "process", "processes"), why))
 	}
-	if p.FramesAccess != snapshot.Known {
+	if p.FramesAccess != snapshot.Known && t.Distinct > 0 {
 		m.prose(warning, "", fmt.Sprintf("Counts and flags of %s were not read: %s.",
 			counted(p.FramesLeft, "frame", "frames"), clean(p.FramesWhy)))
 	}

@@ -173,8 +173,14 @@ func nameOf(v *procfs.VMA) string {
 	return string(v.Path)
 }
 
+// noticeable is a wait that a person wants to have explained.
+const noticeable = time.Second
+
 // rest waits without keeping a core from others.
 func (t *taking) rest(wait time.Duration) error {
+	if wait > noticeable {
+		t.notice(1, wait)
+	}
 	<-t.cpu
 	defer func() { t.cpu <- struct{}{} }()
 	timer := time.NewTimer(wait)

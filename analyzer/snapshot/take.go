@@ -27,8 +27,8 @@ type Options struct {
 	// Pages asks for frame numbers, map counts and flags, page by page.
 	Pages    bool
 	Memtrace string // version, for the record
-	// Waiting is told, before a wait for the stall budget, for how many
-	// processes and how long at most. May be nil.
+	// Waiting is told, once and before a wait for the stall budget that a person
+	// would notice, for how many processes at least and how long. May be nil.
 	Waiting func(processes int, longest time.Duration)
 }
 
@@ -75,6 +75,7 @@ type taking struct {
 	users   users
 	limited context.Context // ends with the caller's, or at TimeLimit
 	cpu     chan struct{}   // held while reading, not while waiting
+	noticed sync.Once
 
 	pids []int // as they were listed first
 
@@ -179,8 +180,15 @@ func (t *taking) announce() {
 			n, longest = n+1, max(longest, spread(l.p.Predicted, t.StallBudget))
 		}
 	}
-	if n > 0 && t.Waiting != nil {
-		t.Waiting(n, longest)
+	if n > 0 {
+		t.notice(n, longest)
+	}
+}
+
+// notice tells of a wait, once.
+func (t *taking) notice(processes int, longest time.Duration) {
+	if t.Waiting != nil {
+		t.noticed.Do(func() { t.Waiting(processes, longest) })
 	}
 }
 

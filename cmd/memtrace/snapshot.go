@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -74,6 +75,8 @@ func snapshotCommand(c *cli.Context) error {
 	switch {
 	case path == "-" && term.IsTerminal(int(os.Stdout.Fd())):
 		return usageError("-o - would write a binary file to the terminal; redirect stdout, or name a file")
+	case len(c.StringSlice("watch")) > 0 && path == "-":
+		return usageError("-o - does not go with --watch, which writes lines to stdout; name a file")
 	case len(c.StringSlice("watch")) > 0:
 		return watchCommand(c, o)
 	case path == "":
@@ -84,16 +87,15 @@ func snapshotCommand(c *cli.Context) error {
 			return usageError("--%s goes with --watch", name)
 		}
 	}
-	return takeAndSave(c.Context, o, path)
+	return takeAndSave(c.Context, o, path, os.Stdout)
 }
 
 // takeAndSave takes a snapshot, saves it and says what is in it.
-func takeAndSave(ctx context.Context, o snapshot.Options, path string) error {
+func takeAndSave(ctx context.Context, o snapshot.Options, path string, said io.Writer) error {
 	s, err := snapshot.Take(ctx, o)
 	if err != nil {
 		return err
 	}
-	said := os.Stdout
 	if path == "-" {
 		said = os.Stderr
 		err = snapshot.Write(os.Stdout, s)
@@ -104,6 +106,12 @@ func takeAndSave(ctx context.Context, o snapshot.Options, path string) error {
 	if err != nil {
 		return err
 	}
+	describeSnapshot(said, path, s)
+	return nil
+}
+
+// describeSnapshot says in a line what a snapshot has.
+func describeSnapshot(said io.Writer, path string, s *snapshot.Snapshot) {
 	unread := 0
 	for i := range s.Processes {
 		if s.Processes[i].Access != snapshot.Known {
@@ -115,7 +123,6 @@ func takeAndSave(ctx context.Context, o snapshot.Options, path string) error {
 		fmt.Fprintf(said, "; %d not read (memtrace matrix says why)", unread)
 	}
 	fmt.Fprintf(said, "; meanwhile %d came, %d went\n", len(s.Changes.Came), len(s.Changes.Went))
-	return nil
 }
 
 func takeOptions(c *cli.Context) (snapshot.Options, error) {

@@ -213,7 +213,11 @@ func printJSONEvent(e watch.Event) error {
 // end takes the snapshot, and chooses the exit code.
 func (w *watching) end(ctx context.Context, met bool) error {
 	if met && w.output != "" {
-		if err := takeAndSave(ctx, w.take, w.output); err != nil {
+		said := os.Stdout
+		if w.json {
+			said = os.Stderr
+		}
+		if err := takeAndSave(ctx, w.take, w.output, said); err != nil {
 			return err
 		}
 	}
