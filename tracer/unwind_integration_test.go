@@ -136,6 +136,10 @@ func TestStacksEqualBacktrace(t *testing.T) {
 	for _, name := range []string{
 		"stacks_O0", "stacks_O2", "stacks_O3", "stacks_static",
 		"stacks_cxx_O0", "stacks_cxx_O2", "stacks_cxx_O3",
+		"stacks_clang_O0", "stacks_clang_O2", "stacks_clang_O3",
+		"stacks_cxx_clang_O0", "stacks_cxx_clang_O2", "stacks_cxx_clang_O3",
+		"stacks_rust_O0", "stacks_rust_O2", "stacks_rust_O3",
+		"stacks_static_pie", "stacks_now", "stacks_musl", "stacks_musl_static",
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, nil, name)

@@ -23,7 +23,8 @@ TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
             churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped \
             escape libescape.so plain_sleep libcount_calls.so leak_corpus libleak_tls.so)
 # Programs that know their own stacks, without frame pointers, by level of optimisation.
-TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level)) stacks_static
+TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks_clang_$(level) stacks_cxx_clang_$(level) stacks_rust_$(level)) \
+             stacks_static stacks_static_pie stacks_now stacks_musl stacks_musl_static
 TP_ALL += $(addprefix $(TP_OUT)/,$(TP_STACKS) libstacks.so)
 TP_ALL += $(if $(shell command -v musl-gcc),$(addprefix $(TP_OUT)/,$(TP_MUSL)))
 # A 32-bit program that needs no 32-bit libc, where compiler and linker know the format.
@@ -76,7 +77,11 @@ $(TP_OUT)/escape: $(TP_SRC)/escape.c $(TP_OUT)/libescape.so
 	$(TP_SAY)
 	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $< $(TP_OUT)/libescape.so -Wl,-rpath,'$$ORIGIN'
 
-TP_STACKS_FLAGS := -g -Wall -Wextra -Wno-unused-function -Wno-stringop-overread -U_FORTIFY_SOURCE -fno-builtin -fomit-frame-pointer -pthread
+TP_CLANG := clang-19
+# Debian's, where there is another.
+TP_RUSTC := $(firstword $(wildcard /usr/bin/rustc) rustc)
+
+TP_STACKS_FLAGS := -g -Wall -Wextra -Wno-unused-function -Wno-unknown-warning-option -Wno-stringop-overread -U_FORTIFY_SOURCE -fno-builtin -fomit-frame-pointer -pthread
 
 $(TP_OUT)/stacks_O%: $(TP_SRC)/stacks.c $(TP_SRC)/stacks.h | $(TP_OUT)
 	$(CC) -O$* $(TP_STACKS_FLAGS) -Wl,-z,lazy -o $@ $< -ldl
@@ -86,6 +91,27 @@ $(TP_OUT)/stacks_cxx_O%: $(TP_SRC)/stacks_cxx.cc $(TP_SRC)/stacks.h | $(TP_OUT)
 
 $(TP_OUT)/stacks_static: $(TP_SRC)/stacks.c $(TP_SRC)/stacks.h | $(TP_OUT)
 	$(CC) -O2 $(TP_STACKS_FLAGS) -DNO_DLOPEN -static -no-pie -o $@ $<
+
+$(TP_OUT)/stacks_clang_O%: $(TP_SRC)/stacks.c $(TP_SRC)/stacks.h | $(TP_OUT)
+	$(TP_CLANG) -O$* $(TP_STACKS_FLAGS) -Wno-gnu-folding-constant -Wl,-z,lazy -o $@ $< -ldl
+
+$(TP_OUT)/stacks_cxx_clang_O%: $(TP_SRC)/stacks_cxx.cc $(TP_SRC)/stacks.h | $(TP_OUT)
+	$(TP_CLANG) --driver-mode=g++ -std=c++17 -O$* $(TP_STACKS_FLAGS) -Wl,-z,now -o $@ $<
+
+$(TP_OUT)/stacks_rust_O%: $(TP_SRC)/stacks_rust.rs | $(TP_OUT)
+	$(TP_RUSTC) --edition 2018 -C opt-level=$* -C force-frame-pointers=no -C force-unwind-tables=yes -o $@ $<
+
+$(TP_OUT)/stacks_static_pie: $(TP_SRC)/stacks.c $(TP_SRC)/stacks.h | $(TP_OUT)
+	$(CC) -O2 $(TP_STACKS_FLAGS) -DNO_DLOPEN -static-pie -o $@ $<
+
+$(TP_OUT)/stacks_now: $(TP_SRC)/stacks.c $(TP_SRC)/stacks.h | $(TP_OUT)
+	$(CC) -O2 $(TP_STACKS_FLAGS) -Wl,-z,now -o $@ $< -ldl
+
+$(TP_OUT)/stacks_musl: $(TP_SRC)/stacks_musl.c $(TP_SRC)/stacks.h | $(TP_OUT)
+	musl-gcc -O2 $(TP_STACKS_FLAGS) -o $@ $<
+
+$(TP_OUT)/stacks_musl_static: $(TP_SRC)/stacks_musl.c $(TP_SRC)/stacks.h | $(TP_OUT)
+	musl-gcc -O2 $(TP_STACKS_FLAGS) -static -o $@ $<
 
 $(TP_OUT)/libstacks.so: $(TP_SRC)/libstacks.c | $(TP_OUT)
 	$(CC) -O2 $(TP_STACKS_FLAGS) -fPIC -shared -o $@ $<

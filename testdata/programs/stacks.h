@@ -16,7 +16,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#ifndef SHADOW_STACK
 #include <execinfo.h>
+#endif
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,12 +26,47 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef __clang__
+#define NOIPA __attribute__((noinline, used))
+#else
 #define NOIPA __attribute__((noipa, used))
+#endif
 #define MAX_DEPTH 100
 #define MAX_BLOCKS 6000
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#ifdef SHADOW_STACK
+/*
+ * musl has no backtrace(), and libgcc's unwinder does not link with it: the
+ * functions note their return addresses themselves. The outermost frame is
+ * that of _start, whose one call never returns.
+ */
+static void *shadow[MAX_DEPTH];
+static int shadow_depth;
+#define ENTER() (shadow[shadow_depth++] = __builtin_return_address(0))
+#define LEAVE() (shadow_depth--)
+extern unsigned char _start[];
+static int allocate(int result);
+
+static int backtrace(void **to, int limit)
+{
+	unsigned char *call = _start;
+	int n = 0;
+
+	to[n++] = (void *)allocate;
+	for (int i = shadow_depth; i > 0 && n < limit - 1; i--)
+		to[n++] = shadow[i - 1];
+	while (*call != 0xe8)
+		call++;
+	to[n++] = call + 5;
+	return n;
+}
+#else
+#define ENTER()
+#define LEAVE()
 #endif
 
 static struct record {
@@ -46,12 +83,14 @@ NOIPA static int allocate(int result)
 {
 	int i = __atomic_fetch_add(&blocks, 1, __ATOMIC_RELAXED);
 
+	ENTER();
 	if (i < MAX_BLOCKS) {
 		records[i].name = case_name;
 		records[i].size = 1000 + i;
 		records[i].depth = backtrace(records[i].stack, MAX_DEPTH);
 		sink = malloc(1000 + i);
 	}
+	LEAVE();
 	return result;
 }
 
@@ -74,11 +113,12 @@ static void wait_for_line(void)
 		;
 }
 
-static int stacks_main(void (*run)(void))
+NOIPA static int stacks_main(void (*run)(void))
 {
 	void *warm[4];
 	static char out[1 << 16], in[256];
 
+	ENTER();
 	setvbuf(stdout, out, _IOFBF, sizeof(out));
 	setvbuf(stdin, in, _IOLBF, sizeof(in));
 	backtrace(warm, 4); /* loads libgcc, which allocates */
@@ -89,6 +129,7 @@ static int stacks_main(void (*run)(void))
 	print_records();
 	fflush(stdout);
 	wait_for_line();
+	LEAVE();
 	return 0;
 }
 

@@ -4,6 +4,7 @@ package probe
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -92,6 +93,16 @@ func TestOwnFunctions(t *testing.T) {
 	o := inspectFile(t, link(t, hidden, "-static"))
 	if !o.Static || len(o.Probes) != 2 {
 		t.Errorf("static program: static %v, %+v, want malloc and free", o.Static, o.Probes)
+	}
+	// glibc's static-pie programs have malloc as a local symbol, and beside it
+	// its own name for it.
+	alias := local + ".set __libc_malloc, malloc\n.set __libc_free, free\n.type __libc_malloc,@function\n.type __libc_free,@function\n"
+	if o := inspectFile(t, link(t, alias+asmFunction("_start", "ret"), "-static")); len(o.Probes) != 2 {
+		t.Errorf("local functions with aliases: %+v, want malloc and free", o.Probes)
+	}
+	elsewhere := strings.NewReplacer("__libc_malloc, malloc", "__libc_malloc, free").Replace(alias)
+	if o := inspectFile(t, link(t, elsewhere+asmFunction("_start", "ret"), "-static")); len(o.Probes) != 0 {
+		t.Errorf("local functions whose aliases are others: %+v, want none", o.Probes)
 	}
 	// In a library only what it exports counts.
 	if o := inspectFile(t, link(t, hidden, "-shared")); len(o.Probes) != 0 {

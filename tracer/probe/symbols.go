@@ -22,6 +22,8 @@ type symbols struct {
 	found   []symbol
 	defined map[string]bool // marks of families and allocation functions
 	count   int             // function symbols of any name that are defined
+	locals  []symbol        // local ones with the name of an allocation function; see adopt
+	aliases map[string]uint64
 }
 
 // has says whether both malloc and free are defined, under a prefix.
@@ -48,7 +50,7 @@ const symbolSize = 24 // Elf64_Sym
 // readSymbols reads a symbol table section of the given type. A file without
 // one gives the zero symbols.
 func (im *image) readSymbols(t elf.SectionType) (symbols, error) {
-	out := symbols{defined: map[string]bool{}}
+	out := symbols{defined: map[string]bool{}, aliases: map[string]uint64{}}
 	s := im.section(t)
 	if s == nil {
 		return out, nil
@@ -64,6 +66,7 @@ func (im *image) readSymbols(t elf.SectionType) (symbols, error) {
 	for ; len(table) >= symbolSize; table = table[symbolSize:] {
 		out.add(im.decodeSymbol(table), names)
 	}
+	out.adopt()
 	return out, nil
 }
 
@@ -105,16 +108,42 @@ func (s *symbols) add(raw rawSymbol, names []byte) {
 	}
 	name := names[raw.name:min(len(names), int(raw.name)+64)]
 	end := bytes.IndexByte(name, 0)
-	if end < 0 || !wanted[string(name[:end])] {
+	if end < 0 {
 		return
 	}
+	if public, ok := bytes.CutPrefix(name[:end], libcAlias); ok {
+		s.aliases[string(public)] = raw.value
+	}
+	if !wanted[string(name[:end])] {
+		return
+	}
+	fn, function := functionsByName[string(name[:end])]
+	found := symbol{function: fn, addr: raw.value, size: raw.size, ifunc: kind == elf.STT_GNU_IFUNC}
 	hidden := elf.ST_VISIBILITY(raw.other) != elf.STV_DEFAULT
 	if elf.ST_BIND(raw.info) == elf.STB_LOCAL && !hidden && !prefixed(string(name[:end])) {
+		if function {
+			s.locals = append(s.locals, found)
+		}
 		return
 	}
 	s.defined[string(name[:end])] = true
-	if fn, ok := functionsByName[string(name[:end])]; ok {
-		s.found = append(s.found, symbol{function: fn, addr: raw.value, size: raw.size, ifunc: kind == elf.STT_GNU_IFUNC})
+	if function {
+		s.found = append(s.found, found)
+	}
+}
+
+// libcAlias is what glibc's own names for its public functions begin with.
+var libcAlias = []byte("__libc_")
+
+// adopt takes local symbols for the allocator's where the C library has another
+// name for the same code: glibc's static-pie programs have malloc as a local
+// symbol, at the address of __libc_malloc.
+func (s *symbols) adopt() {
+	for _, local := range s.locals {
+		if at, ok := s.aliases[local.name]; ok && at == local.addr {
+			s.defined[local.name] = true
+			s.found = append(s.found, local)
+		}
 	}
 }
 

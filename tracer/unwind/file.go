@@ -40,6 +40,7 @@ type Source struct {
 	segments []Segment
 	sections []*section
 	restorer uint64 // address of the code that signal handlers return to, where that has no row; 0: none
+	start    muslStart
 }
 
 // Open reads the call frame information of an ELF file. A file without any is no error.
@@ -61,7 +62,9 @@ func Open(r io.ReaderAt) (*Source, error) {
 		return nil, err
 	}
 	if s.machine.raSaved < 0 {
-		s.restorer = findRestorer(e)
+		if needed, err := e.ImportedLibraries(); err != nil || len(needed) == 0 { // a C library, or static
+			s.restorer, s.start = findRestorer(e), findMuslStart(e)
+		}
 	}
 	return s, nil
 }
@@ -86,8 +89,11 @@ func (s *Source) Build() (*File, error) {
 	for _, section := range s.sections {
 		all.add(section)
 	}
-	if s.restorer != 0 {
+	if _, known := all.index[Rule{Kind: Signal}]; !known && s.restorer != 0 {
 		all.addRestorer(s.restorer)
+	}
+	if s.start.from != 0 {
+		all.addMuslStart(s.start)
 	}
 	out.Bad = all.bad
 	return out, out.split(all)
@@ -200,12 +206,8 @@ const maxRestorerText = 4 << 20
 var restorer = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
 
 // findRestorer finds the code that signal handlers return to by its bytes, as
-// debuggers do: musl has no call frame information for it. Only C libraries
-// and static programs, which need no other libraries, can have it.
+// debuggers do: musl has no call frame information for it.
 func findRestorer(e *elf.File) uint64 {
-	if needed, err := e.ImportedLibraries(); err == nil && len(needed) > 0 {
-		return 0
-	}
 	for _, p := range e.Progs {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz > maxRestorerText {
 			continue
@@ -217,11 +219,8 @@ func findRestorer(e *elf.File) uint64 {
 	return 0
 }
 
-// addRestorer adds the restorer's row, if it has none.
+// addRestorer adds the restorer's row.
 func (r *rows) addRestorer(at uint64) {
-	if _, ok := r.index[Rule{Kind: Signal}]; ok {
-		return
-	}
 	from := len(r.list)
 	// From the byte before: return addresses are looked up less one.
 	r.list = append(r.list, row{at - 1, r.number(Rule{Kind: Signal})})

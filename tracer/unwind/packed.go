@@ -39,6 +39,7 @@ func (s *Source) Key() [sha256.Size]byte {
 		}
 	}
 	number(s.machine.ra, s.restorer, uint64(len(s.segments)))
+	fmt.Fprint(h, s.start)
 	for _, segment := range s.segments {
 		number(segment.Offset, segment.Size, segment.Address)
 	}
