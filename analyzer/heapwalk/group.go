@@ -88,19 +88,17 @@ func (g *grouper) of(size uint64, h head) uint32 {
 
 func (g *grouper) classify(h head) (Class, *typeName) {
 	first := h[0]
-	switch {
-	case h == head{}:
-		return Zeros, nil
-	case first%8 == 0 && first >= pageBytes && first < 1<<47:
+	if first%8 == 0 && first >= pageBytes && first < 1<<47 {
 		if t := g.typeOf(first); t != nil {
 			return Typed, t
 		}
-		if v := g.heap.has(first); v {
-			return Pointer, nil
-		}
-		return Data, nil
 	}
-	if isText(h) {
+	switch {
+	case h == head{}:
+		return Zeros, nil
+	case g.heap.has(first):
+		return Pointer, nil
+	case isText(h):
 		return Text, nil
 	}
 	return Data, nil

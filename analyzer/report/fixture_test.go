@@ -9,6 +9,8 @@ func fixtures() map[string]*analyzer.Report {
 		"lossy":   lossyReport(),
 		"hostile": hostileReport(),
 		"empty":   {},
+
+		"untraced": untracedReport(),
 	}
 }
 

@@ -28,6 +28,8 @@ func TestGolden(t *testing.T) {
 		"hostile.compact.json":                 {Format: JSON, Compact: true},
 		"empty.width=80.txt":                   {Width: 80, Frames: 4},
 		"empty.json":                           {Format: JSON},
+		"untraced.width=100.txt":               {Width: 100},
+		"untraced.json":                        {Format: JSON},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer

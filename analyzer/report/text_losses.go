@@ -7,6 +7,7 @@ import "github.com/memtrace/memtrace/analyzer"
 func addLosses(p *page, r *analyzer.Report) {
 	e := &r.Events
 	if r.Tracer.Attach == analyzer.NotTraced {
+		p.line(plain, "Losses: none, as nothing was traced")
 		addNotes(p, r)
 		return
 	}

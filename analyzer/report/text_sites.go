@@ -163,7 +163,11 @@ func addOmitted(p *page, r *analyzer.Report, shown []analyzer.Site) {
 	for i := range shown {
 		held += shown[i].LiveBytes
 	}
-	text := "and " + counted(uint64(omitted), "more site", "more sites")
+	what := "site"
+	if r.Tracer.Attach == analyzer.NotTraced {
+		what = "group"
+	}
+	text := "and " + counted(uint64(omitted), "more "+what, "more "+what+"s")
 	if live >= held {
 		text += " holding " + size(live-held)
 	}
