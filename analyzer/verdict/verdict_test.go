@@ -43,8 +43,6 @@ func TestRules(t *testing.T) {
 	}
 }
 
-const ms = 1_000_000
-
 // at is a Report of one process.
 func at(window time.Duration, live, allocs, rss uint64) *analyzer.Report {
 	return &analyzer.Report{
