@@ -20,6 +20,8 @@ func (m *Screen) key(msg tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case name == "ctrl+c":
 		return tea.Quit
+	case name == "ctrl+z":
+		return tea.Suspend
 	case m.prompting:
 		return m.promptKey(msg)
 	case m.helping:

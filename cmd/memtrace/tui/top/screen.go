@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -289,8 +290,24 @@ func (m *Screen) View() tea.View {
 	return v
 }
 
-// Run shows the view on the terminal until the user ends it or ctx is done.
+// waitable is a Source that can be waited for.
+type waitable struct {
+	Source
+	mu sync.Mutex
+}
+
+func (w *waitable) Read(ctx context.Context, want Want) (*Snapshot, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Source.Read(ctx, want)
+}
+
+// Run shows the view on the terminal until the user ends it or ctx is done. The
+// Source is not in use any more when it returns.
 func Run(ctx context.Context, o Options) error {
+	source := &waitable{Source: o.Source}
+	o.Source = source
+	defer source.mu.Lock() // a Read may be under way; none begins after cancel
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	screen := NewScreen(ctx, o)

@@ -24,6 +24,10 @@ type Options struct {
 	StallBudget time.Duration
 }
 
+// refreshEvery is how old users, command lines, cgroups and OOM scores get: they
+// seldom change, and reading them costs more than all the rest.
+const refreshEvery = 30 * time.Second
+
 // Source reads the machine; see top.Source.
 type Source struct {
 	fs        procfs.FS
@@ -72,7 +76,7 @@ func Open(o Options) (*Source, error) {
 		return nil, err
 	}
 	// One thread reads: the other cores are for those who are looked at.
-	if s.collector, err = collect.Open(collect.Options{Root: o.Proc, Workers: 1, Budget: budget}); err != nil {
+	if s.collector, err = collect.Open(collect.Options{Root: o.Proc, Workers: 1, RefreshEvery: refreshEvery, Budget: budget}); err != nil {
 		return nil, errors.Join(err, s.machine.Close())
 	}
 	s.groups, s.noGroups = cgroup.Open(o.Cgroup)
