@@ -137,6 +137,13 @@ var capabilities = []struct {
 	{24, "CAP_SYS_RESOURCE"}, {38, "CAP_PERFMON"}, {39, "CAP_BPF"},
 }
 
+func capabilityNames() (names []string) {
+	for _, c := range capabilities {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 func missingCapabilities() []string {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

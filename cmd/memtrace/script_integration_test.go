@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"rsc.io/script"
 )
@@ -25,9 +26,16 @@ func TestRootScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PROGRAMS", programs)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MEMTRACE", self)
 	runScripts(t, filepath.Join("testdata", "root"), map[string]script.Cmd{
 		"target": targetCommand(t, programs),
 		"json":   jsonCommand(),
+		"spawn":  spawnCommand(t),
+		"traced": tracedCommand(),
 	})
 }
 
@@ -205,4 +213,43 @@ func lookup(doc any, path string) (string, error) {
 		return strconv.FormatFloat(f, 'f', -1, 64), nil
 	}
 	return fmt.Sprint(doc), nil
+}
+
+// spawnCommand starts a program that runs until the test ends; $PID is its
+// process. When it returns, the program has been executed.
+func spawnCommand(t *testing.T) script.Cmd {
+	return script.Command(script.CmdUsage{Summary: "start a program", Args: "program [args...]"},
+		func(s *script.State, args ...string) (script.WaitFunc, error) {
+			if len(args) == 0 {
+				return nil, script.ErrUsage
+			}
+			cmd := exec.Command(s.Path(args[0]), args[1:]...)
+			if err := cmd.Start(); err != nil {
+				return nil, err
+			}
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			})
+			return nil, s.Setenv("PID", strconv.Itoa(cmd.Process.Pid))
+		})
+}
+
+// tracedCommand waits until memtrace watches process $PID, which it does once
+// its probes are in place.
+func tracedCommand() script.Cmd {
+	return script.Command(script.CmdUsage{Summary: "wait until $PID is traced"},
+		func(s *script.State, _ ...string) (script.WaitFunc, error) {
+			pid, _ := s.LookupEnv("PID")
+			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+				status, err := os.ReadFile("/proc/" + pid + "/status")
+				if err != nil {
+					return nil, err
+				}
+				if !strings.Contains(string(status), "\nTracerPid:\t0\n") {
+					return nil, nil
+				}
+			}
+			return nil, fmt.Errorf("process %s is not traced after 20 s", pid)
+		})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -67,6 +68,9 @@ func (s *session) begin(pid int) error {
 		return err
 	}
 	objects, err := s.finder.Discover(pid)
+	if errors.Is(err, os.ErrPermission) {
+		err = adviseOn(fmt.Errorf("%w: %w", tracer.ErrNotPermitted, err))
+	}
 	if err != nil {
 		_ = t.held.Close()
 		return err
@@ -79,11 +83,21 @@ func (s *session) begin(pid int) error {
 func adviseOn(err error) error {
 	switch {
 	case errors.Is(err, tracer.ErrNotPermitted):
-		return fmt.Errorf("%w\nmemtrace needs root, or these capabilities: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_sys_admin,cap_dac_read_search,cap_sys_resource+ep %s\n(memtrace doctor says more)", err, ownPath())
+		return fmt.Errorf("%w\n%s\n(memtrace doctor says more)", err, remedy())
 	case errors.Is(err, tracer.ErrNotSupported):
 		return fmt.Errorf("%w\nmemtrace doctor shows what this kernel has", err)
 	}
 	return err
+}
+
+// remedy says which capabilities are missing, and which command grants them.
+func remedy() string {
+	missing := missingCapabilities()
+	if len(missing) == 0 {
+		return "memtrace has all capabilities that it uses: the kernel's lockdown, a security module or a container forbids it"
+	}
+	return fmt.Sprintf("memtrace lacks %s: run it with sudo, or grant what it uses: sudo setcap %s+ep %s",
+		strings.Join(missing, ", "), strings.ToLower(strings.Join(capabilityNames(), ",")), ownPath())
 }
 
 func ownPath() string {
