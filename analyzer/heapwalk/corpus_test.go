@@ -26,13 +26,18 @@ type corpus struct {
 	size    map[uint64]uint64 // by address
 }
 
-func startCorpus(t *testing.T) *corpus {
+func buildCorpus(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "leak_corpus")
 	compile(t, "gcc", "-O1", "-g", "-fPIC", "-shared", "-o", filepath.Join(dir, "libleak_tls.so"), programs+"/leak_tls.c")
 	compile(t, "g++", "-std=c++17", "-O1", "-g", "-fno-builtin", "-fno-omit-frame-pointer", "-pthread",
 		"-o", program, programs+"/leak_corpus.cc", "-Wl,-rpath,$ORIGIN", "-ldl")
+	return program
+}
+
+func startCorpus(t *testing.T, program string) *corpus {
+	t.Helper()
 	cmd := exec.Command(program)
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil {
@@ -121,23 +126,25 @@ func (c *corpus) check(t *testing.T, r *Result, except map[string]string) {
 	}
 }
 
-func TestCorpusUntracedStopped(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	c := startCorpus(t)
-	r, err := Check(t.Context(), c.process, CheckOptions{Threads: stopAll(t, c.process)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.check(t, r, nil)
-}
-
-// TestCorpusUntracedRunning: registers are not read here.
-func TestCorpusUntracedRunning(t *testing.T) {
-	c := startCorpus(t)
-	r, err := Check(t.Context(), c.process, CheckOptions{Apart: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.check(t, r, map[string]string{"register": "definite"})
+// TestCorpusUntraced: where the program runs on, registers are not read here.
+func TestCorpusUntraced(t *testing.T) {
+	program := buildCorpus(t)
+	t.Run("running", func(t *testing.T) {
+		c := startCorpus(t, program)
+		r, err := Check(t.Context(), c.process, CheckOptions{Apart: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.check(t, r, map[string]string{"register": "definite"})
+	})
+	t.Run("stopped", func(t *testing.T) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		c := startCorpus(t, program)
+		r, err := Check(t.Context(), c.process, CheckOptions{Threads: stopAll(t, c.process)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.check(t, r, nil)
+	})
 }

@@ -22,8 +22,6 @@ const typesProgram = `
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <string>
 #include <unistd.h>
 namespace shop {
 struct Base { virtual ~Base() {} long n = 1; };

@@ -27,8 +27,8 @@ func (m *memory) findParams(a *allocator) *params {
 	if a.data.end-a.data.start > 8*maxWords {
 		return nil
 	}
-	words := make([]uint64, (a.data.end-a.data.start)/8)
-	if m.words(a.data.start, words) != nil {
+	words, err := m.allWords(a.data)
+	if err != nil {
 		return nil
 	}
 	var found *params
@@ -46,6 +46,26 @@ func (m *memory) findParams(a *allocator) *params {
 		}
 	}
 	return found
+}
+
+// allWords reads a range; pages that are not there read as zeros.
+func (m *memory) allWords(s span) ([]uint64, error) {
+	v, err := m.view(s)
+	if err != nil {
+		return nil, err
+	}
+	words := make([]uint64, 0, (s.end-s.start)/8)
+	for at := s.start; at < s.end; {
+		b, err := v.at(at, min(s.end-at, viewBytes/2))
+		if err != nil {
+			return nil, err
+		}
+		for i := range len(b) / 8 {
+			words = append(words, word(b, i))
+		}
+		at += uint64(len(b))
+	}
+	return words, nil
 }
 
 // paramsAt takes word i for sbrk_base.
