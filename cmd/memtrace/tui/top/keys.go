@@ -10,8 +10,6 @@ import (
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // key answers a key.
@@ -28,7 +26,7 @@ func (m *Screen) key(msg tea.KeyPressMsg) tea.Cmd {
 		m.helpKey(name)
 		return nil
 	}
-	m.message = ""
+	m.message, m.failure = "", nil
 	if m.move(name) {
 		return nil
 	}
@@ -314,8 +312,8 @@ func (m *Screen) traced(msg tracedMsg) {
 		if said == "" {
 			said = msg.err.Error()
 		}
-		first, _, _ := strings.Cut(said, "\n")
-		m.message = report.Clean(first)
+		m.failure = strings.Split(said, "\n")
+		m.message = fmt.Sprintf("process %d could not be traced; any key goes on", msg.pid)
 		return
 	}
 	m.message = fmt.Sprintf("traced process %d; its report is on the terminal once you quit", msg.pid)
@@ -327,7 +325,7 @@ func (m *Screen) click(msg tea.MouseClickMsg) tea.Cmd {
 		m.helping = false
 		return nil
 	}
-	m.message = ""
+	m.message, m.failure = "", nil
 	top := m.headHeight() + len(m.notes())
 	switch {
 	case msg.Y == 2 && m.headHeight() == 3:

@@ -9,9 +9,12 @@ import (
 // lines draws the screen: as many lines as the terminal has.
 func (m *Screen) lines() []string {
 	lines := m.headLines()[:m.headHeight()]
-	if m.helping {
+	switch {
+	case m.helping:
 		lines = append(lines, m.helpLines()...)
-	} else {
+	case len(m.failure) > 0:
+		lines = append(lines, m.failureLines()...)
+	default:
 		lines = append(lines, m.tableLines()...)
 	}
 	for len(lines) < m.height-1 {
@@ -41,6 +44,23 @@ func (m *Screen) tableLines() []string {
 	}
 	for i, row := range rows {
 		lines = append(lines, rowLine(t, row, shown, m.first+i == m.cursor && !t.Fixed, &m.theme))
+	}
+	return lines
+}
+
+// failureLines are what a trace said, broken into lines that fit.
+func (m *Screen) failureLines() []string {
+	lines := []string{""}
+	for _, line := range m.failure {
+		for line = report.Clean(line); report.Columns(line) > m.width; {
+			head := strings.TrimSuffix(report.Clip(line, m.width), "…")
+			if head == "" {
+				break
+			}
+			lines = append(lines, head)
+			line = line[len(head):]
+		}
+		lines = append(lines, report.Clip(line, m.width))
 	}
 	return lines
 }

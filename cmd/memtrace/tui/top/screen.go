@@ -71,6 +71,7 @@ type Screen struct {
 	prompt     string
 	before     Filter // restored where the prompt is cancelled
 	message    string
+	failure    []string // what a trace said that failed; shown instead of the table
 	err        error
 	ctx        context.Context
 }

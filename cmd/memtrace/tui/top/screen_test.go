@@ -483,8 +483,15 @@ func TestEnter(t *testing.T) {
 	if d.screen.view != Processes || !slices.Equal(d.pids(), []int{101, 102}) {
 		t.Errorf("Enter on a cgroup shows %v in view %s", d.pids(), d.screen.view)
 	}
-	d.send(tracedMsg{pid: 102, err: errors.New("exit status 77"), said: "memtrace: needs root\nmore"})
-	d.want("a trace that failed", "memtrace: needs root")
+	d.send(tracedMsg{pid: 102, err: errors.New("exit status 77"), said: "memtrace: needs root\nor\x1b[2J " + strings.Repeat("capabilities ", 30)})
+	d.want("a trace that failed", "memtrace: needs root", "or\\x1b[2J capabilities", "could not be traced")
+	for _, size := range [][2]int{{80, 24}, {20, 5}, {1, 1}} {
+		d.resize(size[0], size[1])
+		checkFrame(t, d, size[0], size[1])
+	}
+	d.resize(80, 24)
+	d.keys("down")
+	d.want("the table again", "COMMAND")
 	d.send(tracedMsg{pid: 102})
 	d.want("a trace that went well", "traced process 102")
 }
