@@ -21,6 +21,7 @@ type settings struct {
 	tracer   tracer.Config
 	symbols  symbol.Options
 	pids     []int
+	chosen   selection
 	duration time.Duration
 	interval time.Duration
 	top      int // 0: all
@@ -41,6 +42,8 @@ type settings struct {
 func traceFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "trace process `PID` (several: -p 1,2 or -p 1 -p 2)"},
+		&cli.StringSliceFlag{Name: "comm", Usage: "trace the processes named `NAME`, and their children"},
+		&cli.StringSliceFlag{Name: "cgroup", Usage: "trace the processes in the control group `PATH` and below, and their children"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop after `TIME`, such as 30s (default: until Ctrl-C or the processes' end)"},
 		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of `KIND`: " + strings.Join(event.Kinds(), ", ")},
@@ -111,6 +114,7 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.filter, err = readFilter(c); err != nil {
 		return s, err
 	}
+	s.chosen = selection{c.StringSlice("comm"), c.StringSlice("cgroup")}
 	s.pids, err = parsePIDs(c.StringSlice("pid"))
 	return s, err
 }

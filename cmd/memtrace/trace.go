@@ -19,12 +19,12 @@ func traceCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(set.pids) == 0 {
+	if len(set.pids) == 0 && set.chosen.empty() {
 		if c.NumFlags() == 0 && c.Command.Name != "trace" {
 			_ = cli.ShowAppHelp(c)
 			return &exitError{exitUsage, errQuiet}
 		}
-		return usageError("no process given: use -p PID (memtrace run -- COMMAND starts one)")
+		return usageError("no process given: use -p PID, --comm NAME or --cgroup PATH (memtrace run -- COMMAND starts one)")
 	}
 	if err := set.gate.open(); err != nil {
 		return err
@@ -39,10 +39,8 @@ func trace(c *cli.Context, set settings) error {
 		return err
 	}
 	defer s.close()
-	for _, pid := range set.pids {
-		if err := s.begin(pid); err != nil {
-			return err
-		}
+	if err := s.beginAll(); err != nil {
+		return err
 	}
 	s.chooseOutput()
 	s.guard()

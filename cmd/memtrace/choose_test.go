@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+func TestBelow(t *testing.T) {
+	for _, c := range []struct {
+		group, path string
+		want        bool
+	}{
+		{"/system.slice/nginx.service", "/system.slice/nginx.service", true},
+		{"/system.slice/nginx.service", "system.slice", true},
+		{"/system.slice/nginx.service", "/sys/fs/cgroup/system.slice/", true},
+		{"/system.slice/nginx.service", "/", true},
+		{"/system.slice2", "/system.slice", false},
+		{"/", "/system.slice", false},
+		{"", "/a", false},
+	} {
+		if got := below(c.group, c.path); got != c.want {
+			t.Errorf("below(%q, %q) is %v", c.group, c.path, got)
+		}
+	}
+}
+
+// The processes of a name are those that the kernel shows under it, neither
+// zombies nor memtrace itself.
+func TestChooseByName(t *testing.T) {
+	fs, err := procfs.New("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sleep", "100")
+	cmd.Args[0] = "another" // the name is the file's
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	pids, err := selection{comms: []string{"sleep"}}.choose(fs)
+	if err != nil || !slices.Contains(pids, cmd.Process.Pid) {
+		t.Errorf("chosen are %v, %v; want %d among them", pids, err, cmd.Process.Pid)
+	}
+	self, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := (selection{comms: []string{string(self[:len(self)-1])}}).choose(fs); slices.Contains(pids, os.Getpid()) {
+		t.Errorf("memtrace itself is among %v, %v", pids, err)
+	}
+	if _, err := (selection{comms: []string{"no such name"}}).choose(fs); err == nil || err.Error() != "no process is named no such name" {
+		t.Errorf("for a name that nobody has the error is %v", err)
+	}
+}
