@@ -22,6 +22,31 @@ func median(values []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
+// spread is the middle half of the values over their median.
+func spread(values []float64) float64 {
+	s := slices.Sorted(slices.Values(values))
+	return (s[len(s)*3/4] - s[len(s)/4]) / median(s)
+}
+
+// noisy is the spread from which times by the clock are not to be trusted.
+const noisy = 0.10
+
+// busy says how far the floor's times spread, if that is too far.
+func busy(tables []table) string {
+	most := 0.0
+	for _, t := range tables {
+		var clock []float64
+		for _, m := range t.times[floorName] {
+			clock = append(clock, float64(m.elapsed))
+		}
+		most = max(most, spread(clock))
+	}
+	if most <= noisy {
+		return ""
+	}
+	return fmt.Sprintf("\n**The machine was busy with other work**: the floor's times by the clock spread by %.0f %%. Only the last column is to be trusted.\n", 100*most)
+}
+
 // ratio is the median of the ratios within each round: what slows the machine
 // down for a while slows down both.
 func (t *table) ratio(of, to string, value func(measurement) time.Duration) float64 {
@@ -59,6 +84,7 @@ processes' states, names, faults and times as well, in each turn, and their user
 and OOM scores, which seldom change, every 10 s and when it begins. "Live" is what ` + "`memtrace top`" + ` does:
 processes that have not changed are not walked.
 `)
+	s.WriteString(busy(tables))
 	for i := range tables {
 		tables[i].write(&s)
 	}
