@@ -36,9 +36,9 @@ func TestReadsWhatWasWritten(t *testing.T) {
 func TestLargeSnapshot(t *testing.T) {
 	want := sample()
 	want.Processes = nil
-	for i := range 40_000 {
-		want.Components = append(want.Components, Component{Name: string(bytes.Repeat([]byte{byte('a' + i%26)}, 200)), Inode: uint64(i)})
-		want.Processes = append(want.Processes, Process{ID: ID{PID: i + 1}, Comm: "x", Cmdline: []string{string(make([]byte, 300))}})
+	for i := range 15_000 {
+		want.Components = append(want.Components, Component{Name: string(bytes.Repeat([]byte{byte('a' + i%26)}, 400)), Inode: uint64(i)})
+		want.Processes = append(want.Processes, Process{ID: ID{PID: i + 1}, Comm: "x", Cmdline: []string{string(make([]byte, 500))}})
 	}
 	got, err := Read(bytes.NewReader(written(t, want)))
 	if err != nil || !reflect.DeepEqual(got, want) {

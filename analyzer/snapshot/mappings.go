@@ -118,6 +118,7 @@ type components struct {
 	list []Component
 	at   map[string]int
 	key  []byte
+	max  int
 	full bool
 }
 
@@ -128,7 +129,7 @@ const maxTableComponents = 1 << 20
 var otherComponents = Component{Kind: procfs.KindOther, Name: "[more]"}
 
 func newComponents() *components {
-	return &components{at: make(map[string]int)}
+	return &components{at: make(map[string]int), max: maxTableComponents}
 }
 
 // index returns the component's place, which is new where it is.
@@ -147,12 +148,12 @@ func (c *components) index(v *procfs.VMA) int {
 	if i, ok := c.at[string(c.key)]; ok {
 		return i
 	}
-	if len(c.list) >= maxTableComponents {
+	if len(c.list) >= c.max {
 		if !c.full {
 			c.full = true
 			c.list = append(c.list, otherComponents)
 		}
-		return maxTableComponents
+		return c.max
 	}
 	i := len(c.list)
 	c.at[string(c.key)] = i

@@ -216,15 +216,15 @@ func TestPace(t *testing.T) {
 // TestManyComponents: beyond its bound the table has one component for all others.
 func TestManyComponents(t *testing.T) {
 	c := newComponents()
-	c.list = make([]Component, maxTableComponents-1)
-	for i, want := range []int{maxTableComponents - 1, maxTableComponents, maxTableComponents, maxTableComponents - 1} {
+	c.max = 2
+	for i, want := range []int{0, 1, 2, 0, 1, 2} {
 		v := &procfs.VMA{Kind: procfs.KindFile, Inode: uint64(i % 3), Path: []byte("/x")}
 		if got := c.index(v); got != want {
 			t.Errorf("component %d is at %d, want %d", i, got, want)
 		}
 	}
-	if !c.full || c.list[maxTableComponents] != otherComponents {
-		t.Error("it is not full")
+	if !c.full || len(c.list) != 3 || c.list[2] != otherComponents {
+		t.Errorf("it is not full: %+v", c.list)
 	}
 }
 
