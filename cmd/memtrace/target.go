@@ -29,7 +29,6 @@ type target struct {
 
 	child  bool      // it was made by a process under trace
 	shared bool      // its memory is its parent's, until it executes a program
-	whole  bool      // all of its parent's blocks were seen
 	probed uint64    // ns: when it got its probes, 0 before
 	execed uint64    // ns: when it replaced its program last
 	execs  int       // how often
