@@ -168,6 +168,7 @@ func topLive(source top.Source, s topSettings) error {
 		Threshold: s.threshold, Colour: tui.UseColor(os.Getenv), Getenv: os.Getenv,
 		Trace:   func(pid int, start uint64) (*exec.Cmd, error) { return traceInTerminal(ctx, pid, start, s.interval) },
 		Tracing: tracing.Store,
+		Gone:    func() bool { _, _, err := term.GetSize(int(os.Stdout.Fd())); return err != nil },
 	})
 }
 

@@ -27,6 +27,9 @@ type Options struct {
 	// Trace makes the command that traces a process in the same terminal, or
 	// says why not. It is called when the user asks for it.
 	Trace func(pid int, start uint64) (*exec.Cmd, error)
+	// Gone, if not nil, reports whether the terminal is no more: not everybody
+	// gets a signal then.
+	Gone func() bool
 	// Tracing, if not nil, is told when a trace begins and has ended.
 	Tracing func(bool)
 }
@@ -42,6 +45,7 @@ type Screen struct {
 	source   Source
 	trace    func(pid int, start uint64) (*exec.Cmd, error)
 	tracing  func(bool)
+	gone     func() bool
 	interval time.Duration
 	theme    theme
 	options  options
@@ -98,6 +102,9 @@ func NewScreen(ctx context.Context, o Options) *Screen {
 	}
 	for _, v := range views {
 		m.order[v.view] = sorting{column: v.sort}
+	}
+	if m.gone = o.Gone; m.gone == nil {
+		m.gone = func() bool { return false }
 	}
 	by := m.order[o.View]
 	m.order[o.View] = sorting{column: cmp.Or(o.Sort, by.column), reverse: o.Reverse}
@@ -172,6 +179,9 @@ func (m *Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, m.read() // there may be room for columns that were not read
 		}
 	case tickMsg:
+		if m.gone() {
+			return m, tea.Quit
+		}
 		if msg.generation == m.generation && !m.frozen {
 			return m, m.read()
 		}

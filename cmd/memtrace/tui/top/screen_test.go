@@ -509,6 +509,17 @@ func TestEnds(t *testing.T) {
 	if !d.quit {
 		t.Error("Ctrl-C in the prompt does not quit")
 	}
+	gone := false
+	d = drive(t, Options{Gone: func() bool { return gone }})
+	d.tick()
+	if d.quit {
+		t.Error("it quits while the terminal is there")
+	}
+	gone = true
+	d.tick()
+	if !d.quit {
+		t.Error("it goes on without its terminal")
+	}
 	broken := &source{err: errors.New("no /proc")}
 	d = drive(t, Options{Source: broken})
 	if !errors.Is(d.screen.Err(), broken.err) {
