@@ -13,7 +13,7 @@ const (
 	maxDemangledPow = 14
 )
 
-// Names says how C++ and Rust names are written.
+// Names says how C++, Rust and D names are written.
 type Names int
 
 const (
@@ -34,6 +34,12 @@ func (n Names) demangled(name string) (text string) {
 			text = name
 		}
 	}()
+	if strings.HasPrefix(name, "_D") {
+		if text, ok := demangleD(name, n == ShortNames); ok {
+			return text
+		}
+		return name
+	}
 	options := []demangle.Option{demangle.MaxLength(maxDemangledPow)}
 	if n == ShortNames {
 		options = append(options, demangle.NoParams, demangle.NoTemplateParams, demangle.NoEnclosingParams)
@@ -41,9 +47,9 @@ func (n Names) demangled(name string) (text string) {
 	return demangle.Filter(name, options...)
 }
 
-// mayBeMangled tells whether name looks like C++'s or Rust's and is worth a try.
+// mayBeMangled tells whether name looks like C++'s, Rust's or D's and is worth a try.
 func mayBeMangled(name string) bool {
-	return len(name) <= maxMangled && (strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R"))
+	return len(name) <= maxMangled && (strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R") || strings.HasPrefix(name, "_D"))
 }
 
 // trimVersion cuts the symbol version that .symtab keeps in the name:

@@ -75,6 +75,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
+		namesFlag(),
 		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the caches of names and unwinding tables on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
 		warmUpFlag(),
@@ -137,10 +138,21 @@ func (s *settings) check(c *cli.Context) error {
 	return nil
 }
 
+func namesFlag() cli.Flag {
+	return &cli.StringFlag{Name: "names", Value: "full", Usage: "write C++, Rust and D names in `FORM`: full, or short (without parameters and template arguments)"}
+}
+
 func symbolOptions(c *cli.Context) (symbol.Options, error) {
 	var o symbol.Options
 	if dir, err := symbol.DefaultCacheDir(); err == nil && !c.Bool("no-symbol-cache") {
 		o.Cache = dir // without a home directory there is none
+	}
+	switch form := c.String("names"); form {
+	case "", "full":
+	case "short":
+		o.Names = symbol.ShortNames
+	default:
+		return o, usageError("--names %q is neither full nor short", form)
 	}
 	if c.Bool("debuginfod") {
 		if o.Debuginfod = symbol.DebuginfodURLs(); len(o.Debuginfod) == 0 {

@@ -31,7 +31,8 @@ func leaksFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still meanwhile, and look at all their registers"},
 		&cli.BoolFlag{Name: "no-contents", Usage: "do not show what leaked blocks begin with"},
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
-		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the cache of names on disk"},
+		namesFlag(),
+		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the caches of names and unwinding tables on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
 	}, gateFlags()...)
 }
