@@ -32,8 +32,16 @@ func table[T any](a *area, n uint64) ([]T, error) {
 		return nil, fmt.Errorf("map %d bytes for a table: %w", size, err)
 	}
 	a.mappings = append(a.mappings, mapping{at, size})
+	if size >= hugeFrom {
+		// Tables are looked up at random: with small pages most of the time would
+		// go into address translation. The kernel may decline.
+		_ = unix.Madvise(unsafe.Slice((*byte)(at), size), unix.MADV_HUGEPAGE)
+	}
 	return unsafe.Slice((*T)(at), n), nil
 }
+
+// hugeFrom is the size of tables from which on they are to have huge pages.
+const hugeFrom = 16 << 20
 
 // maxTable bounds a table's address space.
 const maxTable = 1 << 40

@@ -1,8 +1,8 @@
 package reach
 
 import (
-	"bufio"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,13 +19,18 @@ import (
 // changes it.
 const benchMiB = 256
 
-// startHeap starts a program with a big heap and reads its list of blocks.
-func startHeap(b *testing.B, order string) (*procfs.Process, []Leak) {
-	b.Helper()
-	mib := benchMiB
+// benchSize is the size of that heap in MiB.
+func benchSize() int {
 	if v, err := strconv.Atoi(os.Getenv("MEMTRACE_BENCH_MIB")); err == nil {
-		mib = v
+		return v
 	}
+	return benchMiB
+}
+
+// startHeap starts a program with a heap of a size in MiB and reads its list of
+// blocks, and what it says that it lost.
+func startHeap(b testing.TB, mib int, order string) (*procfs.Process, []Leak, Sum) {
+	b.Helper()
 	dir := b.TempDir()
 	program, list := filepath.Join(dir, "leak_bench"), filepath.Join(dir, "list")
 	compile(b, "gcc", "-O2", "-o", program, programs+"/leak_bench.c")
@@ -41,8 +46,9 @@ func startHeap(b *testing.B, order string) (*procfs.Process, []Leak) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		b.Fatal(line, err)
+	var lost Sum
+	if _, err := fmt.Fscanf(out, "ready %d %d\n", &lost.Count, &lost.Bytes); err != nil {
+		b.Fatal(err)
 	}
 	data, err := os.ReadFile(list)
 	if err != nil {
@@ -52,7 +58,39 @@ func startHeap(b *testing.B, order string) (*procfs.Process, []Leak) {
 	for i := range blocks {
 		blocks[i] = Leak{Addr: binary.NativeEndian.Uint64(data[16*i:]), Size: binary.NativeEndian.Uint64(data[16*i+8:])}
 	}
-	return openProcess(b, cmd.Process.Pid), blocks
+	return openProcess(b, cmd.Process.Pid), blocks, lost
+}
+
+func eachOfList(blocks []Leak) Blocks {
+	return func(yield func(addr, size uint64, site uint32) bool) {
+		for i := range blocks {
+			if !yield(blocks[i].Addr, blocks[i].Size, uint32(i)) {
+				return
+			}
+		}
+	}
+}
+
+// TestBigHeap: of many blocks, in whatever order they point to each other and
+// however many workers there are, those are lost that the program says.
+func TestBigHeap(t *testing.T) {
+	for _, order := range []string{"near", "far"} {
+		p, blocks, lost := startHeap(t, 48, order)
+		for _, workers := range []int{1, 4} {
+			r, err := Scan(p, eachOfList(blocks), Options{Workers: workers, AllSeen: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Sums[Definite]; got != lost || r.Sums[Possible].Count+r.Sums[Indirect].Count != 0 {
+				t.Errorf("%s, %d workers: %+v, want %+v definite", order, workers, r.Sums, lost)
+			}
+			for _, l := range r.Leaks {
+				if b := blocks[l.Site]; b.Addr != l.Addr || b.Size != l.Size {
+					t.Fatalf("%s: a leak %+v has the site of %+v", order, l, b)
+				}
+			}
+		}
+	}
 }
 
 // cpuTime is the processor time that this process took, which other load on
@@ -74,14 +112,8 @@ func BenchmarkScan(b *testing.B) {
 }
 
 func benchmarkScan(b *testing.B, order string) {
-	p, blocks := startHeap(b, order)
-	each := func(yield func(addr, size uint64, site uint32) bool) {
-		for i := range blocks {
-			if !yield(blocks[i].Addr, blocks[i].Size, 0) {
-				return
-			}
-		}
-	}
+	p, blocks, _ := startHeap(b, benchSize(), order)
+	each := eachOfList(blocks)
 	for _, workers := range []int{1, 2} {
 		b.Run(strconv.Itoa(workers), func(b *testing.B) {
 			var r Result
@@ -99,7 +131,7 @@ func benchmarkScan(b *testing.B, order string) {
 				read = float64(c.mem.read.Load())
 				c.possible()
 				c.leaked()
-				c.finish()
+				c.finish(each)
 				whole += cpuTime(b) - start
 				r = c.Result
 				c.close()
@@ -117,7 +149,7 @@ func benchmarkScan(b *testing.B, order string) {
 
 // BenchmarkPlainRead reads the same memory and does nothing with it.
 func BenchmarkPlainRead(b *testing.B) {
-	p, _ := startHeap(b, "far")
+	p, _, _ := startHeap(b, benchSize(), "far")
 	m := &memory{tid: p.PID()}
 	var s space
 	if err := s.load(p, m, &index{}, false); err != nil {

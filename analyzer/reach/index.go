@@ -28,8 +28,7 @@ type index struct {
 	pages   []page
 	covers  []cover // blocks that cover pages in which none starts
 	order   []uint32
-	sizes   []uint32 // of each block; maxSize32 stands for all above
-	sites   []uint32
+	sizes   []uint32          // of each block; maxSize32 stands for all above
 	huge    map[uint32]uint64 // sizes of blocks that are not below 4 GiB
 	count   int
 	bytes   uint64
@@ -59,6 +58,8 @@ const coverFlag entry = 1 << 31
 
 type region struct {
 	addr  uint64
+	first uint32 // number of the first block that starts here
+	_     uint32
 	wins  [regionWins]uint32 // number of the window + 1
 	pages [regionPages]entry
 }
@@ -137,10 +138,7 @@ func (x *index) allocate() (err error) {
 	if x.pages, err = table[page](&x.area, min(n, regions*regionPages)+1); err != nil {
 		return err
 	}
-	if x.sizes, err = table[uint32](&x.area, n); err != nil {
-		return err
-	}
-	x.sites, err = table[uint32](&x.area, n)
+	x.sizes, err = table[uint32](&x.area, n)
 	return err
 }
 
@@ -178,6 +176,7 @@ func (x *index) setStarts(blocks Blocks) {
 func (x *index) number() {
 	n := uint32(0)
 	for _, r := range x.order {
+		x.regions[r].first = n
 		for _, e := range x.regions[r].pages {
 			if e == 0 {
 				continue
@@ -193,13 +192,12 @@ func (x *index) number() {
 }
 
 func (x *index) setSizes(blocks Blocks) {
-	blocks(func(addr, size uint64, site uint32) bool {
+	blocks(func(addr, size uint64, _ uint32) bool {
 		if !sane(addr, size) {
 			return true
 		}
 		p := &x.pages[x.regions[x.top[(addr-x.base)>>regionShift]].pages[addr>>pageShift%regionPages]]
 		i := p.number(addr)
-		x.sites[i] = site
 		x.sizes[i] = uint32(min(size, maxSize32))
 		x.bytes += size
 		if size >= maxSize32 {
@@ -213,12 +211,48 @@ func (x *index) setSizes(blocks Blocks) {
 }
 
 // number returns the number of the block that starts at addr, in this page.
+// It has no branches, which would depend on the address and be foreseen badly.
 func (p *page) number(addr uint64) uint32 {
-	n, w := p.first, addr>>9%8
-	for i := range w {
-		n += uint32(bits.OnesCount64(p.starts[i]))
+	w := int64(addr >> 9 % 8)
+	n := bits.OnesCount64(p.starts[w] & (1<<(addr>>3%64) - 1))
+	for i := range p.starts {
+		before := uint64((int64(i) - w) >> 63) // all ones, or zero
+		n += bits.OnesCount64(p.starts[i] & before)
 	}
-	return n + uint32(bits.OnesCount64(p.starts[w]&(1<<(addr>>3%64)-1)))
+	return p.first + uint32(n)
+}
+
+// addrOf returns the first address of block i.
+func (x *index) addrOf(i uint32) uint64 {
+	n, _ := slices.BinarySearchFunc(x.order, i, func(r, i uint32) int {
+		if x.regions[r].first <= i {
+			return -1
+		}
+		return 1
+	})
+	r := &x.regions[x.order[n-1]]
+	for k, e := range r.pages {
+		if e == 0 || e&coverFlag != 0 {
+			continue
+		}
+		if p := &x.pages[e]; i-p.first < p.count() {
+			addr := uint64(0)
+			p.all(r.addr+uint64(k)<<pageShift, func(at uint64, number uint32) bool {
+				addr = at
+				return number != i
+			})
+			return addr
+		}
+	}
+	return 0 // there is no such block
+}
+
+// count is the number of blocks that start in the page.
+func (p *page) count() (n uint32) {
+	for _, m := range p.starts {
+		n += uint32(bits.OnesCount64(m))
+	}
+	return n
 }
 
 // size returns the size of block i in bytes.
@@ -367,6 +401,6 @@ func (x *index) findIn(p *page, addr uint64) (i uint32, start uint64, ok bool) {
 
 // memory is how much the index takes up, in bytes: what was used of it.
 func (x *index) memory() uint64 {
-	return uint64(len(x.regions))*(8+4*regionWins+4*regionPages) + uint64(len(x.pages))*80 +
-		uint64(len(x.sizes)+len(x.sites))*4 + uint64(len(x.covers))*24 + uint64(len(x.order))*4
+	return uint64(len(x.regions))*(16+4*regionWins+4*regionPages) + uint64(len(x.pages))*80 +
+		uint64(len(x.sizes))*4 + uint64(len(x.covers))*24 + uint64(len(x.order))*4
 }

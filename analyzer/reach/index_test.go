@@ -29,8 +29,8 @@ func TestIndexFindsWhatAListDoes(t *testing.T) {
 		t.Fatalf("%d blocks, want %d", x.count, len(blocks))
 	}
 	for i, b := range blocks {
-		if x.size(uint32(i)) != b.Size || x.sites[i] != b.Site {
-			t.Fatalf("block %d: size %d, site %d; want %+v", i, x.size(uint32(i)), x.sites[i], b)
+		if x.size(uint32(i)) != b.Size || x.addrOf(uint32(i)) != b.Addr {
+			t.Fatalf("block %d: size %d at %#x; want %+v", i, x.size(uint32(i)), x.addrOf(uint32(i)), b)
 		}
 		for _, addr := range []uint64{b.Addr - 1, b.Addr, b.Addr + 1, b.Addr + b.Size/2, b.Addr + b.Size - 1, b.Addr + b.Size, b.Addr + b.Size + 5000} {
 			checkFind(t, x, blocks, addr)

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A marker follows pointers. Its work list is a bit a window: those that have
-// blocks that were found and not read yet (pending). Workers go through it in
+// A marker follows pointers: first by a sweep over all memory (see sweep.go);
+// then blocks that must be read again come from a work list with a bit a
+// window, those that have such blocks (pending). Workers go through it in
 // circles, so that a window gathers pending blocks until its turn comes, and
 // is read once for all of them. The list cannot overflow.
 type marker struct {
@@ -20,10 +21,14 @@ type marker struct {
 	mem *memory
 
 	seen    bitmap // blocks found
-	pending bitmap // blocks found whose own pointers were not followed yet
+	pending bitmap // blocks found that are to be read for their pointers
+	edges   edges
 	queued  []uint64
-	waiting atomic.Int64 // windows queued
+	waiting atomic.Int64 // windows queued, and one if something is shared
 	active  atomic.Int64
+	idle    atomic.Int64
+	sharing sync.Mutex
+	shared  []uint32 // blocks whose edges any worker may follow
 	workers []*worker
 	dead    []zone // ascending; what is in none of them is alive
 
@@ -32,6 +37,7 @@ type marker struct {
 	quiet     bool // what is found is not followed
 	unaligned bool // pointers at any byte
 	slack     uint64
+	sweeping  bool // what is found has its turn later
 }
 
 // A zone is memory from start up to, not including, end.
@@ -50,6 +56,17 @@ type worker struct {
 	// rootBytes is what of the roots was read.
 	rootBytes uint64
 	assumed   int // pointers into blocks taken for ones to their start, as too many were noted
+
+	// Of the sweep:
+	batch   *batch
+	touched uint64   // of no meaning
+	owner   uint32   // the block whose candidates are looked at
+	noting  bool     // it is not known to be reachable
+	skip    bool     // its pointers are of no interest any more
+	noted   []uint32 // its edges
+	logAt   uint32   // what is left of this worker's chunk of the log
+	logLeft int
+	stack   []uint32 // reachable blocks whose edges are to be followed
 }
 
 type claimed struct {
@@ -69,8 +86,11 @@ func newMarker(x *index, s *space, mem *memory, workers int) (*marker, error) {
 	if m.pending, err = newBitmap(&x.area, x.count); err != nil {
 		return nil, err
 	}
+	if err = m.edges.make(&x.area, x.count); err != nil {
+		return nil, err
+	}
 	for i := range workers {
-		w := &worker{marker: m, cursor: i * len(s.windows) / workers, current: noBlock}
+		w := &worker{marker: m, cursor: i * len(s.windows) / workers, current: noBlock, owner: nowhere, batch: new(batch)}
 		m.workers = append(m.workers, w)
 		if w.buf, err = newBuffer(); err != nil {
 			return m, err
@@ -175,30 +195,52 @@ func (w *worker) alive(at, end uint64) {
 			break
 		}
 		if z.start > at {
-			w.words(w.buf, at, z.start, noBlock)
+			w.root(at, z.start)
 		}
 		at = z.end
+	}
+	w.root(at, end)
+}
+
+// root follows the words of roots from at to end.
+func (w *worker) root(at, end uint64) {
+	if w.sweeping {
+		w.gather(w.buf, at, end, noBlock)
+		return
 	}
 	w.words(w.buf, at, end, noBlock)
 }
 
 // drain follows pointers until no block is pending.
-func (m *marker) drain() {
+func (m *marker) drain() { m.drainAfter(func(*worker) {}) }
+
+// drainAfter has each worker do something first.
+func (m *marker) drainAfter(first func(w *worker)) {
 	m.active.Store(int64(len(m.workers)))
+	m.idle.Store(0)
 	m.each(func(w *worker) {
+		first(w)
+		w.emptyStack()
 		for !m.mem.gone.Load() {
+			if w.takeShared() {
+				w.emptyStack()
+				continue
+			}
 			if n, ok := w.claim(); ok {
 				w.current = n
 				w.pendingIn(n)
+				w.emptyStack()
 				continue
 			}
 			m.active.Add(-1)
+			m.idle.Add(1)
 			for m.waiting.Load() == 0 {
 				if m.active.Load() == 0 || m.mem.gone.Load() {
 					return
 				}
 				time.Sleep(idleWait)
 			}
+			m.idle.Add(-1)
 			m.active.Add(1)
 		}
 	})
@@ -278,10 +320,7 @@ func (w *worker) claimBlocks(win *window) (need uint64) {
 
 // anyPending reports whether a block that starts in p is pending.
 func (w *worker) anyPending(p *page) bool {
-	n := uint32(0)
-	for _, m := range p.starts {
-		n += uint32(bits.OnesCount64(m))
-	}
+	n := p.count()
 	for i := uint32(0); i < n; i += 64 {
 		if w.pending.word(p.first+i, min(64, n-i)) != 0 {
 			return true
@@ -309,13 +348,17 @@ func (w *worker) block(win *window, b claimed) {
 
 // found notes that something points to block i, which starts at addr.
 func (w *worker) found(i uint32, addr uint64) {
-	if !w.seen.add(i) || w.quiet {
-		return
+	switch {
+	case !w.seen.add(i), w.quiet:
+	case w.sweeping: // its turn comes, or followLogged finds it
+	case w.edges.open:
+		w.followEdges(i)
+	default:
+		w.follow(i, addr)
 	}
-	w.follow(i, addr)
 }
 
-// follow makes a block pending.
+// follow makes a block pending: its memory is read for its pointers.
 func (w *worker) follow(i uint32, addr uint64) {
 	w.pending.add(i)
 	n := w.x.regions[w.x.top[(addr-w.x.base)>>regionShift]].wins[addr>>winShift%regionWins] - 1

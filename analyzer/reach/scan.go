@@ -94,7 +94,7 @@ func Scan(p *procfs.Process, blocks Blocks, o Options) (Result, error) {
 	if c.mem.gone.Load() {
 		return Result{}, fmt.Errorf("scan the memory of process %d: %w", p.PID(), c.whyGone())
 	}
-	c.finish()
+	c.finish(blocks)
 	return c.Result, nil
 }
 
@@ -179,7 +179,7 @@ func (c *scan) whyGone() error {
 func (c *scan) reachable() {
 	m := c.marker
 	m.startOnly = true
-	m.roots()
+	m.sweep()
 	for _, t := range c.options.Threads {
 		m.workers[0].registers(t.Words)
 	}
@@ -298,6 +298,7 @@ func (c *scan) possible() {
 		m.workers[0].found(n.i, n.start)
 	}
 	m.drain()
+	m.edges.open = false
 	if m.seen.count() < c.index.count {
 		m.unaligned = true
 		for addr, i := range c.index.all {
@@ -362,26 +363,43 @@ func (w *worker) drainAlone() {
 	}
 }
 
-func (c *scan) finish() {
+// finish sums up, and lists the leaks with their sites.
+func (c *scan) finish(blocks Blocks) {
 	for addr, i := range c.index.all {
 		k := c.kind(i)
 		size := c.index.size(i)
 		c.Sums[k].Count++
 		c.Sums[k].Bytes += size
 		if k != Reachable {
-			c.Leaks = append(c.Leaks, Leak{addr, size, c.index.sites[i], k})
+			c.Leaks = append(c.Leaks, Leak{addr, size, 0, k})
 		}
 	}
+	c.findSites(blocks)
 	c.Skipped = c.index.skipped
 	c.Swapped = c.space.swapped
 	c.Read, c.Unread = c.mem.read.Load(), c.mem.failed.Load()
 	c.LongestStep = time.Duration(c.mem.longest.Load())
-	c.Memory = c.index.memory() + uint64(4*len(c.held)*8) + uint64(len(c.space.windows))*24
+	c.Memory = c.index.memory() + uint64(5*len(c.held)*8) + c.marker.edges.memory() + uint64(len(c.space.windows))*24
 	c.Roots = c.rootBytes
 	for _, w := range c.marker.workers {
 		c.Assumed += w.assumed
 	}
 	c.Took = time.Since(c.Began)
+}
+
+// findSites looks the leaks' sites up. The index does without them, as most
+// blocks are no leaks.
+func (c *scan) findSites(blocks Blocks) {
+	if len(c.Leaks) == 0 {
+		return
+	}
+	blocks(func(addr, _ uint64, site uint32) bool {
+		n, ok := slices.BinarySearchFunc(c.Leaks, addr, func(l Leak, addr uint64) int { return cmp.Compare(l.Addr, addr) })
+		if ok {
+			c.Leaks[n].Site = site
+		}
+		return true
+	})
 }
 
 func (c *scan) kind(i uint32) Kind {

@@ -2,13 +2,18 @@
  * A big heap to scan: a hash table whose chains hold nodes with a payload each.
  * Neighbours in a chain are far apart in memory, or with "near" beside each other.
  * Arguments: MiB of heap, file to write pairs (address, size) of 64-bit words to, near|far.
- * Prints "ready" and waits for the end of stdin. One payload in a thousand is lost.
+ * Loses one payload in a thousand; prints "ready", how many those are and their bytes, and waits for the end of stdin.
+ * Compiled with -DLSAN -fsanitize=leak it has LeakSanitizer check itself instead, and prints the ns that took.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+#ifdef LSAN
+#include <sanitizer/lsan_interface.h>
+#endif
 
 struct node {
 	struct node *next;
@@ -35,7 +40,7 @@ int main(int argc, char **argv)
 	FILE *list = fopen(argv[2], "w");
 	if (!list)
 		return 3;
-	uint64_t limit = strtoull(argv[1], NULL, 10) << 20, total = 0, made = 0, pair[2];
+	uint64_t limit = strtoull(argv[1], NULL, 10) << 20, total = 0, made = 0, lost = 0, lost_bytes = 0, pair[2];
 	int near = argc > 3 && !strcmp(argv[3], "near");
 	size_t buckets = limit / 1024 + 1;
 	table = calloc(buckets, sizeof(*table));
@@ -58,11 +63,23 @@ int main(int argc, char **argv)
 		pair[0] = (uintptr_t)n->payload, pair[1] = size;
 		fwrite(pair, sizeof(pair), 1, list);
 		total += sizeof(*n) + size;
-		if (any() % 1000 == 0)
+		if (any() % 1000 == 0) {
 			n->payload = NULL;
+			lost++;
+			lost_bytes += size;
+		}
 	}
 	fclose(list);
-	puts("ready");
+#ifdef LSAN
+	struct timespec from, to;
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	int found = __lsan_do_recoverable_leak_check();
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	printf("%d %.0f\n", found, (to.tv_sec - from.tv_sec) * 1e9 + to.tv_nsec - from.tv_nsec);
+	fflush(stdout);
+	_exit(0);
+#endif
+	printf("ready %llu %llu\n", (unsigned long long)lost, (unsigned long long)lost_bytes);
 	fflush(stdout);
 	char c;
 	while (read(0, &c, 1) > 0)
