@@ -101,10 +101,10 @@ vm-matrix:
 # --- for people ---------------------------------------------------------------
 
 bench: check-root deps-bench build
-	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms $(TP_OUT)/leak_bench_lsan
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
 	cd testdata/bench/system && $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../../build/bench-system .
-	build/bench -o docs/benchmarks.md
+	build/bench -o docs/benchmarks.md $(BENCH_ARGUMENTS)
 	build/bench-system -o docs/benchmarks.md
 
 # How the stacks of real programs end; a first run fills the cache of tables.

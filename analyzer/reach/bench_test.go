@@ -1,16 +1,16 @@
 package reach
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -27,38 +27,55 @@ func benchSize() int {
 	return benchMiB
 }
 
-// startHeap starts a program with a heap of a size in MiB and reads its list of
-// blocks, and what it says that it lost.
-func startHeap(b testing.TB, mib int, order string) (*procfs.Process, []Leak, Sum) {
-	b.Helper()
-	dir := b.TempDir()
-	program, list := filepath.Join(dir, "leak_bench"), filepath.Join(dir, "list")
-	compile(b, "gcc", "-O2", "-o", program, programs+"/leak_bench.c")
-	cmd := exec.Command(program, strconv.Itoa(mib), list, order)
-	if _, err := cmd.StdinPipe(); err != nil {
-		b.Fatal(err)
+// heapProgram is a program with a heap, of which it lists the blocks.
+type heapProgram struct {
+	process *procfs.Process
+	blocks  []Leak
+	lost    Sum // as it says itself
+	in      io.Writer
+	out     *bufio.Reader
+}
+
+// startHeapProgram starts a program that writes its blocks to the file list
+// and then says "ready", how many it has lost and their bytes.
+func startHeapProgram(t testing.TB, list string, cmd *exec.Cmd) *heapProgram {
+	t.Helper()
+	h := new(heapProgram)
+	var err error
+	if h.in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	var lost Sum
-	if _, err := fmt.Fscanf(out, "ready %d %d\n", &lost.Count, &lost.Bytes); err != nil {
-		b.Fatal(err)
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	h.out = bufio.NewReader(out)
+	if _, err := fmt.Fscanf(h.out, "ready %d %d\n", &h.lost.Count, &h.lost.Bytes); err != nil {
+		t.Fatal(err)
 	}
 	data, err := os.ReadFile(list)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	blocks := make([]Leak, len(data)/16)
-	for i := range blocks {
-		blocks[i] = Leak{Addr: binary.NativeEndian.Uint64(data[16*i:]), Size: binary.NativeEndian.Uint64(data[16*i+8:])}
+	h.blocks = make([]Leak, len(data)/16)
+	for i := range h.blocks {
+		h.blocks[i] = Leak{Addr: binary.NativeEndian.Uint64(data[16*i:]), Size: binary.NativeEndian.Uint64(data[16*i+8:])}
 	}
-	return openProcess(b, cmd.Process.Pid), blocks, lost
+	h.process = openProcess(t, cmd.Process.Pid)
+	return h
+}
+
+// startHeap starts a program with a heap of a size in MiB.
+func startHeap(t testing.TB, mib int, order string) *heapProgram {
+	t.Helper()
+	dir := t.TempDir()
+	program, list := filepath.Join(dir, "leak_bench"), filepath.Join(dir, "list")
+	compile(t, "gcc", "-O2", "-o", program, programs+"/leak_bench.c")
+	return startHeapProgram(t, list, exec.Command(program, strconv.Itoa(mib), list, order))
 }
 
 func eachOfList(blocks []Leak) Blocks {
@@ -75,32 +92,22 @@ func eachOfList(blocks []Leak) Blocks {
 // however many workers there are, those are lost that the program says.
 func TestBigHeap(t *testing.T) {
 	for _, order := range []string{"near", "far"} {
-		p, blocks, lost := startHeap(t, 48, order)
+		h := startHeap(t, 48, order)
 		for _, workers := range []int{1, 4} {
-			r, err := Scan(p, eachOfList(blocks), Options{Workers: workers, AllSeen: true})
+			r, err := Scan(h.process, eachOfList(h.blocks), Options{Workers: workers, AllSeen: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := r.Sums[Definite]; got != lost || r.Sums[Possible].Count+r.Sums[Indirect].Count != 0 {
-				t.Errorf("%s, %d workers: %+v, want %+v definite", order, workers, r.Sums, lost)
+			if got := r.Sums[Definite]; got != h.lost || r.Sums[Possible].Count+r.Sums[Indirect].Count != 0 {
+				t.Errorf("%s, %d workers: %+v, want %+v definite", order, workers, r.Sums, h.lost)
 			}
 			for _, l := range r.Leaks {
-				if b := blocks[l.Site]; b.Addr != l.Addr || b.Size != l.Size {
+				if b := h.blocks[l.Site]; b.Addr != l.Addr || b.Size != l.Size {
 					t.Fatalf("%s: a leak %+v has the site of %+v", order, l, b)
 				}
 			}
 		}
 	}
-}
-
-// cpuTime is the processor time that this process took, which other load on
-// the machine does not add to.
-func cpuTime(b *testing.B) time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkScan reports the heap's bytes per second of processor time, over
@@ -112,27 +119,27 @@ func BenchmarkScan(b *testing.B) {
 }
 
 func benchmarkScan(b *testing.B, order string) {
-	p, blocks, _ := startHeap(b, benchSize(), order)
-	each := eachOfList(blocks)
+	h := startHeap(b, benchSize(), order)
+	p, each := h.process, eachOfList(h.blocks)
 	for _, workers := range []int{1, 2} {
 		b.Run(strconv.Itoa(workers), func(b *testing.B) {
 			var r Result
 			var read float64 // while marking
 			var mark, whole time.Duration
 			for b.Loop() {
-				start := cpuTime(b)
+				start := cpuTime()
 				c := &scan{p: p, options: Options{Workers: workers, AllSeen: true}}
 				if err := c.prepare(each); err != nil {
 					b.Fatal(err)
 				}
-				began := cpuTime(b)
+				began := cpuTime()
 				c.reachable()
-				mark += cpuTime(b) - began
+				mark += cpuTime() - began
 				read = float64(c.mem.read.Load())
 				c.possible()
 				c.leaked()
 				c.finish(each)
-				whole += cpuTime(b) - start
+				whole += cpuTime() - start
 				r = c.Result
 				c.close()
 			}
@@ -140,7 +147,7 @@ func benchmarkScan(b *testing.B, order string) {
 			all := float64(b.N) * heap / 1e9
 			b.ReportMetric(all/mark.Seconds(), "mark-GB/cpu-s")
 			b.ReportMetric(all/whole.Seconds(), "whole-GB/cpu-s")
-			b.ReportMetric(float64(r.Memory)/float64(len(blocks)), "bytes/block")
+			b.ReportMetric(float64(r.Memory)/float64(len(h.blocks)), "bytes/block")
 			b.ReportMetric(float64(r.LongestStep.Microseconds()), "longest-µs")
 			b.ReportMetric(read/heap, "times-read")
 		})
@@ -149,7 +156,7 @@ func benchmarkScan(b *testing.B, order string) {
 
 // BenchmarkPlainRead reads the same memory and does nothing with it.
 func BenchmarkPlainRead(b *testing.B) {
-	p, _, _ := startHeap(b, benchSize(), "far")
+	p := startHeap(b, benchSize(), "far").process
 	m := &memory{tid: p.PID()}
 	var s space
 	if err := s.load(p, m, &index{}, false); err != nil {
@@ -160,12 +167,12 @@ func BenchmarkPlainRead(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer buf.close()
-	start := cpuTime(b)
+	start := cpuTime()
 	for b.Loop() {
 		for i := range s.windows {
 			buf.addr = 0
 			buf.fill(m, &s.windows[i], s.windows[i].present)
 		}
 	}
-	b.ReportMetric(float64(b.N)*float64(s.presentBytes())/1e9/(cpuTime(b)-start).Seconds(), "GB/cpu-s")
+	b.ReportMetric(float64(b.N)*float64(s.presentBytes())/1e9/(cpuTime()-start).Seconds(), "GB/cpu-s")
 }

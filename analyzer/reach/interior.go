@@ -80,8 +80,48 @@ func (m *marker) asStart(n interior) bool {
 		return true // new T[n]: the number of elements in front
 	case n.offset == 24 && head[0] <= head[1] && m.isSize(head[1], size-25):
 		return true // std::string of before C++11: length, capacity, references
+	case n.offset == 16 && isCount(head[0]) && isCount(head[1]):
+		return true // Rust's Rc and Arc as raw pointers: strong and weak references in front
 	}
-	return n.offset%8 == 0 && (m.isAligned(n) || m.isSecondBase(n, head[0]))
+	return n.offset%8 == 0 && (m.isAligned(n) || m.isSecondBase(n, head[0]) || m.isSwissTable(n))
+}
+
+// isCount reports whether a word may be a number of references.
+func isCount(v uint64) bool { return v != 0 && v < 1<<31 }
+
+// isSwissTable recognises what Rust's HashMap keeps of its table: a pointer to
+// the control bytes, behind the buckets. There is a byte for each bucket, the
+// seven bits of a hash, 0xff (empty) or 0x80 (deleted), and a copy of the first
+// sixteen at the end, with which the block ends (hashbrown, src/raw/mod.rs; its
+// groups have 16 bytes on x86-64 and 8 elsewhere).
+func (m *marker) isSwissTable(n interior) bool {
+	for _, group := range []uint64{16, 8} {
+		buckets := m.x.size(n.i) - n.offset - group
+		if buckets >= 4 && buckets < 1<<40 && buckets&(buckets-1) == 0 && m.endsWithCopy(n.start+n.offset, buckets, group) {
+			return true
+		}
+	}
+	return false
+}
+
+// endsWithCopy reports whether the control bytes of a table are well-formed as
+// far as its first group goes, and repeated at the end. With fewer buckets
+// than a group has bytes, the group is filled up with empty ones.
+func (m *marker) endsWithCopy(ctrl, buckets, group uint64) bool {
+	var first, last [2]uint64
+	if m.mem.words(ctrl, first[:group/8]) != nil || m.mem.words(ctrl+buckets, last[:group/8]) != nil {
+		return false
+	}
+	at := func(words *[2]uint64, k uint64) byte { return byte(words[k/8] >> (k % 8 * 8)) }
+	shift := group - min(buckets, group)
+	for k := range group {
+		c := at(&first, k)
+		switch {
+		case k >= buckets && c != 0xff, k < buckets && at(&last, k+shift) != c, c > 0x80 && c != 0xff:
+			return false
+		}
+	}
+	return true
 }
 
 // isSize reports whether v is a size, or less by what the allocator added.

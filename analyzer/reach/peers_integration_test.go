@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,6 +38,25 @@ var peers = map[string]peer{
 		},
 		parse: parseValgrind,
 	},
+}
+
+// TestRustCorpus scans the program of Rust's ways, as it runs and while it
+// stands still.
+func TestRustCorpus(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "leak_corpus_rust")
+	compile(t, "rustc", "--edition", "2021", "-O", "-o", program, programs+"/leak_corpus.rs")
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := startCorpus(t, program)
+	r, err := Scan(c.process, c.each, Options{AllSeen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, r, nil)
+	if r, err = Scan(c.process, c.each, Options{Threads: stopAll(t, c.process), AllSeen: true}); err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, r, nil)
 }
 
 func TestPeersSayTheSameOfTheCorpus(t *testing.T) {

@@ -17,6 +17,7 @@ type results struct {
 	cpu        map[int][][]float64 // measurement.cpu by threads, contender and round
 	elapsed    map[int][][]float64 // the same of measurement.elapsed
 	full       *fullRun
+	leaks      []leakRun
 }
 
 func newResults(contenders []contender, threads []int) *results {
@@ -87,6 +88,7 @@ func (r *results) document(s settings) string {
 	r.stackText(&b)
 	r.fullText(&b)
 	b.WriteString(notes)
+	b.WriteString("\n" + leakText(r.leaks))
 	return b.String()
 }
 

@@ -27,6 +27,8 @@ TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks
              stacks_static stacks_static_pie stacks_now stacks_musl stacks_musl_static
 TP_ALL += $(addprefix $(TP_OUT)/,$(TP_STACKS) libstacks.so)
 TP_ALL += $(if $(shell command -v musl-gcc),$(addprefix $(TP_OUT)/,$(TP_MUSL)))
+# Rust.
+TP_ALL += $(if $(shell command -v rustc),$(TP_OUT)/leak_corpus_rust)
 # A 32-bit program that needs no 32-bit libc, where compiler and linker know the format.
 TP_ALL += $(if $(shell $(CC) -m32 -E -x c /dev/null >/dev/null 2>&1 && ld -V 2>/dev/null | grep elf_i386),$(TP_OUT)/sleeper32)
 
@@ -123,6 +125,15 @@ $(TP_OUT)/libleak_tls.so: $(TP_SRC)/leak_tls.c | $(TP_OUT)
 $(TP_OUT)/leak_corpus: $(TP_SRC)/leak_corpus.cc $(TP_OUT)/libleak_tls.so
 	$(TP_SAY)
 	$(Q)$(CXX) -std=c++17 $(TP_FLAGS) -DNO_TABLE $(TP_FP) -MMD -MP -o $@ $< -Wl,-rpath,'$$ORIGIN' -ldl
+
+# For the benchmark alone: LeakSanitizer's own check of the same heap.
+$(TP_OUT)/leak_bench_lsan: $(TP_SRC)/leak_bench.c | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CC) -O2 -fsanitize=leak -DLSAN -o $@ $<
+
+$(TP_OUT)/leak_corpus_rust: $(TP_SRC)/leak_corpus.rs | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)rustc --edition 2021 -O -g -o $@ $<
 
 $(TP_OUT)/sleeper32: $(TP_SRC)/sleeper32.c | $(TP_OUT)
 	$(TP_SAY)
