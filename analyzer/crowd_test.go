@@ -116,7 +116,7 @@ func TestDescribe(t *testing.T) {
 	}
 	a.Apply(new(trace).fork(child+2, event.FlagSharedVM).events)
 	a.Describe(ProcessInfo{PID: child + 2, Comm: "spawned"})
-	a.Apply(new(trace).kind(event.Exec).of(child + 2).malloc(0x1000, 3, 1).of(child + 2).events)
+	a.Apply(new(trace).kind(event.Exec).of(child+2).malloc(0x1000, 3, 1).of(child + 2).events)
 	if p := a.processes[len(a.processes)-1]; p.info.Comm != "spawned" || p.total.LiveBytes != 3 {
 		t.Errorf("the last process is %+v with %d bytes, want the spawned one with 3", p.info, p.total.LiveBytes)
 	}
