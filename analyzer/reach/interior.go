@@ -92,16 +92,12 @@ func isCount(v uint64) bool { return v != 0 && v < 1<<31 }
 // isSwissTable recognises what Rust's HashMap keeps of its table: a pointer to
 // the control bytes, behind the buckets. There is a byte for each bucket, the
 // seven bits of a hash, 0xff (empty) or 0x80 (deleted), and a copy of the first
-// sixteen at the end, with which the block ends (hashbrown, src/raw/mod.rs; its
-// groups have 16 bytes on x86-64 and 8 elsewhere).
+// group at the end, with which the block ends (hashbrown, src/raw/mod.rs).
 func (m *marker) isSwissTable(n interior) bool {
-	for _, group := range []uint64{16, 8} {
-		buckets := m.x.size(n.i) - n.offset - group
-		if buckets >= 4 && buckets < 1<<40 && buckets&(buckets-1) == 0 && m.endsWithCopy(n.start+n.offset, buckets, group) {
-			return true
-		}
-	}
-	return false
+	buckets := m.x.size(n.i) - n.offset - swissGroup
+	ctrl := n.start + n.offset
+	return buckets >= 4 && buckets < 1<<40 && buckets&(buckets-1) == 0 &&
+		m.endsWithCopy(ctrl, buckets, swissGroup) && m.hasEmpty(ctrl, buckets)
 }
 
 // endsWithCopy reports whether the control bytes of a table are well-formed as
@@ -122,6 +118,27 @@ func (m *marker) endsWithCopy(ctrl, buckets, group uint64) bool {
 		}
 	}
 	return true
+}
+
+// hasEmpty reports whether all bytes are well-formed and some buckets free, as
+// one in eight is at least: memory that repeats itself, such as zeros, is no
+// table. As many bytes are read as leave no doubt.
+func (m *marker) hasEmpty(ctrl, buckets uint64) bool {
+	var words [32]uint64
+	n := min(buckets, uint64(8*len(words)))
+	if m.mem.words(ctrl, words[:(n+7)/8]) != nil {
+		return false
+	}
+	free := uint64(0)
+	for k := range n {
+		switch c := byte(words[k/8] >> (k % 8 * 8)); {
+		case c == 0xff, c == 0x80:
+			free++
+		case c > 0x80:
+			return false
+		}
+	}
+	return free > 0 && free >= n/16
 }
 
 // isSize reports whether v is a size, or less by what the allocator added.

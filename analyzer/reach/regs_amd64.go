@@ -1,3 +1,5 @@
 package reach
 
 const regStack = 19 // rsp in struct user_regs_struct
+
+const swissGroup = 16 // hashbrown's groups of control bytes, with SSE2
