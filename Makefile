@@ -24,8 +24,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VM_TIMEOUT ?= 800
 # Left out in the VMs: services, which are not in them; what does not depend on the kernel; and children that are
 # to be followed within two seconds, which an emulator does not keep to; and what needs a compiler.
-# Too slow there, for the same reason: at-exit checks and births, which hold what they look at, and the untraced heaps.
-VM_SLOW := VerdictsAt|ChildrenAreSeen|PreforkServer|SIGKILLWhile|ShellScript|UntracedHeap|NothingIsLostByMoving
+# Too slow there, for the same reason: at-exit checks and births, which hold what they look at, and the untraced heaps;
+# the last three need programs that the VMs lack.
+VM_SLOW := VerdictsAt|ChildrenAreSeen|PreforkServer|SIGKILLWhile|ShellScript|UntracedHeap|NothingIsLostByMoving|RootScripts|ChooseBy|TargetUnder
 VM_SKIP := Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|Debugger|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|$(VM_SLOW)
 VM_TEST_ARGUMENTS ?= -test.v -test.timeout=500s -test.skip=^Test($(VM_SKIP))
 VM_KERNELS ?= $(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels)

@@ -273,6 +273,7 @@ func (s *session) correlateTarget(t *target) {
 		s.warn("%v", err)
 	}
 	t.pace.Done(time.Now(), cost)
+	s.checkFirstThread(t)
 	if t.space == nil { // a child that has lived for a while
 		err = s.renew(t)
 	} else {
@@ -281,6 +282,21 @@ func (s *session) correlateTarget(t *target) {
 	if err != nil && !errors.Is(err, symbol.ErrExited) {
 		s.warn("%v", err)
 	}
+}
+
+// checkFirstThread warns of a process whose first thread has ended, where the
+// probes ended with it: perf events belong to a thread.
+func (s *session) checkFirstThread(t *target) {
+	mechanism := s.tracer.Config().Mechanism
+	if t.deaf || mechanism != tracer.PerfCookie && mechanism != tracer.Perf {
+		return
+	}
+	stat, err := t.held.Process.Stat()
+	if err != nil || stat.State != 'Z' || !t.held.Alive() {
+		return
+	}
+	t.deaf = true
+	s.warn("the first thread of process %d has ended, and with it the probes (%s): nothing more is seen of the others' allocations; Linux 6.6 and newer have probes that stay", t.pid, mechanism)
 }
 
 func (s *session) report(final bool) *analyzer.Report {

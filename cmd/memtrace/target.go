@@ -32,6 +32,7 @@ type target struct {
 	probed uint64    // ns: when it got its probes, 0 before
 	execed uint64    // ns: when it replaced its program last
 	execs  int       // how often
+	deaf   bool      // its probes ended with its first thread
 	gone   time.Time // when its process was seen to have ended
 
 	// unchecked says why there was no leak check, where there was to be one.
