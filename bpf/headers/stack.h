@@ -33,7 +33,9 @@ static __always_inline bool read_pair(struct scratch *s, u32 place, u64 addr, u6
 			return false;
 		off = 0;
 	}
+	BARRIER(off); /* 6.12 */
 	off = off >> 3 & 511;
+	BARRIER(off);
 	if (off >= WINDOW_WORDS - 1)
 		return false;
 	*first = s->window[off];

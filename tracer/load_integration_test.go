@@ -1,0 +1,36 @@
+//go:build integration
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// Each kernel's verifier takes the programs of each mechanism that it has, for
+// each way to unwind, at any depth.
+func TestEveryVariantLoads(t *testing.T) {
+	loaded := 0
+	for _, m := range []Mechanism{Session, Multi, PerfCookie, Perf} {
+		for _, u := range []Unwinder{UnwindDwarf, UnwindFP, UnwindNone} {
+			for _, depth := range []int{1, 64, MaxStackDepth} {
+				tr, err := New(Config{Mechanism: m, Unwind: u, StackDepth: depth, RingBytes: 1 << 20})
+				if errors.Is(err, ErrNotSupported) {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s: %v", fmt.Sprint(m, " ", u, " ", depth), err)
+					continue
+				}
+				loaded++
+				if err := tr.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	if loaded == 0 {
+		t.Error("nothing was loaded")
+	}
+}
