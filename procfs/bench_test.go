@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 // Each reader runs beside its floor: opening, reading and closing the same
@@ -55,7 +57,7 @@ func BenchmarkNumaMaps(b *testing.B) {
 
 func beside(b *testing.B, file string, read func(*Process) error) {
 	cmd := startChild(b, "child")
-	stopChild(b, cmd.Process.Pid)
+	proctest.Stop(b, cmd.Process.Pid)
 	p := openLive(b, cmd.Process.Pid)
 	b.Run("floor", func(b *testing.B) {
 		buf := make([]byte, maxText)

@@ -3,6 +3,7 @@ package procfs
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/memtrace/memtrace/procfs/internal/text"
 )
@@ -26,6 +27,30 @@ func (p *Process) Cgroup() (string, error) {
 		p.cgroup = string(path)
 	}
 	return p.cgroup, nil
+}
+
+// Cgroups lists the process's control groups in all hierarchies, each once. On
+// version 1 a service may be in a group of its own in that of systemd alone.
+func (p *Process) Cgroups() ([]string, error) {
+	buf := textBuffers.Get().(*[maxText]byte)
+	defer textBuffers.Put(buf)
+	data, err := p.readSmall(fileCgroup, buf[:])
+	if err != nil {
+		return nil, err
+	}
+	var groups []string
+	for len(data) > 0 {
+		var line []byte
+		line, data = text.CutLine(data)
+		fields := bytes.SplitN(line, []byte(":"), 3)
+		if len(fields) < 3 {
+			return nil, p.wrap("parse", "cgroup", fmt.Errorf("%w: line %.80q", ErrFormat, line))
+		}
+		if group := string(fields[2]); !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	return groups, nil
 }
 
 // parseCgroup parses lines "hierarchy-ID:controllers:path". Neither of the

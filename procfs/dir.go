@@ -15,9 +15,10 @@ import (
 // relative to it. PIDs is for one goroutine at a time; Process may be called
 // concurrently.
 type Dir struct {
-	root string
-	fd   int
-	buf  []byte
+	root    string
+	fd      int
+	genuine bool // the kernel's own, not a copy of its files
+	buf     []byte
 }
 
 // Open holds fs's directory. The caller closes the Dir.
@@ -26,7 +27,9 @@ func (fs FS) Open() (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open proc file system: open %s: %w", fs.root, err)
 	}
-	return &Dir{root: fs.root, fd: fd, buf: make([]byte, direntBytes)}, nil
+	var at unix.Statfs_t
+	err = unix.Fstatfs(fd, &at)
+	return &Dir{root: fs.root, fd: fd, genuine: err == nil && at.Type == unix.PROC_SUPER_MAGIC, buf: make([]byte, direntBytes)}, nil
 }
 
 // direntBytes is how much of a directory is listed at once.
@@ -93,7 +96,7 @@ func (d *Dir) Process(pid int) (*Process, error) {
 	fd, err := unix.Openat(d.fd, pidName(&name, pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	switch {
 	case err == nil:
-		return &Process{pid: pid, dir: fd, thread: -1}, nil
+		return &Process{pid: pid, dir: fd, thread: -1, genuine: d.genuine}, nil
 	case err == unix.ENOENT || err == unix.ESRCH:
 		return nil, fmt.Errorf("open process %d: no such process: %w", pid, ErrGone)
 	default:

@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 // TestFramesAgreeWithSmaps counts, frame by frame, how often the anonymous
 // pages of a stopped child are mapped: those mapped once are its USS there.
 func TestFramesAgreeWithSmaps(t *testing.T) {
 	cmd := startChild(t, "child")
-	stopChild(t, cmd.Process.Pid)
+	proctest.Stop(t, cmd.Process.Pid)
 	p := openLive(t, cmd.Process.Pid)
 	m, err := p.OpenPagemap()
 	if err != nil {
@@ -93,7 +95,7 @@ func TestFramesEnd(t *testing.T) {
 // which goes by its directory's inode; those of the root may be charged to none.
 func TestFrameCgroups(t *testing.T) {
 	cmd := startChild(t, "child")
-	stopChild(t, cmd.Process.Pid)
+	proctest.Stop(t, cmd.Process.Pid)
 	p := openLive(t, cmd.Process.Pid)
 	group, err := p.Cgroup()
 	if err != nil {

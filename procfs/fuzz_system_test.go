@@ -2,30 +2,13 @@ package procfs
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
-// seedKernels adds a file of each captured kernel, cut short too.
-func seedKernels(f *testing.F, pattern string) {
-	f.Helper()
-	paths, err := filepath.Glob(filepath.Join(kernelTrees, "*", pattern))
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("no fixture %s: %v", pattern, err)
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-		f.Add(data[:len(data)/2])
-	}
-}
-
 func FuzzParseCgroup(f *testing.F) {
-	seedKernels(f, "proc/*/cgroup")
+	proctest.Seed(f, kernelTrees+"/*/proc/*/cgroup")
 	f.Add([]byte("4:memory:/a:b\n0::/c"))
 	f.Add([]byte("::"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -36,7 +19,7 @@ func FuzzParseCgroup(f *testing.F) {
 }
 
 func FuzzParseNumber(f *testing.F) {
-	seedKernels(f, "proc/*/oom_score_adj")
+	proctest.Seed(f, kernelTrees+"/*/proc/*/oom_score_adj")
 	f.Add([]byte("-1000\n"))
 	f.Add([]byte("--1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -47,8 +30,8 @@ func FuzzParseNumber(f *testing.F) {
 }
 
 func FuzzParsePressure(f *testing.F) {
-	seedKernels(f, "proc/pressure/memory")
-	seedKernels(f, "cgroup2/job/memory.pressure")
+	proctest.Seed(f, kernelTrees+"/*/proc/pressure/memory")
+	proctest.Seed(f, kernelTrees+"/*/cgroup2/job/memory.pressure")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p, err := ParsePressure(data); p.Some.Total < 0 || p.Some.Avg10 < 0 || err != nil && p != (Pressure{}) {
 			t.Errorf("%+v, %v", p, err)
@@ -58,9 +41,9 @@ func FuzzParsePressure(f *testing.F) {
 
 // FuzzParseCounters parses into Counters that hold another file's figures.
 func FuzzParseCounters(f *testing.F) {
-	seedKernels(f, "proc/meminfo")
-	seedKernels(f, "proc/vmstat")
-	seedKernels(f, "cgroup2/job/memory.stat")
+	proctest.Seed(f, kernelTrees+"/*/proc/meminfo")
+	proctest.Seed(f, kernelTrees+"/*/proc/vmstat")
+	proctest.Seed(f, kernelTrees+"/*/cgroup2/job/memory.stat")
 	f.Add([]byte("a 1\na 2\nb: 3 kB\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var fresh, used Counters
@@ -83,7 +66,7 @@ func FuzzParseCounters(f *testing.F) {
 }
 
 func FuzzParseNumaMaps(f *testing.F) {
-	seedKernels(f, "proc/*/numa_maps")
+	proctest.Seed(f, kernelTrees+"/*/proc/*/numa_maps")
 	f.Add([]byte("7f00 default N1=18446744073709551615 kernelpagesize_kB=4\n"))
 	f.Add([]byte("7f00 bind:0-1 file=/a\\040b huge anon=1 dirty=1 N0=1 N1023=2 kernelpagesize_kB=2048\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -4,30 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
-// seed adds a file of each fixture process, cut short too.
-func seed(f *testing.F, file string) {
-	f.Helper()
-	paths, err := filepath.Glob(filepath.Join(fixtures, "*", "*", file))
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("no fixture %s: %v", file, err)
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-		f.Add(data[:len(data)/2])
-	}
-}
-
 func FuzzParseStat(f *testing.F) {
-	seed(f, "stat")
+	proctest.Seed(f, fixtures+"/*/*/stat")
 	f.Add([]byte("1 () S"))
 	f.Add([]byte(")1("))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -39,7 +22,7 @@ func FuzzParseStat(f *testing.F) {
 }
 
 func FuzzParseStatm(f *testing.F) {
-	seed(f, "statm")
+	proctest.Seed(f, fixtures+"/*/*/statm")
 	f.Add([]byte("18446744073709551615 1 1 1 1 1 1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := parseStatm(data, 4096)
@@ -50,7 +33,7 @@ func FuzzParseStatm(f *testing.F) {
 }
 
 func FuzzParseStatus(f *testing.F) {
-	seed(f, "status")
+	proctest.Seed(f, fixtures+"/*/*/status")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if s, err := parseStatus(data); err == nil && (s.Tgid <= 0 || len(s.NSpid) > maxNSLevels) {
 			t.Errorf("%+v", s)
@@ -59,7 +42,7 @@ func FuzzParseStatus(f *testing.F) {
 }
 
 func FuzzParseRollup(f *testing.F) {
-	seed(f, "smaps_rollup")
+	proctest.Seed(f, fixtures+"/*/*/smaps_rollup")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if m, err := parseRollup(data); err == nil && m.Rss%1024 != 0 {
 			t.Errorf("%+v", m)
@@ -70,8 +53,8 @@ func FuzzParseRollup(f *testing.F) {
 // FuzzParseSmaps also checks that the text may come in pieces of any size,
 // which takes every line the slow way.
 func FuzzParseSmaps(f *testing.F) {
-	seed(f, "smaps")
-	seed(f, "maps")
+	proctest.Seed(f, fixtures+"/*/*/smaps")
+	proctest.Seed(f, fixtures+"/*/*/maps")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := new(vmaReader)
 		var whole []string
@@ -106,7 +89,7 @@ func (o *oneByOne) Read(b []byte) (int, error) {
 }
 
 func FuzzParseCmdline(f *testing.F) {
-	seed(f, "cmdline")
+	proctest.Seed(f, fixtures+"/*/*/cmdline")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if args := parseCmdline(data); len(args) > len(data)+1 {
 			t.Errorf("%d arguments of %d bytes", len(args), len(data))

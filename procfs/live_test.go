@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 // TestOddNameOfLiveProcess runs a program whose name looks like the fields
@@ -56,7 +58,7 @@ func TestStackPointer(t *testing.T) {
 		}
 	}
 	cmd := startChild(t, "child")
-	stopChild(t, cmd.Process.Pid)
+	proctest.Stop(t, cmd.Process.Pid)
 	p := openLive(t, cmd.Process.Pid)
 	sp, ok, err := p.TaskStackPointer(cmd.Process.Pid)
 	if err != nil || !ok {
@@ -104,7 +106,7 @@ func TestSmapsAgainstAwk(t *testing.T) {
 		t.Errorf("fixture: got %v; awk says %v", got, want)
 	}
 	cmd := startChild(t, "child")
-	stopChild(t, cmd.Process.Pid)
+	proctest.Stop(t, cmd.Process.Pid)
 	p := openLive(t, cmd.Process.Pid)
 	got, sum, n := awkSums(t, p)
 	if want := awk(t, fmt.Sprintf("/proc/%d/smaps", cmd.Process.Pid)); !slices.Equal(got[:3], want[:3]) {
@@ -123,7 +125,7 @@ func TestSmapsAgainstAwk(t *testing.T) {
 // kernel's own count in smaps.
 func TestRunsAgreeWithSmaps(t *testing.T) {
 	cmd := startChild(t, "child")
-	stopChild(t, cmd.Process.Pid)
+	proctest.Stop(t, cmd.Process.Pid)
 	p := openLive(t, cmd.Process.Pid)
 	m, err := p.OpenPagemap()
 	if err != nil {

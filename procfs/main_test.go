@@ -1,7 +1,6 @@
 package procfs
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 // The headless child ends its first thread, which must be the one that runs main.
@@ -44,29 +45,17 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("PROCFS_TEST_CHILD") {
 	case "headless":
 		headless()
+	case "undumpable": // and another user's
+		if unix.Setresuid(65534, 65534, 65534) != nil || unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) != nil {
+			os.Exit(1)
+		}
+		fallthrough
 	case "whole":
 		fmt.Println("ready")
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it
 		return
 	}
-	code := m.Run()
-	if leaked := openDescriptors(); len(leaked) > 0 && code == 0 {
-		fmt.Fprintln(os.Stderr, "descriptors left open:", leaked)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// openDescriptors lists those of this package's making that are open.
-func openDescriptors() (open []string) {
-	entries, _ := os.ReadDir("/proc/self/fd")
-	for _, e := range entries {
-		to, err := os.Readlink("/proc/self/fd/" + e.Name())
-		if err == nil && (strings.HasPrefix(to, "/proc/") || strings.Contains(to, "pidfd")) && !strings.HasSuffix(to, "/fd") {
-			open = append(open, to)
-		}
-	}
-	return open
+	os.Exit(proctest.Run(m))
 }
 
 // startChild starts the test binary, named name, and returns it once it is up.
@@ -87,33 +76,8 @@ func startChildAs(t testing.TB, name, kind string) *exec.Cmd {
 	}
 	cmd := exec.Command(link)
 	cmd.Env = append(os.Environ(), "PROCFS_TEST_CHILD="+kind)
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("child said %q: %v", line, err)
-	}
+	proctest.Start(t, cmd)
 	return cmd
-}
-
-// stopChild stops a child, so that its memory stays as it is.
-func stopChild(t testing.TB, pid int) {
-	t.Helper()
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	var ws unix.WaitStatus
-	if _, err := unix.Wait4(pid, &ws, unix.WUNTRACED, nil); err != nil || !ws.Stopped() {
-		t.Fatalf("child did not stop: %v, %v", ws, err)
-	}
 }
 
 // openLive opens a process of this machine.

@@ -1,6 +1,7 @@
 package procfs
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -45,6 +46,28 @@ var vmaReaders = sync.Pool{New: func() any { return new(vmaReader) }}
 // while the file is read may be missed or seen twice, never half.
 func (p *Process) Maps(fn func(*VMA)) error {
 	return p.eachVMA(fileMaps, visitor{each: fn})
+}
+
+// CountMaps counts the mappings of the process: the lines of /proc/PID/maps,
+// as the kernel writes newlines in names as \012.
+func (p *Process) CountMaps() (n int, err error) {
+	fd, err := openAt(p.memoryDir(), fileMaps)
+	if err != nil {
+		return 0, p.wrap("open", plain(fileMaps), err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	buf := textBuffers.Get().(*[maxText]byte)
+	defer textBuffers.Put(buf)
+	for {
+		got, err := readRetry(fd, buf[:])
+		if err != nil {
+			return n, p.wrap("read", plain(fileMaps), err)
+		}
+		if got <= 0 {
+			return n, nil
+		}
+		n += bytes.Count(buf[:got], []byte{'\n'})
+	}
 }
 
 // Smaps calls fn for each mapping of the process in ascending order, with its

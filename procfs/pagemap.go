@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,9 +47,10 @@ const (
 // Pagemap reads the page states of an address space, that which the process
 // had when the Pagemap was opened: after exit or exec there is ErrGone.
 type Pagemap struct {
-	p      *Process
-	fd     int
-	noScan bool
+	p       *Process
+	fd      int
+	noScan  bool
+	longest time.Duration
 }
 
 // OpenPagemap opens /proc/PID/pagemap. The caller closes the Pagemap.
@@ -74,6 +76,13 @@ func (p *Process) openPagemap() (*Pagemap, error) {
 	return m, nil
 }
 
+// LongestCall is how long the longest call took that looked at pages: the
+// kernel holds the process's mmap lock for no longer.
+func (m *Pagemap) LongestCall() time.Duration { return m.longest }
+
+// timed takes note of a call that began then.
+func (m *Pagemap) timed(began time.Time) { m.longest = max(m.longest, time.Since(began)) }
+
 // Close closes the file.
 func (m *Pagemap) Close() error { return unix.Close(m.fd) }
 
@@ -86,6 +95,7 @@ const entryBytes = 8
 // space with 4 KiB pages).
 func (m *Pagemap) Read(start uint64, entries []PageEntry) (int, error) {
 	entries = entries[:min(len(entries), pieceEntries)]
+	defer m.timed(time.Now())
 	for {
 		n, err := unix.Pread(m.fd, bytesOf(entries), int64(start/pageSize*entryBytes))
 		switch {

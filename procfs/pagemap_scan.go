@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -34,9 +35,11 @@ type scanRegion struct{ start, end, categories uint64 }
 
 const (
 	scanRegions = 1024
-	// scanSpan bounds the address space of one call, during all of which the
-	// kernel may hold the target's mmap lock: 16,384 pages take 0.2 ms.
-	scanSpan = 64 << 20
+	// scanSpan and scanPages bound the address space of one call, and the pages
+	// found there: during all of it the kernel may hold the target's mmap lock.
+	// 4,096 pages take 0.05 ms.
+	scanSpan  = 64 << 20
+	scanPages = 4096
 )
 
 // scanner is what one scan needs; it is pooled for its regions.
@@ -73,7 +76,7 @@ func probeScan() error {
 func (s *scanner) call(fd int, start, end uint64) (int, error) {
 	s.arg = scanArg{
 		size: uint64(unsafe.Sizeof(s.arg)), start: start, end: end,
-		vec: uint64(uintptr(unsafe.Pointer(&s.regions))), vecLen: scanRegions,
+		vec: uint64(uintptr(unsafe.Pointer(&s.regions))), vecLen: scanRegions, maxPages: scanPages,
 		anyOf: pageIsPresent | pageIsSwapped, returned: pageIsPresent | pageIsSwapped | pageIsPFNZero,
 	}
 	for {
@@ -100,7 +103,9 @@ func (m *Pagemap) scan(start, end uint64, fn func(start, end uint64, state PageS
 	s := scanners.Get().(*scanner)
 	defer scanners.Put(s)
 	for start < end {
+		began := time.Now()
 		n, err := s.call(m.fd, start, min(end, start+scanSpan))
+		m.timed(began)
 		if errors.Is(err, unix.ENOTTY) {
 			return start, ErrNotSupported // a fixture, or a kernel's stand-in for one
 		}

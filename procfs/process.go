@@ -16,9 +16,13 @@ type Process struct {
 	// thread is that of /proc/PID/task/TID, through which the memory is read
 	// where the first thread has ended and others have not; else -1.
 	thread int
-	comm   string
-	cgroup string
-	line   string
+	// genuine says that the files are the kernel's own, not a copy of them.
+	genuine bool
+	keep    bool                // KeepOpen was called
+	kept    [len(keptFiles)]int // descriptor + 1 of each of keptFiles, or 0
+	comm    string
+	cgroup  string
+	line    string
 }
 
 // PID returns the process's ID as given to FS.Process.
@@ -30,6 +34,7 @@ func (p *Process) Close() error {
 		return nil
 	}
 	p.dropThread()
+	p.dropKept()
 	err := unix.Close(p.dir)
 	p.dir = -1
 	return err
@@ -100,6 +105,9 @@ func (p *Process) readMemory(name string, buf []byte) ([]byte, error) {
 }
 
 func (p *Process) readFrom(dir int, name string, buf []byte) ([]byte, error) {
+	if slot := p.keptSlot(dir, name); slot >= 0 {
+		return p.readKept(slot, name, buf)
+	}
 	fd, err := openAt(dir, name)
 	if err != nil {
 		return nil, p.wrap("open", plain(name), err)

@@ -5,6 +5,8 @@ import (
 	"debug/elf"
 	"os/exec"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 // TestFindVMA looks up each mapping of a child, by the ioctl and by the text.
@@ -20,7 +22,7 @@ func TestFindVMA(t *testing.T) {
 			break
 		}
 	}
-	stopChild(t, cmd.Process.Pid)
+	proctest.Stop(t, cmd.Process.Pid)
 	found := 0
 	err := p.Maps(func(v *VMA) {
 		if v.Start >= 1<<63 {

@@ -3,6 +3,8 @@ package procfs
 import (
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/memtrace/memtrace/procfs/internal/text"
 )
 
@@ -32,6 +34,22 @@ type Status struct {
 
 // maxNSLevels is how deep the kernel lets PID namespaces nest.
 const maxNSLevels = 33
+
+// UID returns the user that the process acts as: its effective user ID. It is
+// the owner of the process's directory, which the kernel tells at a tenth of
+// the cost of status.
+func (p *Process) UID() (uint32, error) {
+	var st unix.Stat_t
+	if !p.genuine || unix.Fstat(p.dir, &st) != nil {
+		s, err := p.Status()
+		return s.Uid[1], err
+	}
+	// The directory of a process that has ended is root's.
+	if st.Uid == 0 && unix.Faccessat(p.dir, "stat", unix.F_OK, 0) != nil {
+		return 0, p.wrap("ask for", "owner", ErrGone)
+	}
+	return st.Uid, nil
+}
 
 // Status reads /proc/PID/status (Documentation/filesystems/proc.rst, table 1-2).
 func (p *Process) Status() (Status, error) {

@@ -226,12 +226,16 @@ func decodeUsage(u *Usage, data []byte) error {
 			u.PSSSummed = f.v != 0
 			return nil
 		}
-		to := []*uint64{&u.Size, &u.RSS, &u.PSS, &u.USS, &u.Swap, &u.Anon, &u.Hugetlb, &u.Tables}
-		if f.number > len(to) {
-			return nil
-		}
-		return setBytes(to[f.number-1], f)
+		return decodeSize(1, u.sizes(), f)
 	})
+}
+
+// decodeSize takes one of a row of sizes; a field beyond them is a newer version's.
+func decodeSize(first int, sizes []*uint64, f field) error {
+	if i := f.number - first; i < len(sizes) {
+		return setBytes(sizes[i], f)
+	}
+	return nil
 }
 
 func (d *reading) use(p *Process, data []byte) error {
@@ -246,11 +250,7 @@ func (d *reading) use(p *Process, data []byte) error {
 		case 2:
 			return setInt(&u.Mappings, f)
 		}
-		to := []*uint64{&u.Size, &u.RSS, &u.PSS, &u.USS, &u.Swap, &u.Anon, &u.Hugetlb}
-		if f.number-3 >= len(to) {
-			return nil
-		}
-		return setBytes(to[f.number-3], f)
+		return decodeSize(3, u.sizes(), f)
 	})
 	p.Uses = append(p.Uses, u)
 	return err

@@ -108,27 +108,30 @@ func encodeProcess(e *encoder, p *Process) {
 }
 
 func encodeUsage(e *encoder, u *Usage) {
-	e.uint(1, u.Size)
-	e.uint(2, u.RSS)
-	e.uint(3, u.PSS)
-	e.uint(4, u.USS)
-	e.uint(5, u.Swap)
-	e.uint(6, u.Anon)
-	e.uint(7, u.Hugetlb)
-	e.uint(8, u.Tables)
+	encodeSizes(e, 1, u.sizes())
 	e.bool(9, u.PSSSummed)
 }
 
 func encodeUse(e *encoder, u *Use) {
 	e.uint(1, uint64(u.Component))
 	e.uint(2, uint64(u.Mappings))
-	e.uint(3, u.Size)
-	e.uint(4, u.RSS)
-	e.uint(5, u.PSS)
-	e.uint(6, u.USS)
-	e.uint(7, u.Swap)
-	e.uint(8, u.Anon)
-	e.uint(9, u.Hugetlb)
+	encodeSizes(e, 3, u.sizes())
+}
+
+// sizes are those in a usage's message, in the order of their fields.
+func (u *Usage) sizes() []*uint64 {
+	return []*uint64{&u.Size, &u.RSS, &u.PSS, &u.USS, &u.Swap, &u.Anon, &u.Hugetlb, &u.Tables}
+}
+
+// sizes are those in a use's message, in the order of their fields.
+func (u *Use) sizes() []*uint64 {
+	return []*uint64{&u.Size, &u.RSS, &u.PSS, &u.USS, &u.Swap, &u.Anon, &u.Hugetlb}
+}
+
+func encodeSizes(e *encoder, first int, sizes []*uint64) {
+	for i, v := range sizes {
+		e.uint(first+i, *v)
+	}
 }
 
 func encodeChanges(e *encoder, c *Changes) {

@@ -7,16 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perPage is what a resident page takes in the kernel's walk, and perProcess
-// what every walk takes (docs/snapshot.md says how that was measured).
+// perPage is what a resident page takes in the kernel's walk, perMapping what
+// the kernel takes to render a mapping, and perProcess what every walk takes.
 const (
 	perPage    = 22 * time.Nanosecond
-	perProcess = 60 * time.Microsecond
+	perMapping = 2 * time.Microsecond
+	perProcess = 20 * time.Microsecond
 )
 
 // predict says how long a process's mmap lock is going to be held.
-func predict(pages uint64) time.Duration {
-	return perProcess + time.Duration(min(pages, 1<<40))*perPage
+func predict(pages uint64, mappings int) time.Duration {
+	return perProcess + time.Duration(min(pages, 1<<40))*perPage + time.Duration(mappings)*perMapping
 }
 
 // spread is for how long a walk is drawn out to keep to the stall budget. The

@@ -197,6 +197,30 @@ func TestTakeOutOfTime(t *testing.T) {
 	}
 }
 
+// TestManyMappingsArePredicted: a process with thousands of mappings and next
+// to no memory takes a walk of its own length.
+func TestManyMappingsArePredicted(t *testing.T) {
+	const n = 5000
+	mem, err := unix.Mmap(-1, 0, n*os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	for at := 0; at < len(mem); at += 2 * os.Getpagesize() {
+		if err := unix.Mprotect(mem[at:at+os.Getpagesize()], unix.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Options{PIDs: []int{os.Getpid()}, TimeLimit: time.Second, StallBudget: 5 * time.Millisecond}
+	s, err := Take(context.Background(), o)
+	if err != nil || len(s.Processes) != 1 {
+		t.Fatal(s, err)
+	}
+	if p := s.Processes[0]; p.Access != OverBudget || p.Predicted < n*perMapping || p.Predicted > 10*n*perMapping {
+		t.Errorf("%v, predicted %v", p.Access, p.Predicted)
+	}
+}
+
 // TestTakeOfNobody: a PID that is free is told, and no process.
 func TestTakeOfNobody(t *testing.T) {
 	s, err := Take(context.Background(), Options{PIDs: []int{1 << 30}})

@@ -40,7 +40,9 @@ func (t *taking) first(pid int) {
 	}
 	l := &target{proc, p}
 	t.describe(l)
-	p.Predicted = predict(p.Resident / t.s.Machine.PageSize)
+	if mappings, err := proc.CountMaps(); err == nil { // else it may not be read either, and nobody waits for that
+		p.Predicted = predict(p.Resident/t.s.Machine.PageSize, mappings)
+	}
 	if t.TimeLimit > 0 && spread(p.Predicted, t.StallBudget) > t.TimeLimit {
 		p.Access = OverBudget
 		p.Why = fmt.Sprintf("reading it would hold its mmap lock for %v, which at %v a second takes longer than %v",

@@ -15,6 +15,7 @@ type Unit uint8
 const (
 	Bytes Unit = iota
 	Percent
+	Count
 )
 
 // reading is a figure beside its limit, both in the same unit.
@@ -31,9 +32,12 @@ type figure interface {
 // resolve finds the figure that a condition names.
 func resolve(c threshold.Condition, src *source) (figure, error) {
 	head, rest, _ := strings.Cut(c.Metric, ".")
+	if path, ok := strings.CutPrefix(c.Subject, "cgroup:"); ok {
+		return resolveGroup(c, path)
+	}
 	switch {
 	case head == "psi" && c.Subject == "":
-		return resolvePressure(c, rest)
+		return newPressure(c, rest)
 	case head == "mem" && c.Subject == "" && rest != "":
 		return resolveMachine(c, src, rest)
 	case (c.Metric == "swap" || c.Metric == "swap.used" || c.Metric == "swap.free") && c.Subject == "":
@@ -42,7 +46,8 @@ func resolve(c threshold.Condition, src *source) (figure, error) {
 		return resolveProcess(c, src)
 	}
 	return nil, usageError("there is no figure %s; there are mem.FIELD of /proc/meminfo, swap, psi.some.avg10 and the like, "+
-		"and of processes rss, pss, uss and swap, such as pss(redis) or rss(pid:123)", describe(c))
+		"of processes rss, pss, uss and swap, such as pss(redis) or rss(pid:123), and of control groups used, working, swap, oom_kills and "+
+		"psi.some.avg10, such as working(cgroup:/system.slice/nginx.service)", describe(c))
 }
 
 func describe(c threshold.Condition) string {
@@ -164,7 +169,7 @@ type pressureFigure struct {
 	percent float64
 }
 
-func resolvePressure(c threshold.Condition, name string) (figure, error) {
+func newPressure(c threshold.Condition, name string) (*pressureFigure, error) {
 	who, window, _ := strings.Cut(name, ".")
 	averages := map[string]func(*procfs.Stall) float64{
 		"avg10":  func(s *procfs.Stall) float64 { return s.Avg10 },

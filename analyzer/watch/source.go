@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/cgroup"
 	"github.com/memtrace/memtrace/procfs/collect"
 	"github.com/memtrace/memtrace/procfs/machine"
 )
@@ -24,10 +25,13 @@ type source struct {
 	pressure    *procfs.Pressure
 	pass        *collect.Pass
 	walks       map[collect.Identity]*walk
+	groups      *cgroup.Hierarchy // nil: not needed yet
+	read        []*cgroup.Group   // in this check
 }
 
 func openSource(opt Options) (*source, error) {
 	opt.Proc, opt.Sys = cmp.Or(opt.Proc, procfs.DefaultRoot), cmp.Or(opt.Sys, "/sys")
+	opt.Cgroup = cmp.Or(opt.Cgroup, opt.Sys+"/fs/cgroup")
 	s := &source{opt: opt, walks: make(map[collect.Identity]*walk)}
 	var err error
 	if s.fs, err = procfs.New(opt.Proc); err != nil {
@@ -42,11 +46,17 @@ func openSource(opt Options) (*source, error) {
 	return s, nil
 }
 
-func (s *source) close() error { return errors.Join(s.machine.Close(), s.all.Close()) }
+func (s *source) close() error {
+	err := errors.Join(s.machine.Close(), s.all.Close())
+	if s.groups != nil {
+		err = errors.Join(err, s.groups.Close())
+	}
+	return err
+}
 
 // begin begins a check: what was read before is read again when it is wanted.
 func (s *source) begin(now time.Time) {
-	s.now, s.haveMeminfo, s.pressure, s.pass = now, false, nil, nil
+	s.now, s.haveMeminfo, s.pressure, s.pass, s.read = now, false, nil, nil, s.read[:0]
 }
 
 func (s *source) readMeminfo() error {

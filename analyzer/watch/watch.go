@@ -49,6 +49,7 @@ type Options struct {
 	// held to read its PSS, USS and swap; a figure is kept that long. 0: no limit.
 	StallBudget time.Duration
 	Proc, Sys   string // where proc and sysfs are mounted; /proc and /sys if empty
+	Cgroup      string // where control groups are; fs/cgroup in Sys if empty
 }
 
 // UsageError is an error about a condition itself, such as a figure that there

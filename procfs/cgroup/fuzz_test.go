@@ -1,26 +1,15 @@
 package cgroup
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 func FuzzParseNUMA(f *testing.F) {
-	for _, pattern := range []string{"cgroup2/job/memory.numa_stat", "cgroup1/memory/job/memory.numa_stat"} {
-		paths, err := filepath.Glob(filepath.Join("../../testdata/kernels/*", pattern))
-		if err != nil || len(paths) == 0 {
-			f.Fatalf("no fixture %s: %v", pattern, err)
-		}
-		for _, path := range paths {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data)
-			f.Add(data[:len(data)/2])
-		}
+	for _, name := range []string{"cgroup2/job/memory.numa_stat", "cgroup1/memory/job/memory.numa_stat"} {
+		proctest.Seed(f, "../../testdata/kernels/*/"+name)
 	}
 	f.Add([]byte("a N1023=1 N0=2\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

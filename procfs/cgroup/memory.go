@@ -68,7 +68,7 @@ func (h *Hierarchy) Read(group string, g *Group) error {
 	}
 	g.Path = group
 	if _, err := h.files.Read(dir + "cgroup.procs"); err != nil && procfs.OutcomeOf(err) != procfs.NoPermission {
-		return fmt.Errorf("read control group %s: %w: %w", group, procfs.ErrGone, err)
+		return goneError(group)
 	}
 	if h.v1 {
 		h.readV1(dir, g)
@@ -77,6 +77,14 @@ func (h *Hierarchy) Read(group string, g *Group) error {
 	}
 	return nil
 }
+
+// goneError is procfs.ErrGone of the group that it names.
+type goneError string
+
+func (e goneError) Error() string { return "there is no control group " + string(e) }
+
+// Unwrap makes it an ErrGone.
+func (e goneError) Unwrap() error { return procfs.ErrGone }
 
 // below makes a group's path one that stays below the root.
 func below(group string) (string, error) {

@@ -63,6 +63,11 @@ func (tr *tree) open(b Budget) *Collector {
 		tr.at = tr.at.Add(tr.step)
 		return tr.at
 	}
+	var used time.Duration
+	c.cpu = func() time.Duration {
+		used += tr.step
+		return used
+	}
 	return c
 }
 
@@ -183,12 +188,12 @@ func TestTotalBudgetTakesOldestFirst(t *testing.T) {
 func c10(t *testing.T) time.Duration {
 	t.Helper()
 	var m Meter
-	return m.Predict(100*pageSize)*2 + time.Microsecond
+	return m.Predict(100*pageSize, 0)*2 + time.Microsecond
 }
 
 func TestMeterLearnsTheMedian(t *testing.T) {
 	var m Meter
-	if got := m.Predict(1000 * pageSize); got != fixedCost+22*time.Microsecond {
+	if got := m.Predict(1000*pageSize, 0); got != fixedCost+22*time.Microsecond {
 		t.Errorf("first prediction %v", got)
 	}
 	for i := range 1000 {
@@ -205,5 +210,52 @@ func TestMeterLearnsTheMedian(t *testing.T) {
 	m.Observe(pageSize, time.Hour) // too small to tell
 	if m.PageCost() != before {
 		t.Error("learned from a single page")
+	}
+}
+
+// TestManyMappingsArePredicted: so many are not walked without asking how many
+// there are, and what they are predicted to take has them in it.
+func TestManyMappingsArePredicted(t *testing.T) {
+	tr := newTree(t)
+	for pid, lines := range map[int]int{10: 50, 20: 40_000} {
+		tr.put(pid, 1, 100, 0)
+		tr.replace(pid, "statm", "2000 ", "50000 ")
+		tr.replace(pid, "stat", " 8192000 ", " 204800000 ")
+		maps := strings.Repeat("7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n", lines)
+		if err := os.WriteFile(filepath.Join(tr.root, fmt.Sprint(pid), "maps"), []byte(maps), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []struct {
+		stall time.Duration
+		done  int
+	}{{100 * time.Microsecond, 1}, {2 * time.Millisecond, 2}} { // at most 5 ms, and 100 ms
+		c := tr.open(Budget{Stall: x.stall})
+		p := tr.pass(c, 0)
+		if p.Walks.Done != x.done || p.Walks.TooLong != 2-x.done {
+			t.Errorf("%v: %+v", x.stall, p.Walks)
+		}
+		counted := c.entries[20].walk
+		if x.done == 1 && (counted.mappings != 40_000 || counted.predict < 12*time.Millisecond || c.entries[10].walk.mappings != 50) {
+			t.Errorf("%+v, %+v", counted, c.entries[10].walk)
+		}
+	}
+}
+
+// TestOneWalkDoesNotMislead: what took far longer than predicted is predicted
+// to take longer, yet not so much that it is never done again.
+func TestOneWalkDoesNotMislead(t *testing.T) {
+	tr := newTree(t)
+	tr.put(10, 1, 400_000, 0)
+	c := tr.open(Budget{Stall: 2 * time.Millisecond})
+	tr.step = time.Minute
+	tr.pass(c, 0)
+	tr.step = 0
+	tr.put(10, 1, 1_600_000, 1) // 35 ms by the kernel's usual pace
+	if p := tr.pass(c, time.Second); p.Walks.TooLong != 1 {
+		t.Errorf("just after it took a minute: %+v", p.Walks)
+	}
+	if p := tr.pass(c, 10*time.Hour); p.Walks.Done != 1 {
+		t.Errorf("long after: %+v", p.Walks)
 	}
 }

@@ -1,17 +1,17 @@
 package collect
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 // Children of the tests are the test binary itself; COLLECT_TEST_CHILD says
@@ -48,24 +48,7 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it
 		return
 	}
-	code := m.Run()
-	if leaked := openDescriptors(); len(leaked) > 0 && code == 0 {
-		fmt.Fprintln(os.Stderr, "descriptors left open:", leaked)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// openDescriptors lists those of processes that are open.
-func openDescriptors() (open []string) {
-	entries, _ := os.ReadDir("/proc/self/fd")
-	for _, e := range entries {
-		to, err := os.Readlink("/proc/self/fd/" + e.Name())
-		if err == nil && strings.HasPrefix(to, "/proc/") && !strings.HasSuffix(to, "/fd") {
-			open = append(open, to)
-		}
-	}
-	return open
+	os.Exit(proctest.Run(m))
 }
 
 func startChild(t testing.TB) *exec.Cmd { return startChildAs(t, "idle", "", nil) }
@@ -81,31 +64,6 @@ func startChildAs(t testing.TB, kind, argument string, attributes *syscall.SysPr
 	cmd.Env = append(os.Environ(), childVar+"="+kind, argumentVar+"="+argument)
 	cmd.SysProcAttr = attributes
 	cmd.Stderr = os.Stderr
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("child said %q: %v", line, err)
-	}
+	proctest.Start(t, cmd)
 	return cmd
-}
-
-// stopChild stops a child, so that its memory stays as it is.
-func stopChild(t testing.TB, pid int) {
-	t.Helper()
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	var ws unix.WaitStatus
-	if _, err := unix.Wait4(pid, &ws, unix.WUNTRACED, nil); err != nil || !ws.Stopped() {
-		t.Fatalf("child did not stop: %v, %v", ws, err)
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 // TestChurn collects 2,000 processes, of which 200 a second end and are
@@ -39,7 +40,7 @@ func TestChurn(t *testing.T) {
 	}
 	c := open(t, Options{Budget: DefaultBudget(), RefreshEvery: -1})
 	collectAll(t, c, All)
-	before, files := heapBytes(), len(openDescriptors())
+	before, files := heapBytes(), len(proctest.OpenDescriptors())
 	go func() { churned <- churn(fleet, perSecond, stop) }()
 	passes, rows := 0, 0
 	for began := time.Now(); time.Since(began) < span; passes++ {
@@ -62,7 +63,7 @@ func TestChurn(t *testing.T) {
 	if after := heapBytes(); after > before+before/2+1<<20 {
 		t.Errorf("heap grew from %d to %d bytes", before, after)
 	}
-	if now := len(openDescriptors()); now > files+perSecond {
+	if now := len(proctest.OpenDescriptors()); now > files+perSecond {
 		t.Errorf("%d descriptors; before %d", now, files)
 	}
 }

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,9 +44,10 @@ type Collector struct {
 	entries map[int]*entry
 	order   []*entry // as in the last pass, by PID
 	walks   []*entry // to be walked in this pass
+	lacking []*entry // whose swap status is to tell, in this pass
 	pids    []int
 	pass    Pass
-	maxHeld int // how many directories may be held open
+	maxHeld int // how many descriptors processes may hold
 	held    atomic.Int64
 	failed  atomic.Pointer[error] // the first one in this pass that isn't a process's end
 
@@ -50,6 +55,9 @@ type Collector struct {
 	creditAt time.Time
 	kin      map[kin]bool // of processes that began or ended
 	now      func() time.Time
+	cpu      func() time.Duration // that this thread has used
+
+	maxMappings int // that a process may have
 }
 
 // Pass is the result of one collection.
@@ -80,7 +88,8 @@ func Open(o Options) (*Collector, error) {
 		return nil, err
 	}
 	return &Collector{
-		opts: o, dir: dir, entries: make(map[int]*entry), kin: make(map[kin]bool), now: time.Now, maxHeld: maxHeld(),
+		opts: o, dir: dir, entries: make(map[int]*entry), kin: make(map[kin]bool), now: time.Now, cpu: threadTime,
+		maxHeld: maxHeld(), maxMappings: maxMappings(o.Root),
 	}, nil
 }
 
@@ -91,6 +100,26 @@ func maxHeld() int {
 		return 256
 	}
 	return int(min(limit.Cur, math.MaxInt32) / 2)
+}
+
+// maxMappings is how many mappings the kernel lets a process have, or its
+// default where it doesn't tell.
+func maxMappings(root string) int {
+	text, err := os.ReadFile(filepath.Join(root, "sys/vm/max_map_count"))
+	n, err2 := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || err2 != nil || n <= 0 {
+		return 65530
+	}
+	return n
+}
+
+// threadTime is the processor time that this thread has used.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0 // never on Linux: every thread has this clock
+	}
+	return time.Duration(t.Nano())
 }
 
 // Close lets go of all processes.
@@ -114,7 +143,7 @@ func (c *Collector) Collect(want Fields) (*Pass, error) {
 		return nil, fmt.Errorf("collect processes: %w", err)
 	}
 	c.match()
-	if c.opts.Budget == (Budget{}) {
+	if !c.opts.Budget.bounds() {
 		c.readAndWalk(want, began)
 	} else {
 		c.each(c.order, chunk, func(e *entry) {
@@ -123,6 +152,9 @@ func (c *Collector) Collect(want Fields) (*Pass, error) {
 		})
 		c.plan(began)
 		c.each(c.walks, 1, c.walkOne)
+	}
+	if want&Memory != 0 {
+		c.readSwaps()
 	}
 	c.finish(began)
 	if err := c.failed.Swap(nil); err != nil {
@@ -136,8 +168,11 @@ func (c *Collector) Collect(want Fields) (*Pass, error) {
 func (c *Collector) readAndWalk(want Fields, at time.Time) {
 	c.each(c.order, chunk, func(e *entry) {
 		if e.alive = c.read(e, want, at); e.alive && e.wantsWalk {
-			e.walk.predict = c.predict(e)
+			e.walk.predict = c.predict(e, at)
 			c.walkOne(e)
+		}
+		if e.alive && e.wantsShared {
+			c.shareOf(e)
 		}
 		c.release(e)
 	})
@@ -147,6 +182,16 @@ func (c *Collector) readAndWalk(want Fields, at time.Time) {
 		if e.wantsWalk {
 			c.walks = append(c.walks, e)
 		}
+	}
+}
+
+// shareOf takes Shared from the walk, or from statm where there was none.
+func (c *Collector) shareOf(e *entry) {
+	if m := &e.p.Memory; e.wantsWalk && e.p.Outcome(Memory) == procfs.Known {
+		e.p.Shared = m.Rss - min(m.Anonymous, m.Rss)
+		e.set(Shared, nil)
+	} else if c.holdAgain(e) {
+		e.readShared()
 	}
 }
 

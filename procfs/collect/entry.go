@@ -16,8 +16,12 @@ type entry struct {
 	seldom    time.Time
 	stat      footprint // by stat, in the last pass
 	wantsWalk bool
-	fresh     bool // first seen in this pass
-	walk      walkState
+	due       bool // in this pass, to have read what seldom changes
+	// wantsShared says that Shared is to be had from the walk of this pass: it is
+	// what is not anonymous of the RSS.
+	wantsShared bool
+	fresh       bool // first seen in this pass
+	walk        walkState
 }
 
 // read reads one process; it reports whether there is one.
@@ -47,6 +51,9 @@ func (c *Collector) read(e *entry, want Fields, at time.Time) bool {
 	return false
 }
 
+// descriptors is how many a process may take that is held.
+const descriptors = 1 + int64(procfs.KeptDescriptors)
+
 // hold opens the process's directory.
 func (c *Collector) hold(e *entry) (err error) {
 	e.dir, err = c.dir.Process(e.p.PID)
@@ -57,7 +64,8 @@ func (c *Collector) hold(e *entry) (err error) {
 		}
 		return err
 	}
-	c.held.Add(1)
+	e.dir.KeepOpen()
+	c.held.Add(descriptors)
 	return nil
 }
 
@@ -86,7 +94,7 @@ func (c *Collector) drop(e *entry) error {
 	if e.dir == nil {
 		return nil
 	}
-	c.held.Add(-1)
+	c.held.Add(-descriptors)
 	err := e.dir.Close()
 	e.dir = nil
 	return err
@@ -106,7 +114,7 @@ func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time)
 		want &^= Memory | Shared | Cmdline
 	}
 	due := renamed || c.opts.RefreshEvery < 0 || at.Sub(e.seldom) >= jittered(c.opts.RefreshEvery, e.p.PID)
-	if due {
+	if e.due = due; due {
 		e.seldom = at
 	}
 	for f := User; f <= OOMScore; f <<= 1 { // those that seldom change
@@ -145,10 +153,7 @@ func (e *entry) setStat(st *procfs.Stat) {
 func (e *entry) readSeldom(f Fields) (err error) {
 	switch f {
 	case User:
-		var s procfs.Status
-		if s, err = e.dir.Status(); err == nil {
-			e.p.UID, e.p.VmSwap = s.Uid[1], s.VmSwap
-		}
+		e.p.UID, err = e.dir.UID()
 	case Cmdline:
 		e.p.Cmdline, err = e.dir.CommandLine()
 	case Cgroup:
@@ -159,8 +164,32 @@ func (e *entry) readSeldom(f Fields) (err error) {
 	return err
 }
 
+// readSwaps reads the swap of those whose Memory cannot be read.
+func (c *Collector) readSwaps() {
+	c.lacking = c.lacking[:0]
+	for _, e := range c.order {
+		if e.alive && !e.p.Outcome(Memory).Ok() && (e.due || e.p.vmSwap == procfs.NotRead) {
+			c.lacking = append(c.lacking, e)
+		}
+	}
+	if len(c.lacking) > 0 {
+		c.each(c.lacking, chunk, c.readSwap)
+	}
+}
+
+func (c *Collector) readSwap(e *entry) {
+	defer c.release(e)
+	if !c.holdAgain(e) {
+		e.alive = false
+		return
+	}
+	s, err := e.dir.Status()
+	e.p.VmSwap, e.p.vmSwap = s.VmSwap, procfs.OutcomeOf(err)
+}
+
 // sizes reads statm, unless nothing depends on its being newer than stat's own
-// counters say. It is exact since Linux 6.16, where stat's may lag.
+// counters say, or a walk is going to tell the same. It is exact since Linux
+// 6.16, where stat's may lag.
 func (c *Collector) sizes(e *entry, st *procfs.Stat, want Fields, due bool) {
 	now := footprint{rss: st.RSS(), size: st.VSize, minor: st.MinFlt, major: st.MajFlt}
 	decides := want&Memory != 0 && c.opts.Budget.MaxAge > 0
@@ -169,15 +198,23 @@ func (c *Collector) sizes(e *entry, st *procfs.Stat, want Fields, due bool) {
 		e.p.RSS = now.rss
 	}
 	e.stat = now
-	if decides || needed {
-		s, err := e.dir.Statm()
-		e.set(Shared, err)
-		if err == nil {
-			e.p.Shared, e.p.RSS, e.p.VSize = s.Shared, s.Resident, s.Size // stat has none where the first thread ended
+	e.wantsShared = needed && want&Memory != 0 && !c.opts.Budget.bounds() && !st.Zombie()
+	if decides || needed && !e.wantsShared {
+		if s, ok := e.readShared(); ok {
 			now.rss, now.shared = s.Resident, s.Shared
 		}
 	}
 	e.walk.seen = now
+}
+
+// readShared takes sizes from statm.
+func (e *entry) readShared() (procfs.Statm, bool) {
+	s, err := e.dir.Statm()
+	e.set(Shared, err)
+	if err == nil {
+		e.p.Shared, e.p.RSS, e.p.VSize = s.Shared, s.Resident, s.Size // stat has none where the first thread ended
+	}
+	return s, err == nil
 }
 
 // readMemory walks the process's page tables. Where the memory is gone, it was

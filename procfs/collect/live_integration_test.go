@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 func init() {
@@ -30,7 +31,7 @@ func TestAgreesWithSmaps(t *testing.T) {
 	var pids []int
 	for _, mib := range []string{"1", "8", "32"} {
 		cmd := startChildAs(t, "big", mib, nil)
-		stopChild(t, cmd.Process.Pid)
+		proctest.Stop(t, cmd.Process.Pid)
 		pids = append(pids, cmd.Process.Pid)
 	}
 	c := open(t, Options{})
@@ -181,7 +182,7 @@ func onlyProcess(c *Collector, pid int) *Process {
 // and with one at a time, and checks what each of them opens.
 func TestLeastPrivilege(t *testing.T) {
 	target := startChild(t)
-	stopChild(t, target.Process.Pid)
+	proctest.Stop(t, target.Process.Pid)
 	ptrace := kernelAtLeast(t, 6, 15)
 	for _, c := range []struct {
 		name   string

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -21,7 +22,8 @@ type walkState struct {
 	walked   footprint // at the last walk
 	last     time.Time // of the last walk
 	notUntil time.Time // the budget leaves the target alone until then
-	perPage  float64   // ns, as measured with this very process; 0: not known
+	mappings int       // as counted; 0: they were not
+	factor   float64   // of what a Meter predicts, as measured with this very process; 0: not known
 	predict  time.Duration
 	took     time.Duration
 	relative bool // a process that it shares pages with began or ended since
@@ -74,7 +76,10 @@ func (c *Collector) consider(e *entry, at time.Time) {
 	first := w.last.IsZero()
 	w.relative = w.relative || c.hasKin(&e.p)
 	e.p.Behind = !first && (w.relative || w.seen != w.walked)
-	w.predict = c.predict(e)
+	if w.predict = c.predict(e, at); first && w.mappings == 0 && c.mayBeTooLong(e) {
+		w.count(e)
+		w.predict = c.predict(e, at)
+	}
 	switch {
 	case b.MaxAge > 0 && !first && !e.p.Behind && at.Sub(w.last) < jittered(b.MaxAge, e.p.PID):
 		c.pass.Walks.Unchanged++
@@ -101,13 +106,31 @@ func (e *entry) deferred() {
 	}
 }
 
-// predict says how long the process's walk will take: by its own last one,
-// if that was large enough to tell.
-func (c *Collector) predict(e *entry) time.Duration {
-	if e.walk.perPage > 0 {
-		return fixedCost + time.Duration(e.walk.perPage*float64(e.p.RSS/pageSize))
+// predict says how long the process's walk will take: as long as a Meter says,
+// or in the same proportion to that as its own last one. That one is forgotten
+// in time, lest it should be the last for good.
+func (c *Collector) predict(e *entry, at time.Time) time.Duration {
+	d := c.Meter.Predict(e.p.RSS, e.walk.mappings)
+	if e.walk.factor > 0 && at.Sub(e.walk.last) < 5*time.Minute {
+		d = time.Duration(float64(d) * e.walk.factor)
 	}
-	return c.Meter.Predict(e.p.RSS)
+	return d
+}
+
+// mayBeTooLong reports whether a process may have so many mappings that its
+// walk is not allowed. To count them takes as long as to walk them, though not
+// at one go.
+func (c *Collector) mayBeTooLong(e *entry) bool {
+	limit := c.opts.Budget.maxHold()
+	most := min(e.p.VSize/pageSize, uint64(c.maxMappings))
+	return limit > 0 && e.walk.predict <= limit && c.Meter.Predict(e.p.RSS, int(most)) > limit
+}
+
+// count counts the process's mappings; where that is not to be, they are 0.
+func (w *walkState) count(e *entry) {
+	if e.dir != nil {
+		w.mappings, _ = e.dir.CountMaps()
+	}
 }
 
 // spread leaves for later passes what goes over the total, the oldest first.
@@ -153,22 +176,54 @@ func (c *Collector) walkOne(e *entry) {
 		e.alive = false
 		return
 	}
-	began := c.now()
-	e.readMemory()
-	w := &e.walk
+	began, w := c.now(), &e.walk
+	used := c.readTimed(e)
 	w.took = c.now().Sub(began)
 	w.last, w.notUntil = began, began.Add(c.opts.Budget.rest(w.took))
 	w.walked, w.relative = w.seen, false
 	e.p.MemoryAt, e.p.Behind = began, false
-	c.Meter.Observe(e.p.RSS, w.took)
-	if pages := e.p.RSS / pageSize; pages >= enoughPages && w.took > fixedCost {
-		measured := float64(w.took-fixedCost) / float64(pages)
-		if w.perPage > 0 { // an interrupted walk is no reason for a lasting high
-			measured = min(measured, 1.5*w.perPage)
-		}
-		w.perPage = measured
+	if used > 0 {
+		c.learn(e, used)
+	} else {
+		c.Meter.Observe(e.p.RSS, w.took)
 	}
 }
+
+// readTimed walks the process's page tables and returns the processor time that
+// it took, or 0 where nothing is bounded: then none is to be spent on the clock.
+func (c *Collector) readTimed(e *entry) time.Duration {
+	if !c.opts.Budget.bounds() {
+		e.readMemory()
+		return 0
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := c.cpu()
+	e.readMemory()
+	return c.cpu() - before
+}
+
+// enoughTime is what a walk must be predicted or have taken for its time to
+// tell anything.
+const enoughTime = fixedCost + enoughPages*firstPageCost
+
+// learn remembers what a walk took of the processor: that others had it
+// meanwhile is no reason to predict more.
+func (c *Collector) learn(e *entry, took time.Duration) {
+	predicted := c.Meter.Predict(e.p.RSS, e.walk.mappings)
+	if e.p.Outcome(Memory) != procfs.Known || max(took, predicted) < enoughTime {
+		return
+	}
+	if took > maxFactor*predicted { // as where there are many mappings
+		e.walk.count(e)
+		predicted = c.Meter.Predict(e.p.RSS, e.walk.mappings)
+	}
+	e.walk.factor = min(float64(took)/float64(predicted), maxFactor)
+	c.Meter.Observe(e.p.RSS, took)
+}
+
+// maxFactor is how far one walk may mislead the prediction of the next.
+const maxFactor = 4
 
 // sumWalks adds up what the walks of the pass came to.
 func (c *Collector) sumWalks(at time.Time) {

@@ -43,7 +43,7 @@ type Process struct {
 	Cmdline  string // arguments, with blanks between; empty for kernel threads
 	Cgroup   string // path in the memory controller's hierarchy
 	OOMScore int
-	Shared   uint64 // SHR: the file and shmem part of RSS, by the same counters
+	Shared   uint64 // SHR: the file and shmem part of RSS, by the same counters or by the walk
 	// Memory is from smaps_rollup: see PSS, USS and Swap.
 	Memory procfs.Rollup
 	// MemoryAt is when Memory was read: it may be older than the pass.
@@ -51,11 +51,12 @@ type Process struct {
 	// Behind says that the process has changed since MemoryAt, and that the
 	// budget did not allow another walk yet.
 	Behind bool
-	// VmSwap is from status, where User was asked for: swap without shmem. It
-	// serves where Memory may not be read.
+	// VmSwap is from status, which is read where Memory was asked for and cannot
+	// be read: swap without shmem.
 	VmSwap uint64
 
 	outcomes [fieldCount]procfs.Outcome
+	vmSwap   procfs.Outcome // of VmSwap
 }
 
 // CPU is the processor time used, in user mode and in the kernel.
@@ -78,10 +79,10 @@ func (p *Process) USS() (uint64, procfs.Outcome) { return p.Memory.USS(), p.Outc
 // Swap is what is swapped out; where Memory may not be read, that of status,
 // which leaves shmem out.
 func (p *Process) Swap() (uint64, procfs.Outcome) {
-	if o := p.Outcome(Memory); o.Ok() || !p.Outcome(User).Ok() {
+	if o := p.Outcome(Memory); o.Ok() || !p.vmSwap.Ok() {
 		return p.Memory.Swap, o
 	}
-	return p.VmSwap, p.Outcome(User)
+	return p.VmSwap, p.vmSwap
 }
 
 // Age is how old Memory is at the time of a pass.

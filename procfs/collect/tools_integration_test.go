@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
 // TestAgreesWithOtherTools compares what is collected of a stopped process
@@ -18,7 +19,7 @@ import (
 // and go meanwhile.
 func TestAgreesWithOtherTools(t *testing.T) {
 	cmd := startChildAs(t, "big", "24", nil)
-	stopChild(t, cmd.Process.Pid)
+	proctest.Stop(t, cmd.Process.Pid)
 	p := collectAll(t, open(t, Options{}), All).find(cmd.Process.Pid)
 	pss, o := p.PSS()
 	uss, _ := p.USS()

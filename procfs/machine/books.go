@@ -93,7 +93,10 @@ func Balance(meminfo, vmstat *procfs.Counters, zones []NodeStats, s Sums) (Books
 func (b *Books) processes(s Sums) {
 	private := min(s.USS, b.Mapped)
 	why := ""
-	if s.Unread > 0 {
+	switch {
+	case s.Unread == 1:
+		why = "one process could not be read; what it alone maps is counted as shared"
+	case s.Unread > 1:
 		why = fmt.Sprintf("%d processes could not be read; what they alone map is counted as shared", s.Unread)
 	}
 	b.add("process private", private, why)

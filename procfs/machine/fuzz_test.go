@@ -2,29 +2,13 @@ package machine
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/internal/proctest"
 )
 
-func seed(f *testing.F, pattern string) {
-	f.Helper()
-	paths, err := filepath.Glob(filepath.Join("../../testdata/kernels/*", pattern))
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("no fixture %s: %v", pattern, err)
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-		f.Add(data[:len(data)/2])
-	}
-}
-
 func FuzzParseZoneinfo(f *testing.F) {
-	seed(f, "proc/zoneinfo")
+	proctest.Seed(f, "../../testdata/kernels/*/proc/zoneinfo")
 	f.Add([]byte("Node 0, zone x\n  per-node stats\n      a 1"))
 	f.Add([]byte("Node 0, zone x\n  per-node stats\n      "))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -45,7 +29,7 @@ func FuzzParseZoneinfo(f *testing.F) {
 }
 
 func FuzzParseSlabinfo(f *testing.F) {
-	seed(f, "proc/slabinfo")
+	proctest.Seed(f, "../../testdata/kernels/*/proc/slabinfo")
 	f.Add([]byte("slabinfo - version: 2.1\na 1 1 1 1 18446744073709551615 : slabdata 1 18446744073709551615 0\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		slabs, err := parseSlabinfo(data, nil, 4096)
@@ -61,7 +45,7 @@ func FuzzParseSlabinfo(f *testing.F) {
 }
 
 func FuzzStripNode(f *testing.F) {
-	seed(f, "sys/devices/system/node/node0/meminfo")
+	proctest.Seed(f, "../../testdata/kernels/*/sys/devices/system/node/node0/meminfo")
 	f.Add([]byte("Node 0 a: 1 kB"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if out := stripNode(bytes.Clone(data)); len(out) > len(data) {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/memtrace/memtrace/analyzer/report"
 )
@@ -127,7 +128,7 @@ func (m *Screen) tabAt(x int) (View, bool) {
 func (m *Screen) statusLine() string {
 	switch {
 	case m.prompting:
-		return report.Clip("Filter (name, pid:N, user:U, cgroup:C, !not): "+report.Clean(m.prompt)+"█", m.width)
+		return m.promptLine()
 	case m.message != "":
 		return styled(report.Clip(report.Clean(m.message), m.width), m.theme.warn)
 	}
@@ -144,6 +145,22 @@ func (m *Screen) statusLine() string {
 	}
 	parts = append(parts, "/ filter", "< > sort", "Enter trace", "q quit")
 	return styled(fitting(m.width, spaced(parts)...), m.theme.dim)
+}
+
+// promptLine shows what is typed, after as much of a hint as there is room for;
+// of what is too long, the end, where typing goes on.
+func (m *Screen) promptLine() string {
+	typed := report.Clean(m.prompt) + "█"
+	for _, hint := range []string{"Filter (name, pid:N, user:U, cgroup:C, !not): ", "Filter: "} {
+		if report.Columns(hint)+report.Columns(typed) <= m.width {
+			return hint + typed
+		}
+	}
+	for report.Columns(typed) > m.width {
+		_, n := utf8.DecodeRuneInString(typed)
+		typed = typed[n:]
+	}
+	return typed
 }
 
 // spaced puts two blanks before all but the first of parts that aren't empty.

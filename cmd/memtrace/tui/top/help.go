@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -18,31 +19,78 @@ var keyHelp = []string{
 	"c              command lines with the path, without, or names alone",
 	"Enter          trace the process under the cursor; Ctrl-C comes back here",
 	"               on a program or a cgroup: its processes",
-	"h ? F1  q      this page, quit         mouse: click a row, a title, a view; wheel",
+	"h ? F1, q      this page, quit         mouse: rows, titles, views, wheel",
 	"",
 	"# Filter",
 	"redis 812      name or command line has redis, and 812; a number is also a PID",
-	"user:web       pid:812   cgroup:/system.slice   name:redis   !word: without it",
+	"user:web       also pid:812, cgroup:/system.slice, name:redis; !word: without it",
 	"",
 	"# Marks",
-	"?  no permission: root, or CAP_SYS_PTRACE (from Linux 6.15 CAP_PERFMON), reads it",
-	"…  not read yet, or left out to stay within the stall budget      -  there is none",
+	"?  no permission: root or CAP_SYS_PTRACE (from 6.15 CAP_PERFMON) reads it",
+	"…  not read yet, or left out to stay within the stall budget   -  there is none",
 	">  at least: some parts could not be read      ~  the kernel only estimates it",
 	"",
 }
 
-// helpText is the help page of a view: keys, then its columns.
-func helpText(v View) []string {
-	lines := append([]string{}, keyHelp...)
+// helpKey is how wide the first column of the help page is.
+const helpKey = 15
+
+// gaps are what separates the columns of keyHelp.
+var gaps = regexp.MustCompile(` {2,}`)
+
+// helpText is the help page of a view: keys, then its columns. What doesn't fit
+// into width goes on in the next line.
+func helpText(v View, width int) []string {
+	var lines []string
+	for _, line := range keyHelp {
+		lines = append(lines, fitHelp(line, width)...)
+	}
 	lines = append(lines, "# Columns of "+infoOf(v).tab)
 	for _, c := range infoOf(v).table(&Snapshot{}, options{}).Columns {
 		title := c.Title
 		if title == "" {
 			title = "(bar)"
 		}
-		lines = append(lines, fmt.Sprintf("%-14s %s", title, c.Doc))
+		lines = append(lines, explained(title, c.Doc, width)...)
 	}
 	return lines
+}
+
+// fitHelp breaks a line of keyHelp up, whose keys and explanations take turns,
+// where the terminal is too narrow for it.
+func fitHelp(line string, width int) []string {
+	if report.Columns(strings.TrimPrefix(line, "# ")) <= max(width, helpKey+minText) {
+		return []string{line}
+	}
+	cells := gaps.Split(line, -1)
+	if strings.HasPrefix(line, "# ") {
+		return cells[:1]
+	}
+	var lines []string
+	for len(cells) > 1 {
+		lines = append(lines, explained(cells[0], cells[1], width)...)
+		cells = cells[2:]
+	}
+	if len(cells) == 1 {
+		lines = append(lines, explained("", cells[0], width)...)
+	}
+	return lines
+}
+
+// explained writes a word and, beside it, what it means.
+func explained(word, meaning string, width int) []string {
+	room := max(width-helpKey, minText)
+	line := report.Pad(word, helpKey-1, false)
+	at, blank := 0, strings.Repeat(" ", helpKey-1)
+	var lines []string
+	for _, w := range strings.Fields(meaning) {
+		if n := report.Columns(w); at > 0 && at+1+n > room {
+			lines = append(lines, line)
+			line, at = blank, 0
+		}
+		line, at = line+" "+w, at+1+report.Columns(w)
+	}
+	return append(lines, line)
 }
 
 // ColumnHelp lists the views and their columns for --help.

@@ -67,7 +67,7 @@ func (m *Screen) failureLines() []string {
 
 // helpLines is the part of the help page that fits.
 func (m *Screen) helpLines() []string {
-	all := helpText(m.view)
+	all := helpText(m.view, m.width)
 	room := max(m.height-m.headHeight()-1, 1)
 	m.helpFirst = max(min(m.helpFirst, len(all)-room), 0)
 	var lines []string

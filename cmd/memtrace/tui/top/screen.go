@@ -68,6 +68,7 @@ type Screen struct {
 	reading    bool // a Read is under way
 	again      bool // and another is wanted as soon as it has ended
 	generation int  // of the timer: older ticks are void
+	resizes    int  // so far
 	frozen     bool
 	helping    bool
 	helpFirst  int
@@ -121,7 +122,8 @@ type (
 		snapshot *Snapshot
 		err      error
 	}
-	tracedMsg struct {
+	repaintMsg struct{ resizes int }
+	tracedMsg  struct {
 		pid  int
 		err  error
 		said string
@@ -173,10 +175,10 @@ func (m *Screen) tick() tea.Cmd {
 func (m *Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
-		m.clamp()
-		if m.snapshot != nil && !m.frozen {
-			return m, m.read() // there may be room for columns that were not read
+		return m, m.resized(msg)
+	case repaintMsg:
+		if msg.resizes == m.resizes {
+			return m, tea.ClearScreen
 		}
 	case tickMsg:
 		if m.gone() {
@@ -202,6 +204,25 @@ func (m *Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.wheel(msg)
 	}
 	return m, nil
+}
+
+// resized lays the screen out for another size.
+func (m *Screen) resized(msg tea.WindowSizeMsg) tea.Cmd {
+	m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
+	m.clamp()
+	if m.snapshot == nil {
+		return nil
+	}
+	// After a terminal became wider, the renderer takes what it draws right of
+	// its old edge for blank, and never clears it (ultraviolet, Render syncs
+	// added lines alone). Drawing all again, once it is wide, mends that.
+	m.resizes++
+	resizes := m.resizes
+	repaint := tea.Tick(4*frame, func(time.Time) tea.Msg { return repaintMsg{resizes} })
+	if m.frozen {
+		return repaint
+	}
+	return tea.Batch(m.read(), repaint) // there may be room for columns that were not read
 }
 
 // took shows a Snapshot.
@@ -313,6 +334,11 @@ func (w *waitable) Read(ctx context.Context, want Want) (*Snapshot, error) {
 	return w.Source.Read(ctx, want)
 }
 
+// frame is how long the renderer gathers changes. Frames come at the interval
+// and after keys; ten a second are plenty and cost next to nothing while nothing
+// changes.
+const frame = 100 * time.Millisecond
+
 // Run shows the view on the terminal until the user ends it or ctx is done. The
 // Source is not in use any more when it returns.
 func Run(ctx context.Context, o Options) error {
@@ -322,9 +348,7 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	screen := NewScreen(ctx, o)
-	// Frames come at the interval and after keys; ten a second are plenty and
-	// cost next to nothing while nothing changes.
-	_, err := tea.NewProgram(screen, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(10)).Run()
+	_, err := tea.NewProgram(screen, tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(int(time.Second/frame))).Run()
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -62,7 +62,11 @@ func (d *driver) do(cmd tea.Cmd) {
 	}
 	before := d.screen.generation
 	if d.screen.reading {
-		d.send(cmd())
+		msg := cmd()
+		if batch, ok := msg.(tea.BatchMsg); ok { // of which all but the first are timers
+			msg = batch[0]()
+		}
+		d.send(msg)
 		return
 	}
 	if before > d.ticks {

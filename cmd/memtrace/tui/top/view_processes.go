@@ -9,7 +9,7 @@ func processColumns(total Figure, o options) []column[Process] {
 	}
 	columns := []column[Process]{
 		pidColumn(),
-		{Column{Name: "user", Title: "USER", Width: 8, Rank: 3, Doc: "user the process runs as (real user ID)"},
+		{Column{Name: "user", Title: "USER", Width: 8, Rank: 3, Doc: "user the process acts as (effective user ID)"},
 			func(p *Process) Value { return text(p.User) }},
 		{Column{Name: "priority", Title: "PR", Unit: Plain, Width: 3, Rank: 9, Doc: "the scheduler's priority"},
 			get(Plain, func(p *Process) Figure { return p.Priority })},

@@ -176,3 +176,57 @@ func TestTwoNodes(t *testing.T) {
 		}
 	})
 }
+
+// Where the kernel counts only averages, all that rests on them is marked; where
+// it counts each page, or is too old to do otherwise, nothing is.
+func TestAveragedMapCountsAreMarked(t *testing.T) {
+	for name, c := range map[string]struct {
+		release, config string
+		want            bool
+	}{
+		"averaged": {"6.18.1", "CONFIG_X=y\nCONFIG_NO_PAGE_MAPCOUNT=y\n", true},
+		"unknown":  {"6.18.1", "", true},
+		"exact":    {"6.18.1", "CONFIG_X=y\n# CONFIG_NO_PAGE_MAPCOUNT is not set\n", false},
+		"old":      {"6.12.1", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := t.TempDir()
+			if err := os.CopyFS(tree, os.DirFS(kernels+"/6.18")); err != nil {
+				t.Fatal(err)
+			}
+			put(t, tree+"/proc/sys/kernel/osrelease", c.release+"\n")
+			if c.config != "" {
+				put(t, tree+"/boot/config-"+c.release, c.config)
+			}
+			s := open(t, Options{Proc: tree + "/proc", Sys: tree + "/sys", Cgroup: tree + "/cgroup2"})
+			known := 0
+			for _, p := range read(t, s, top.Want{View: top.Processes}).Processes {
+				if p.PSS.Known() && p.USS.N > 0 {
+					known++
+					if p.PSS.Estimated != c.want || p.USS.Estimated != c.want || p.RSS.Estimated {
+						t.Errorf("%s: %+v, %+v, %+v", p.Name, p.PSS, p.USS, p.RSS)
+					}
+				}
+			}
+			components := read(t, s, top.Want{View: top.Components})
+			if noted := strings.Contains(strings.Join(components.Notes, "\n"), "how often a page is mapped"); noted != c.want || known == 0 {
+				t.Errorf("%d processes; notes %q", known, components.Notes)
+			}
+			for _, part := range components.Components {
+				if part.PSS.N > 0 && part.PSS.Estimated != c.want {
+					t.Errorf("%+v", part)
+				}
+			}
+		})
+	}
+}
+
+func put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

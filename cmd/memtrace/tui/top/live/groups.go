@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
@@ -90,7 +89,7 @@ func groupOf(g *cgroup.Group, m *membersSum) top.Group {
 		m = new(membersSum)
 	}
 	out := top.Group{
-		Path: g.Path, Container: containerOf(g.Path), Depth: strings.Count(g.Path, "/"), Processes: top.Of(m.processes),
+		Path: g.Path, Container: cgroup.Label(g.Path), Depth: strings.Count(g.Path, "/"), Processes: top.Of(m.processes),
 		Current: sizeOf(g.Current), Max: sizeOf(g.Max), High: sizeOf(g.High), Peak: sizeOf(g.Peak),
 		Working: sizeOf(g.WorkingSet()), Swap: sizeOf(g.SwapCurrent),
 		Anon: statOf(g, "anon", "total_rss"), File: statOf(g, "file", "total_cache"), Kernel: statOf(g, "kernel", "slab"),
@@ -132,28 +131,4 @@ func eventOf(g *cgroup.Group, name string) top.Figure {
 		return top.Figure{State: stateOf(g.EventsOutcome)}
 	}
 	return counterOf(&g.Events, name)
-}
-
-// containerID matches the IDs that docker, podman, containerd and CRI-O put
-// into the names of cgroups.
-var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
-
-// containerOf names what runs in a cgroup: a container by its short ID, a
-// systemd unit by its name, or nothing.
-func containerOf(p string) string {
-	name := path.Base(p)
-	if at := containerID.FindStringIndex(name); at != nil {
-		id := name[at[0] : at[0]+12]
-		if runtime, ok := strings.CutSuffix(name[:at[0]], "-"); ok {
-			return runtime + " " + id
-		}
-		if path.Base(path.Dir(p)) == "docker" {
-			return "docker " + id
-		}
-		return id
-	}
-	if unit, ok := strings.CutSuffix(name, ".service"); ok {
-		return unit
-	}
-	return ""
 }

@@ -99,13 +99,14 @@ func (c *pacer[T]) unchanged(h *holding[T], p *collect.Process, at time.Time) bo
 }
 
 // tooLong reports whether a walk would stall the target for longer than what
-// collect.Budget allows at all.
+// collect.Budget allows at all. Mappings are left out of that: between a few of
+// them the kernel lets go of the target, and what they take counts afterwards.
 func (c *pacer[T]) tooLong(p *collect.Process) bool {
 	longest := c.budget.MaxHold
 	if longest == 0 {
 		longest = 50 * c.budget.Stall
 	}
-	return longest > 0 && c.meter.Predict(p.RSS) > longest
+	return longest > 0 && c.meter.Predict(p.RSS, 0) > longest
 }
 
 // read reads one process and returns how long that took. What could be read

@@ -105,7 +105,7 @@ func TestContainers(t *testing.T) {
 		"/user.slice":                                                         "",
 		"/":                                                                   "",
 	} {
-		if got := containerOf(path); got != want {
+		if got := cgroup.Label(path); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
 	}

@@ -44,7 +44,8 @@ type Source struct {
 	meminfo   procfs.Counters
 	nodes     []machine.Node
 	cpuNode   map[int]int
-	inside    bool // a PID namespace hides processes
+	inside    bool   // a PID namespace hides processes
+	estimated string // why PSS and USS are estimates; empty: they are not
 	cpu       time.Duration
 	at        time.Time
 }
@@ -80,7 +81,7 @@ func Open(o Options) (*Source, error) {
 		return nil, errors.Join(err, s.machine.Close())
 	}
 	s.groups, s.noGroups = cgroup.Open(o.Cgroup)
-	s.host = hostName()
+	s.host, s.estimated = hostName(), estimates(o.Proc)
 	s.inside = insideNamespace(fs)
 	s.cpuNode = nodesOfCPUs(o.Sys)
 	return s, nil
@@ -141,6 +142,7 @@ func (s *Source) Read(ctx context.Context, want top.Want) (*top.Snapshot, error)
 	case top.Mappings:
 		s.addMappings(out, pass, want.PID)
 	}
+	s.markEstimates(out)
 	s.addCost(out)
 	return out, nil
 }

@@ -1,0 +1,111 @@
+package cgroup
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// containerID is what docker, podman, containerd and CRI-O call a container.
+var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// minID is how much of an ID must be given.
+const minID = 4
+
+// ContainerID returns the ID of the container in the name of a control group,
+// "" where there is none. Monitors of containers (conmon) are not in them.
+func ContainerID(component string) string {
+	if strings.Contains(component, "conmon") {
+		return ""
+	}
+	return containerID.FindString(component)
+}
+
+// Within says whether a control group is that of a container, pod or unit, or
+// below it. It goes by the names that container runtimes, Kubernetes and
+// systemd give to control groups, of either version:
+//
+//	/docker/ID, /system.slice/docker-ID.scope            docker
+//	/machine.slice/libpod-ID.scope/container             podman
+//	/kubepods/burstable/podUID/ID                        Kubernetes, pod UID
+//	/kubepods.slice/…-podUID.slice/cri-containerd-ID.scope
+//	/default/NAME                                        containerd's ctr
+//	/lxc.payload.NAME, /lxc/NAME                         LXC
+//	/machine.slice/machine-NAME.scope                    systemd-nspawn
+//	/system.slice/NAME.service                           a unit of systemd
+//
+// Of an ID the first digits suffice, at least 4.
+func Within(group, container string) bool {
+	if container == "" {
+		return false
+	}
+	for component := range strings.SplitSeq(group, "/") {
+		if component != "" && isContainer(component, container) {
+			return true
+		}
+	}
+	return false
+}
+
+// unitPrefixes stand before the name in that of a unit that holds a container.
+var unitPrefixes = []string{"machine-", "systemd-nspawn@", "lxc.payload.", "lxc-"}
+
+func isContainer(component, container string) bool {
+	if component == container {
+		return true
+	}
+	if id := ContainerID(component); id != "" {
+		return len(container) >= minID && strings.HasPrefix(id, container)
+	}
+	name := unescapeUnit(component)
+	for _, suffix := range []string{".service", ".scope", ".slice"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	if _, uid, ok := cutLast(name, "pod"); ok && uid != "" && strings.ReplaceAll(uid, "_", "-") == strings.TrimPrefix(container, "pod") {
+		return true
+	}
+	if strings.HasSuffix(component, ".slice") {
+		return false // a group of units, not one
+	}
+	if name == container {
+		return true
+	}
+	for _, prefix := range unitPrefixes {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && rest == container {
+			return true
+		}
+	}
+	return false
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// unescapeUnit undoes what systemd does to characters in the names of units
+// (systemd.unit(5), "String escaping"): a dash is \x2d.
+func unescapeUnit(name string) string { return strings.ReplaceAll(name, `\x2d`, "-") }
+
+// Label names what runs in a control group: a container by its runtime and
+// short ID, a unit of systemd by its name, or nothing.
+func Label(group string) string {
+	name := path.Base(group)
+	if at := containerID.FindStringIndex(name); at != nil {
+		id := name[at[0] : at[0]+12]
+		if runtime, ok := strings.CutSuffix(name[:at[0]], "-"); ok {
+			return runtime + " " + id
+		}
+		if path.Base(path.Dir(group)) == "docker" {
+			return "docker " + id
+		}
+		return id
+	}
+	if unit, ok := strings.CutSuffix(name, ".service"); ok {
+		return unit
+	}
+	return ""
+}
