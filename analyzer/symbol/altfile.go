@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"path"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // altLink is what a file says of the one that dwz moved common parts of it to.
@@ -17,7 +19,7 @@ type altLink struct {
 // a supplementary file (section 7.3.6).
 func (img *image) alt() (altLink, bool) {
 	data, err := img.section(".gnu_debugaltlink")
-	if end := bytes.IndexByte(data, 0); err == nil && end > 0 && len(data)-end-1 <= maxBuildID {
+	if end := bytes.IndexByte(data, 0); err == nil && end > 0 && len(data)-end-1 <= debugfile.MaxBuildID {
 		return altLink{string(data[:end]), hex.EncodeToString(data[end+1:])}, true
 	}
 	link, supplementary, ok := img.sup()
@@ -33,7 +35,7 @@ func (img *image) sup() (link altLink, supplementary, ok bool) {
 	supplementary = data[2] != 0
 	name, sum, ok := bytes.Cut(data[3:], []byte{0})
 	size, n := binary.Uvarint(sum)
-	if !ok || n <= 0 || size > maxBuildID || size > uint64(len(sum)-n) {
+	if !ok || n <= 0 || size > debugfile.MaxBuildID || size > uint64(len(sum)-n) {
 		return link, false, false
 	}
 	return altLink{string(name), hex.EncodeToString(sum[n:][:size])}, supplementary, true
@@ -56,11 +58,7 @@ func (d debugFinder) findAlt(img *image, imgPath string, root int) (alt *image, 
 		return nil, false
 	}
 	belongs := func(found *image) bool { return found.file != img.file && found.isAlt(link) }
-	for _, dir := range d.dirs {
-		if len(link.id) < 4 {
-			break
-		}
-		name := path.Join(dir, ".build-id", link.id[:2], link.id[2:]+".debug")
+	for _, name := range debugfile.BuildIDNames(d.dirs, link.id) {
 		if found := openDebug(name, root, belongs); found != nil {
 			return found, true
 		}

@@ -14,12 +14,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // fileSpace is a Space that has the segments of a file at their own addresses.
 func fileSpace(t testing.TB, path string) *Space {
 	t.Helper()
-	fd, _, err := openRegular(path)
+	fd, _, err := debugfile.OpenRegular(path)
 	if err != nil {
 		t.Fatal(err)
 	}

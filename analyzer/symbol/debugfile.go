@@ -2,10 +2,10 @@ package symbol
 
 import (
 	"hash/crc32"
-	"path"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // debugFinder looks for the separate debug file of a stripped module.
@@ -29,11 +29,7 @@ func (d debugFinder) find(img *image, modulePath string, root int) *image {
 
 // byBuildID looks for DIR/.build-id/xx/yyyy.debug.
 func (d debugFinder) byBuildID(img *image, root int) *image {
-	if len(img.buildID) < 4 {
-		return nil
-	}
-	for _, dir := range d.dirs {
-		name := path.Join(dir, ".build-id", img.buildID[:2], img.buildID[2:]+".debug")
+	for _, name := range debugfile.BuildIDNames(d.dirs, img.buildID) {
 		found := openDebug(name, root, func(debug *image) bool { return debug.buildID == img.buildID })
 		if found != nil {
 			return found
@@ -46,7 +42,7 @@ func (d debugFinder) byBuildID(img *image, root int) *image {
 // (GDB manual, "Separate Debug Files").
 func (d debugFinder) byDebugLink(img *image, modulePath string, root int) *image {
 	link, crc, ok := img.debugLink()
-	if !ok || strings.Contains(link, "/") {
+	if !ok {
 		return nil
 	}
 	belongs := func(debug *image) bool {
@@ -58,12 +54,7 @@ func (d debugFinder) byDebugLink(img *image, modulePath string, root int) *image
 		}
 		return crc32.ChecksumIEEE(debug.file.data) == crc
 	}
-	dir := path.Dir(modulePath)
-	names := []string{path.Join(dir, link), path.Join(dir, ".debug", link)}
-	for _, debugDir := range d.dirs {
-		names = append(names, path.Join(debugDir, dir, link))
-	}
-	for _, name := range names {
+	for _, name := range debugfile.LinkNames(d.dirs, modulePath, link) {
 		if found := openDebug(name, root, belongs); found != nil {
 			return found
 		}
@@ -75,13 +66,13 @@ func (d debugFinder) byDebugLink(img *image, modulePath string, root int) *image
 // if it belongs to the module.
 func openDebug(name string, root int, belongs func(*image) bool) *image {
 	if root >= 0 {
-		if fd, _, err := openRegularIn(root, name); err == nil {
+		if fd, _, err := debugfile.OpenRegularIn(root, name); err == nil {
 			if img := debugImage(fd, name, belongs); img != nil {
 				return img
 			}
 		}
 	}
-	fd, _, err := openRegular(name)
+	fd, _, err := debugfile.OpenRegular(name)
 	if err != nil {
 		return nil
 	}

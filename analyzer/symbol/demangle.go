@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
+
+	"github.com/memtrace/memtrace/analyzer/symbol/swift"
 )
 
 const (
@@ -13,7 +15,7 @@ const (
 	maxDemangledPow = 14
 )
 
-// Names says how C++, Rust and D names are written.
+// Names says how C++, Rust, D and Swift names are written.
 type Names int
 
 const (
@@ -34,6 +36,12 @@ func (n Names) demangled(name string) (text string) {
 			text = name
 		}
 	}()
+	if swift.Mangled(name) {
+		if text, ok := swift.Demangle(name, n == ShortNames); ok {
+			return text
+		}
+		return name
+	}
 	if strings.HasPrefix(name, "_D") {
 		if text, ok := demangleD(name, n == ShortNames); ok {
 			return text
@@ -47,9 +55,9 @@ func (n Names) demangled(name string) (text string) {
 	return demangle.Filter(name, options...)
 }
 
-// mayBeMangled tells whether name looks like C++'s, Rust's or D's and is worth a try.
+// mayBeMangled tells whether name looks like C++'s, Rust's, D's or Swift's and is worth a try.
 func mayBeMangled(name string) bool {
-	return len(name) <= maxMangled && (strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R") || strings.HasPrefix(name, "_D"))
+	return len(name) <= maxMangled && (swift.Mangled(name) || strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R") || strings.HasPrefix(name, "_D"))
 }
 
 // trimVersion cuts the symbol version that .symtab keeps in the name:

@@ -3,7 +3,6 @@ package symbol
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -123,51 +122,4 @@ func (t *fileTable) release(f *mappedFile) {
 		_ = unix.Munmap(f.data)
 		f.data = nil
 	}
-}
-
-// openRegular opens path without following what it must not touch: O_PATH
-// neither wakes devices nor waits for the other end of a FIFO. The result is a
-// descriptor of O_PATH of a regular file, with its stat.
-func openRegular(path string) (int, unix.Stat_t, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	return checkRegular(fd, err, path)
-}
-
-// openRegularIn is openRegular for a path below the directory root, with
-// symbolic links taken as a process with that root would (openat2, Linux 5.6).
-func openRegularIn(root int, path string) (int, unix.Stat_t, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	fd, err := unix.Openat2(root, path, &how)
-	return checkRegular(fd, err, path)
-}
-
-func checkRegular(fd int, err error, path string) (int, unix.Stat_t, error) {
-	var st unix.Stat_t
-	if err != nil {
-		return -1, st, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return -1, st, &fs.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		unix.Close(fd)
-		return -1, st, &fs.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
-	}
-	return fd, st, nil
-}
-
-// openRoot opens the root directory of a process where it is another one
-// than memtrace's own, as in a container; -1 where it is the same or gone.
-func openRoot(procPID string) int {
-	fd, err := unix.Open(procPID+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1
-	}
-	var own, theirs unix.Stat_t
-	if unix.Stat("/", &own) != nil || unix.Fstat(fd, &theirs) != nil || own.Dev == theirs.Dev && own.Ino == theirs.Ino {
-		unix.Close(fd)
-		return -1
-	}
-	return fd
 }

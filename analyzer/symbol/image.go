@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 const (
@@ -17,8 +18,6 @@ const (
 	// many times its compressed size (DWARF reaches some 10), and in all.
 	maxRatio        = 64
 	maxDecompressed = 1 << 33
-	// maxBuildID is the longest build ID taken, in bytes; SHA-1 has 20.
-	maxBuildID = 64
 )
 
 // image is an ELF file whose sections are slices of its mapping.
@@ -149,37 +148,17 @@ func (img *image) executable(vaddr uint64) bool {
 func (img *image) readBuildID() string {
 	for _, s := range img.elf.Sections {
 		if s.Type == elf.SHT_NOTE {
-			if id := buildIDIn(img.raw(s.Offset, s.FileSize)); id != "" {
+			if id := debugfile.BuildID(img.raw(s.Offset, s.FileSize), binary.LittleEndian); id != "" {
 				return id
 			}
 		}
 	}
 	for _, p := range img.elf.Progs {
 		if p.Type == elf.PT_NOTE {
-			if id := buildIDIn(img.raw(p.Off, p.Filesz)); id != "" {
+			if id := debugfile.BuildID(img.raw(p.Off, p.Filesz), binary.LittleEndian); id != "" {
 				return id
 			}
 		}
-	}
-	return ""
-}
-
-// buildIDIn looks for NT_GNU_BUILD_ID (3) among ELF notes.
-func buildIDIn(notes []byte) string {
-	const header, ntBuildID = 12, 3
-	for len(notes) >= header {
-		nameSize := uint64(binary.LittleEndian.Uint32(notes))
-		descSize := uint64(binary.LittleEndian.Uint32(notes[4:]))
-		kind := binary.LittleEndian.Uint32(notes[8:])
-		desc := header + (nameSize+3)&^3
-		next := desc + (descSize+3)&^3
-		if desc+descSize > uint64(len(notes)) {
-			return ""
-		}
-		if kind == ntBuildID && string(notes[header:header+nameSize]) == "GNU\x00" && descSize <= maxBuildID {
-			return hex.EncodeToString(notes[desc : desc+descSize])
-		}
-		notes = notes[min(next, uint64(len(notes))):]
 	}
 	return ""
 }
@@ -190,12 +169,7 @@ func (img *image) debugLink() (name string, crc uint32, ok bool) {
 	if err != nil {
 		return "", 0, false
 	}
-	end := bytes.IndexByte(data, 0)
-	at := (end + 4) &^ 3
-	if end <= 0 || at+4 > len(data) {
-		return "", 0, false
-	}
-	return string(data[:end]), binary.LittleEndian.Uint32(data[at:]), true
+	return debugfile.ParseLink(data, binary.LittleEndian)
 }
 
 // hasDWARF tells whether the file itself holds debug information.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 const (
@@ -107,7 +109,7 @@ func (m *perfMap) open() (*os.File, unix.Stat_t, error) {
 	}
 	defer unix.Close(root)
 	name := "/tmp/perf-" + pid + ".map"
-	fd, st, err := openRegularIn(root, name)
+	fd, st, err := debugfile.OpenRegularIn(root, name)
 	if err != nil {
 		return nil, st, err
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // maxMini bounds what .gnu_debugdata decompresses to; that of a large browser
@@ -17,7 +19,7 @@ func openMini(img *image) (*image, error) {
 	if err != nil || packed == nil {
 		return nil, err
 	}
-	data, err := unxz(packed, min(maxMini, maxRatio*len(packed)))
+	data, err := debugfile.Unxz(packed, min(maxMini, maxRatio*len(packed)))
 	if err != nil {
 		return nil, fmt.Errorf("decompress section .gnu_debugdata of %s: %w", img.file.path, err)
 	}

@@ -1,12 +1,7 @@
 package symbol
 
 import (
-	"bytes"
-	"encoding/binary"
-	"hash/crc32"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -34,56 +29,4 @@ func TestMiniDebugInfo(t *testing.T) {
 			t.Errorf("%s: %q, warnings %q; want plain", name, got, r.Warnings())
 		}
 	}
-}
-
-// TestHostileXZ takes no more memory than allowed.
-func TestHostileXZ(t *testing.T) {
-	zeros := filepath.Join(t.TempDir(), "zeros")
-	if err := os.WriteFile(zeros, make([]byte, 1<<16), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tool(t, "xz", zeros)
-	good, err := os.ReadFile(zeros + ".xz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := unxz(good, 1<<16); err != nil || !bytes.Equal(out, make([]byte, 1<<16)) {
-		t.Errorf("%d bytes, %v; want the file", len(out), err)
-	}
-	if _, err := unxz(good, 1<<16-1); err == nil || !strings.Contains(err.Error(), "more than") {
-		t.Errorf("got %v for a file larger than the limit", err)
-	}
-	// The dictionary's size is the header's last byte but for padding and checksum.
-	huge := bytes.Clone(good)
-	head := huge[12 : 12+int(huge[12])*4+4]
-	at := bytes.Index(head, []byte{0x21, 1})
-	head[at+2] = 40 // 4 GiB - 1
-	binary.LittleEndian.PutUint32(head[len(head)-4:], crc32.ChecksumIEEE(head[:len(head)-4]))
-	if _, err := unxz(huge, 1<<16); err == nil || !strings.Contains(err.Error(), "dictionary") {
-		t.Errorf("got %v for a dictionary of 4 GiB", err)
-	}
-	for n := range len(good) {
-		if _, err := unxz(good[:n], 1<<16); err == nil && n < len(good)-40 {
-			t.Errorf("no error on the first %d of %d bytes", n, len(good))
-		}
-	}
-}
-
-// FuzzXZ decompresses damaged streams.
-func FuzzXZ(f *testing.F) {
-	text := filepath.Join(f.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("as dull as dull can be, as dull as dull"), 0o600); err != nil {
-		f.Fatal(err)
-	}
-	tool(f, "xz", text)
-	good, err := os.ReadFile(text + ".xz")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if out, err := unxz(data, 1<<16); err == nil && len(out) > 1<<16 {
-			t.Errorf("%d bytes", len(out))
-		}
-	})
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // maxModules bounds the files whose symbols are held; the one unused for
@@ -49,7 +50,7 @@ type Resolver struct {
 // NewResolver makes a Resolver that knows nothing yet.
 func NewResolver(o Options) *Resolver {
 	if len(o.DebugDirs) == 0 {
-		o.DebugDirs = []string{"/usr/lib/debug"}
+		o.DebugDirs = debugfile.Dirs
 	}
 	r := &Resolver{options: o, modules: map[*mappedFile]*module{}}
 	finder := debugFinder{dirs: o.DebugDirs, remote: newDebuginfod(o.Debuginfod, &r.warnings)}

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sort"
 	"strings"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // maxRetired bounds the mappings kept after they went away: a program that
@@ -28,7 +31,7 @@ var ErrExited = errors.New("the process has exited")
 // answer for addresses that nothing newer covers. After an exec use a new one.
 // A Space may be used from several goroutines.
 type Space struct {
-	proc string // /proc/PID
+	proc string // /proc/PID, or that of another thread once the first has ended
 	root int    // O_PATH descriptor of the process's root directory where that is not our own, or -1
 	jit  perfMap
 
@@ -37,6 +40,10 @@ type Space struct {
 	retired  []mapping // latest last
 	warnings warnings
 }
+
+// maxThreadTries bounds through how many threads the memory is looked for; all
+// but the first leave /proc as soon as they end.
+const maxThreadTries = 16
 
 // mapping is one region with the file behind it, which is nil for memory
 // without a file and where the file could not be opened.
@@ -49,7 +56,7 @@ type mapping struct {
 // mounted, "/proc". A file that can't be opened is a warning, not an error.
 func NewSpace(root string, pid int) (*Space, error) {
 	proc := fmt.Sprintf("%s/%d", root, pid)
-	s := &Space{proc: proc, root: openRoot(proc), jit: perfMap{proc: proc, every: perfMapEvery}}
+	s := &Space{proc: proc, root: debugfile.OpenRoot(proc), jit: perfMap{proc: proc, every: perfMapEvery}}
 	if err := s.Refresh(); err != nil {
 		s.Close()
 		return nil, err
@@ -78,20 +85,46 @@ func (s *Space) Close() {
 // mapping) and opens what is new. Where the process has exited it returns an
 // error that wraps ErrExited and changes nothing.
 func (s *Space) Refresh() error {
-	text, err := os.ReadFile(s.proc + "/maps")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, err := s.readMaps()
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		err = ErrExited
+	}
+	if err == nil && len(text) == 0 {
 		err = ErrExited
 	}
 	if err != nil {
 		return fmt.Errorf("read the mappings of %s: %w", s.proc, err)
 	}
-	if len(text) == 0 {
-		return fmt.Errorf("read the mappings of %s: %w", s.proc, ErrExited)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.update(parseMaps(text))
 	return nil
+}
+
+// readMaps reads the mappings through the first thread, or another where that
+// has called pthread_exit and has no memory any more.
+func (s *Space) readMaps() ([]byte, error) {
+	text, err := os.ReadFile(s.proc + "/maps")
+	if err != nil || len(text) > 0 {
+		return text, err
+	}
+	tasks, err := os.Open(s.proc + "/task")
+	if err != nil {
+		return nil, err
+	}
+	defer tasks.Close()
+	names, _ := tasks.Readdirnames(maxThreadTries) // what could not be listed is not tried
+	for _, name := range names {
+		other := filepath.Join(filepath.Dir(s.proc), name)
+		if text, err := os.ReadFile(other + "/maps"); err == nil && len(text) > 0 {
+			s.proc = other
+			if s.root < 0 {
+				s.root = debugfile.OpenRoot(other)
+			}
+			return text, nil
+		}
+	}
+	return nil, ErrExited
 }
 
 // update makes regions the current mappings.
@@ -182,11 +215,11 @@ func (s *Space) openFile(r region) *mappedFile {
 }
 
 func (s *Space) openMapped(r region) (int, error) {
-	fd, _, err := openRegular(fmt.Sprintf("%s/map_files/%x-%x", s.proc, r.start, r.end))
+	fd, _, err := debugfile.OpenRegular(fmt.Sprintf("%s/map_files/%x-%x", s.proc, r.start, r.end))
 	if err == nil {
 		return fd, nil
 	}
-	fd, st, pathErr := openRegular(s.proc + "/root" + r.path)
+	fd, st, pathErr := debugfile.OpenRegular(s.proc + "/root" + r.path)
 	if pathErr != nil {
 		// A mapping that came and went between two reads, or an exit.
 		if r.deleted {

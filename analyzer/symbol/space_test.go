@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -144,7 +145,12 @@ func copyFile(t testing.TB, from, to string) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(to, data, 0o755); err != nil {
+	// A child that is being made meanwhile would hold the open file, and a
+	// program that is open for writing can't be started (go.dev/issue/22315).
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(to, data, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

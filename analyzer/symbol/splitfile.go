@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // maxSplitFiles bounds the .dwo files of a module that are mapped.
@@ -74,9 +75,9 @@ func (s *splitFiles) open(name string) *image {
 	var fd int
 	var err error
 	if s.root >= 0 {
-		fd, _, err = openRegularIn(s.root, name)
+		fd, _, err = debugfile.OpenRegularIn(s.root, name)
 	} else {
-		fd, _, err = openRegular(name)
+		fd, _, err = debugfile.OpenRegular(name)
 	}
 	if err != nil {
 		return nil

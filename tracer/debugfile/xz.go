@@ -1,4 +1,4 @@
-package symbol
+package debugfile
 
 import (
 	"bytes"
@@ -17,11 +17,11 @@ const maxDict = 64 << 20
 
 var errXZ = errors.New("not an .xz stream, or one of a kind that is not read")
 
-// unxz decompresses an .xz stream (XZ file format 1.2.1) of at most limit
+// Unxz decompresses an .xz stream (XZ file format 1.2.1) of at most limit
 // bytes. The container is read here, since its headers say how much memory to
 // take; the ELF file inside is checked as any other, so the check of the
 // content is skipped.
-func unxz(data []byte, limit int) ([]byte, error) {
+func Unxz(data []byte, limit int) ([]byte, error) {
 	const header = 12
 	if len(data) < header || string(data[:6]) != "\xfd7zXZ\x00" {
 		return nil, errXZ
