@@ -15,6 +15,11 @@ type Config struct {
 	// live blocks.
 	FollowForks bool
 
+	// Sample, if not nil, is told which blocks live, and Interval is what it
+	// begins with: see event.Event.Interval.
+	Sample   Sample
+	Interval uint32
+
 	// Replaced, if not nil, is called when the events get to an exec, before
 	// what was known of the process's program is dropped.
 	Replaced func(pid uint32)
@@ -28,6 +33,8 @@ type Config struct {
 type Analyzer struct {
 	config    Config
 	events    Events
+	extra     eventExcess
+	intervals intervals
 	processes []*process             // in the order they became known
 	byPID     map[uint32]*process    // the latest process of a PID; children that share memory name their parent
 	waiting   map[uint32]ProcessInfo // descriptions of such children, for when they exec
@@ -121,7 +128,7 @@ func (a *Analyzer) Window(now uint64) {
 				continue
 			}
 		}
-		s.live.windows.record(a.windows, sample{s.liveBytes, s.liveCount})
+		s.live.windows.record(a.windows, sample{s.held(), s.liveCount})
 		if s.liveCount == 0 && s.live.windows.idle() {
 			a.unwatch(s)
 		}

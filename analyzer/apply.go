@@ -38,11 +38,15 @@ func (a *Analyzer) applySome(events []event.Event, w *warmup) {
 		switch e.Kind {
 		case event.Alloc:
 			a.events.Alloc++
+			a.extra.alloc += a.unseen(e)
 			a.alloc(p, e, hash)
 		case event.Free:
 			a.free(p, e, hash)
 		case event.Realloc:
-			a.events.Realloc++
+			if e.Flags&event.FlagOldOnly == 0 {
+				a.events.Realloc++
+				a.extra.realloc += a.unseen(e)
+			}
 			a.realloc(p, e, hash)
 		default:
 			a.applyRare(p, e)
@@ -70,6 +74,7 @@ func (a *Analyzer) applyRare(p *process, e *event.Event) {
 	switch e.Kind {
 	case event.AllocFailed, event.ReallocFailed:
 		a.events.Failed++
+		a.extra.failed += a.unseen(e)
 	case event.Mmap:
 		a.events.Mmap++
 	case event.Munmap:
@@ -91,7 +96,7 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash uint64) {
 		return
 	}
 	id := a.siteOf(p, e.Stack)
-	b := block{addr: e.Addr, size: min(e.Size, maxSize), time: a.since(e.Time), site: id}
+	b := block{addr: e.Addr, size: min(e.Size, maxSize), time: a.since(e.Time), site: id, interval: a.intervals.number(e.Interval())}
 	old, displaced, err := p.heap.put(b, hash)
 	if err != nil {
 		a.untracked++
@@ -109,7 +114,6 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash uint64) {
 	s.allocBytes += b.size
 	s.liveCount++
 	s.liveBytes += b.size
-	s.peakBytes = max(s.peakBytes, s.liveBytes)
 	s.sizes.add(bucketOf(b.size), 1)
 
 	t := &p.total
@@ -117,8 +121,12 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash uint64) {
 	t.AllocBytes += b.size
 	t.LiveCount++
 	t.LiveBytes += b.size
-	if t.LiveBytes > t.PeakBytes {
-		t.PeakBytes, t.PeakAtNS = t.LiveBytes, b.time
+	if b.interval != 0 {
+		a.extendAlloc(p, s, b)
+	}
+	s.peakBytes = max(s.peakBytes, s.held())
+	if held := p.held(); held > t.PeakBytes {
+		t.PeakBytes, t.PeakAtNS = held, b.time
 	}
 }
 
@@ -127,20 +135,36 @@ func (a *Analyzer) free(p *process, e *event.Event, hash uint64) {
 	if e.Addr == 0 {
 		return
 	}
-	a.events.Free++
 	b, ok := p.heap.remove(e.Addr, hash)
+	if !ok && (e.Flags&event.FlagNested != 0 || e.Interval() != 0) {
+		return // the release's own; of a block that is not in the sample
+	}
+	a.events.Free++
 	if !ok {
 		a.events.UnmatchedFree++
 		return
+	}
+	if b.interval != 0 {
+		x := a.intervals.excess(b)
+		a.extra.free += x.count
 	}
 	a.freed(p, b, e)
 }
 
 // freed accounts for a block that a thread has freed.
 func (a *Analyzer) freed(p *process, b block, e *event.Event) {
-	if a.threads.temporary(e.TID, b) {
-		a.sites.at(b.site).tempCount++
+	if a.temporary(b, e) {
+		s := a.sites.at(b.site)
+		s.tempCount++
 		p.total.TemporaryCount++
+		if b.interval != 0 {
+			x := a.intervals.excess(b)
+			s.extra().temp.add(x)
+			p.extra().temp.add(x)
+		}
+	}
+	if a.config.Sample != nil && e.Flags&event.FlagReleased == 0 {
+		a.config.Sample.Release(b.addr)
 	}
 	a.close(p, b, a.since(e.Time))
 }
@@ -159,6 +183,9 @@ func (a *Analyzer) close(p *process, b block, now uint64) {
 	t.FreeCount++
 	t.LiveCount--
 	t.LiveBytes -= b.size
+	if b.interval != 0 {
+		a.extendFree(p, s, b)
+	}
 }
 
 // realloc ends the old block, then makes the new one live: in this order, as
@@ -187,7 +214,9 @@ func (a *Analyzer) reallocOld(p *process, e *event.Event) {
 		a.events.Overwritten--
 		return
 	}
-	a.events.UnmatchedFree++
+	if e.Interval() == 0 {
+		a.events.UnmatchedFree++
+	}
 }
 
 // fault counts a page fault and has it wait for the block around its address.

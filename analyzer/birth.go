@@ -118,6 +118,7 @@ func (a *Analyzer) vanish(p *process, before uint64) (others []block) {
 		s.liveBytes -= b.size
 		p.total.LiveCount--
 		p.total.LiveBytes -= b.size
+		a.vanished(p, s, b)
 		return true
 	})
 	return others

@@ -26,9 +26,9 @@ var sortKeys = []struct {
 	word string
 	key  func(s *site, now uint64) int64
 }{
-	{"live", func(s *site, _ uint64) int64 { return int64(s.liveBytes) }},
-	{"alloc", func(s *site, _ uint64) int64 { return int64(s.allocBytes) }},
-	{"count", func(s *site, _ uint64) int64 { return int64(s.allocCount) }},
+	{"live", func(s *site, _ uint64) int64 { return int64(s.held()) }},
+	{"alloc", func(s *site, _ uint64) int64 { return int64(s.allocBytes + s.allocExcess()) }},
+	{"count", func(s *site, _ uint64) int64 { return int64(s.allocs()) }},
 	{"peak", func(s *site, _ uint64) int64 { return int64(s.peakBytes) }},
 	{"resident", func(s *site, _ uint64) int64 { return int64(s.pages().resident) }},
 	{"growth", func(s *site, _ uint64) int64 { return s.growth() }},
@@ -56,11 +56,13 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Final:     opt.Final,
 		WindowNS:  at,
 		Tracer:    a.config.Tracer,
+		Sampling:  a.sampling(),
 		Events:    a.events,
 		Processes: a.reportProcesses(),
 		Leaks:     a.allLeaks(at),
 		Warnings:  a.warnings(),
 	}
+	a.extra.extend(&r.Events)
 	r.Stacks = a.stackCounts()
 	r.Sites, r.SitesMore = a.reportSites(at, opt, r.Leaks)
 	for i := range r.Sites {
@@ -75,11 +77,12 @@ func (a *Analyzer) reportProcesses() []Process {
 	for _, p := range a.processes {
 		allocators := append([]string{}, p.info.Allocators...)
 		out = append(out, Process{
-			PID: int(p.info.PID), Comm: p.info.Comm, Exe: p.info.Exe,
+			PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
 			ExitCode: p.exitCode, Exited: p.exited,
 			Attached: p.info.Attached, Allocators: allocators,
 			Heap: p.total, LeakCheck: p.check,
 		})
+		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])
 		if p.stands != nil {
 			out[len(out)-1].Heap, out[len(out)-1].Children = p.stands.sum(), p.stands.count
@@ -103,7 +106,7 @@ func (a *Analyzer) reportSites(now uint64, opt ReportOptions, leaks []Leak) ([]S
 		out = append(out, a.sites.at(o.id).report(o.id, now))
 	}
 	for _, s := range a.sites.all {
-		s.reported = s.liveBytes
+		s.reported = s.held()
 	}
 	return out, omitted
 }
@@ -125,7 +128,7 @@ func (a *Analyzer) order(now uint64, word string) []ordered {
 	}
 	out := make([]ordered, 0, a.sites.used)
 	for id, s := range a.sites.all {
-		out = append(out, ordered{key(s, now), s.liveBytes, s.allocBytes, id})
+		out = append(out, ordered{key(s, now), s.held(), s.allocBytes + s.allocExcess(), id})
 	}
 	slices.SortFunc(out, func(x, y ordered) int {
 		return cmp.Or(cmp.Compare(y.key, x.key), cmp.Compare(y.live, x.live),
@@ -135,7 +138,7 @@ func (a *Analyzer) order(now uint64, word string) []ordered {
 }
 
 // growth is the change of the live bytes since the preceding Report.
-func (s *site) growth() int64 { return int64(s.liveBytes) - int64(s.reported) }
+func (s *site) growth() int64 { return int64(s.held()) - int64(s.reported) }
 
 // oldestAge is the age in ns of the oldest live block, as of the last survey.
 func (s *site) oldestAge(now uint64) uint64 {
@@ -145,18 +148,20 @@ func (s *site) oldestAge(now uint64) uint64 {
 	return now - min(now, s.live.oldest)
 }
 
-// pages are the site's figures of the last residency pass.
+// pages are the site's figures of the last residency pass. Of a sample, they
+// are what its blocks were found to be, in proportion.
 func (s *site) pages() sitePages {
 	if s.live == nil {
 		return sitePages{}
 	}
-	return s.live.pages
+	p := s.live.pages
+	return sitePages{s.scale(p.resident), s.scale(p.untouched), s.scale(p.swapped)}
 }
 
 // report gives a site's figures; name adds its stack.
 func (s *site) report(id siteID, now uint64) Site {
 	pages := s.pages()
-	return Site{
+	out := Site{
 		ID: int(id), PID: int(s.proc.info.PID),
 		LiveBytes: s.liveBytes, LiveCount: s.liveCount,
 		AllocBytes: s.allocBytes, AllocCount: s.allocCount,
@@ -165,6 +170,8 @@ func (s *site) report(id siteID, now uint64) Site {
 		ResidentBytes: pages.resident, UntouchedBytes: pages.untouched, SwappedBytes: pages.swapped,
 		OldestNS: s.oldestAge(now), GrowthBytes: s.growth(),
 	}
+	s.extras.extendSite(&out)
+	return out
 }
 
 // name fills in what a site is called: its stack, function and histogram.
@@ -172,6 +179,7 @@ func (a *Analyzer) name(out *Site, symb Symbolizer) {
 	s := a.sites.at(siteID(out.ID))
 	out.SizeHistogram = make([][2]uint64, 0, len(s.sizes.n))
 	for b, n := range s.sizes.all {
+		n += s.sizeExcess(b)
 		out.SizeHistogram = append(out.SizeHistogram, [2]uint64{bucketMax(b), n})
 	}
 	out.Stack = []Frame{}
@@ -224,6 +232,7 @@ func (a *Analyzer) warnings() []string {
 	}
 	warn(a.untracked, "%d blocks are not tracked: no memory was left for the live heap")
 	warn(a.sites.beyond, "%d allocations are counted under [all other sites]: there are too many sites")
+	warn(a.intervals.stray, "%d blocks were sampled at one interval too many: estimates treat them as if it were the nearest other one")
 	warn(a.strangers, "%d events came from processes that are not traced")
 	for _, p := range a.processes {
 		out = append(out, p.pages.warnings(p)...)

@@ -45,8 +45,11 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 	}
 	for i := range proc.verdicts {
 		m, l := res.Sites[sites+i], &proc.verdicts[i]
-		l.Pages = &LeakPages{Resident: m.Resident, Untouched: m.Untouched, Swapped: m.Swapped}
+		l.Pages = l.pages(m)
 		res.Sites[l.Site].add(m)
+	}
+	if proc.extras != nil {
+		a.extrapolatePages(proc, &res, sites)
 	}
 	c.at = max(a.since(now), 1)
 	c.usage, c.rssBy, c.blocks = res.Usage, res.RSSBy, res.Blocks

@@ -68,6 +68,9 @@ func (c *crowd) leave(a *Analyzer, p *process) {
 	if t.PeakBytes > sum.PeakBytes {
 		sum.PeakBytes, sum.PeakAtNS = t.PeakBytes, t.PeakAtNS
 	}
+	if p.extras != nil {
+		c.listed.extra().merge(p.extras, false)
+	}
 	a.vanish(p, 0)
 	p.heap.close()
 	delete(c.members, p.info.PID)
@@ -90,6 +93,10 @@ func (c *crowd) exec(a *Analyzer, p *process) {
 // those that live.
 func (c *crowd) sum() Heap {
 	h := c.listed.total
+	all := extras{}
+	if c.listed.extras != nil {
+		all = *c.listed.extras
+	}
 	for _, p := range c.members {
 		h.LiveBytes += p.total.LiveBytes
 		h.LiveCount += p.total.LiveCount
@@ -98,7 +105,11 @@ func (c *crowd) sum() Heap {
 		h.FreeCount += p.total.FreeCount
 		h.TemporaryCount += p.total.TemporaryCount
 		h.PeakBytes = max(h.PeakBytes, p.total.PeakBytes)
+		if p.extras != nil {
+			all.merge(p.extras, true)
+		}
 	}
+	all.extend(&h)
 	return h
 }
 

@@ -18,7 +18,7 @@ func endingOf(s event.Stack) stackEnding {
 func (a *Analyzer) stackCounts() Stacks {
 	var out Stacks
 	for _, s := range a.sites.all {
-		*out.of(s, a.config.Tracer.Unwind) += s.allocCount
+		*out.of(s, a.config.Tracer.Unwind) += s.allocs()
 	}
 	return out
 }

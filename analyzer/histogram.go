@@ -69,6 +69,14 @@ func (h *histogram) add(b int, n uint64) {
 	h.n[b-int(h.lo)] += n
 }
 
+// at returns the count of bucket b.
+func (h *histogram) at(b int) uint64 {
+	if i := b - int(h.lo); i >= 0 && i < len(h.n) {
+		return h.n[i]
+	}
+	return 0
+}
+
 // widen makes the span include bucket b.
 func (h *histogram) widen(b int) {
 	switch {

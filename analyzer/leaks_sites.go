@@ -20,7 +20,7 @@ func (a *Analyzer) leaks(now, minAge uint64) []Leak {
 }
 
 func (a *Analyzer) leakSite(id siteID, s *site, now uint64) leakSite {
-	out := leakSite{id: int(id), bytes: s.liveBytes, count: s.liveCount, bins: s.lifetimeBins()}
+	out := leakSite{id: int(id), bytes: s.held(), count: s.lives(), bins: s.lifetimeBins()}
 	w := &s.live.windows
 	now -= min(now, a.warmAt) // what was before does not count
 	windowNS := float64(now) / float64(max(a.windows, 1))

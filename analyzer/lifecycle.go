@@ -73,15 +73,19 @@ func (a *Analyzer) exec(p *process, pid uint32) {
 		s := a.sites.at(id)
 		s.gone += s.liveCount
 		s.liveCount, s.liveBytes = 0, 0
+		if s.extras != nil {
+			s.extras.live = excess{}
+		}
 		a.unwatch(s)
 	}
+	a.releaseAll(p)
 	p.heap.close()
 	base := p.image
 	if len(base.stacks) == 0 {
 		base = base.base
 	}
 	p.image = newImage(base)
-	p.total = Heap{}
+	p.total, p.extras = Heap{}, nil
 	p.faults.drop(&a.events)
 	p.replaced, p.pages, p.verdicts, p.leaked, p.check = overwrites{}, correlation{}, nil, nil, nil
 	p.info.Attached = false
@@ -126,6 +130,7 @@ func (a *Analyzer) exit(p *process, pid uint32) {
 	if p.crowd != nil {
 		p.crowd.leave(a, p)
 	}
+	a.releaseAll(p)
 	// Children that share its memory go on as unknown processes: without the
 	// parent's description nothing can be said of them.
 	for child, q := range a.byPID {

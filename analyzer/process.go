@@ -5,6 +5,7 @@ import "github.com/memtrace/memtrace/tracer/event"
 // ProcessInfo describes a traced process.
 type ProcessInfo struct {
 	PID        uint32
+	InnerPIDs  []int // its IDs in PID namespaces within the initial one
 	Comm       string
 	Exe        string
 	Attached   bool     // attached while running: blocks from before are unknown
@@ -23,7 +24,8 @@ type process struct {
 	verdicts []Leak // of the last leak check
 	leaked   leakedBlocks
 	check    *LeakCheck
-	total    Heap // all but the figures of the residency pass
+	total    Heap    // all but the figures of the residency pass
+	extras   *extras // of a sample; nil where all blocks were seen
 	exited   bool
 	exitCode *int
 
@@ -139,13 +141,14 @@ func (a *Analyzer) inherit(p *process) {
 			s.inherited++
 			s.liveCount++
 			s.liveBytes += b.size
-			s.peakBytes = s.liveBytes
+			a.extendInherited(p, s, b)
+			s.peakBytes = s.held()
 			p.total.LiveCount++
 			p.total.LiveBytes += b.size
 			return true
 		})
 	}
-	p.total.PeakBytes = p.total.LiveBytes
+	p.total.PeakBytes = p.held()
 }
 
 // all lists the sites of an image.

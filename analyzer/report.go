@@ -9,17 +9,23 @@ const Schema = "memtrace.report/1"
 // nanoseconds. Its JSON form is the contract with other programs: no array
 // in it is ever null.
 type Report struct {
-	Schema    string     `json:"schema"`
-	Final     bool       `json:"final"`
-	WindowNS  uint64     `json:"window_ns"` // from the attach to this Report
-	Tracer    TracerInfo `json:"tracer"`
-	Events    Events     `json:"events"`
-	Stacks    Stacks     `json:"stacks"`
-	Processes []Process  `json:"processes"`
-	Sites     []Site     `json:"sites"`
-	SitesMore int        `json:"sites_omitted"` // sites left out by --top
-	Leaks     []Leak     `json:"leaks"`
-	Warnings  []string   `json:"warnings"`
+	Schema   string     `json:"schema"`
+	Final    bool       `json:"final"`
+	WindowNS uint64     `json:"window_ns"` // from the attach to this Report
+	Tracer   TracerInfo `json:"tracer"`
+	// Sampling says by which sample the figures of blocks were estimated; nil
+	// where every block was seen, and the figures are exact.
+	Sampling *Sampling `json:"sampling,omitempty"`
+	// Overhead is what the probes took of the targets' time, and what of the
+	// trace was not seen for that; nil where no limit was set.
+	Overhead  *Overhead `json:"overhead,omitempty"`
+	Events    Events    `json:"events"`
+	Stacks    Stacks    `json:"stacks"`
+	Processes []Process `json:"processes"`
+	Sites     []Site    `json:"sites"`
+	SitesMore int       `json:"sites_omitted"` // sites left out by --top
+	Leaks     []Leak    `json:"leaks"`
+	Warnings  []string  `json:"warnings"`
 	// Outcome is what became of the conditions that a job set; nil where it set none.
 	Outcome *Outcome `json:"outcome,omitempty"`
 	Notes   []string `json:"notes,omitempty"` // what else is to be known of the figures
@@ -69,6 +75,7 @@ type Stacks struct {
 // Process is one traced process (one program image's worth: exec starts afresh).
 type Process struct {
 	PID        int      `json:"pid"`
+	InnerPIDs  []int    `json:"inner_pids,omitempty"` // its IDs in PID namespaces within, the innermost last
 	Comm       string   `json:"comm"`
 	Exe        string   `json:"exe"`
 	ExitCode   *int     `json:"exit_code,omitempty"`
@@ -118,8 +125,8 @@ type LeakCheck struct {
 	SwappedBytes uint64 `json:"swapped_bytes"`
 	TookNS       uint64 `json:"took_ns"`  // the last scan
 	PauseNS      uint64 `json:"pause_ns"` // for which the process stood still; 0: it ran
-	// LongestHoldNS is the longest call that read the process's memory: its
-	// mmap lock was never held for longer.
+	// LongestHoldNS is the longest call that read the process's memory or page
+	// map: its mmap lock was never held for longer by one of them.
 	LongestHoldNS uint64 `json:"longest_hold_ns"`
 }
 
@@ -150,6 +157,74 @@ type Heap struct {
 	UntouchedBytes uint64 `json:"untouched_bytes"`
 	SwappedBytes   uint64 `json:"swapped_bytes"`
 	CorrelatedNS   uint64 `json:"correlated_ns"` // when resident, untouched and swapped were read; 0 means never
+	// Estimate says how near the figures are; nil where they are exact.
+	Estimate *Estimate `json:"estimate,omitempty"`
+}
+
+// Sampling is how the blocks of a trace's sample were chosen.
+type Sampling struct {
+	Intervals []uint64 `json:"intervals"` // mean numbers of bytes between hits, in the order of their first use
+	Blocks    uint64   `json:"blocks"`    // that came into the sample by chance
+}
+
+// Overhead is how a limit on the probes' cost was kept. Shares are of the
+// targets' own processor time.
+type Overhead struct {
+	Limit    float64 `json:"limit"`
+	Share    float64 `json:"share"`     // reckoned from hits and their calibrated cost
+	EntryNS  float64 `json:"entry_ns"`  // cost of a call seen at its entry alone
+	ReturnNS float64 `json:"return_ns"` // and of one seen at its return, too; a record comes on top
+	Mode     string  `json:"mode"`      // now: full, sampled, paused
+	// The time since the attach that was traced in each mode. While paused,
+	// no allocation or free was seen, and after it no block from before is known.
+	FullNS    uint64 `json:"full_ns"`
+	SampledNS uint64 `json:"sampled_ns"`
+	PausedNS  uint64 `json:"paused_ns"`
+	Spans     []Span `json:"spans"` // the latest ones, in order
+}
+
+// Span is a part of the trace in one mode.
+type Span struct {
+	FromNS   uint64 `json:"from_ns"` // since the attach
+	ToNS     uint64 `json:"to_ns"`
+	Mode     string `json:"mode"`
+	Interval uint64 `json:"interval"` // of samples, bytes
+}
+
+// Estimate are the standard errors of figures that were estimated by a
+// sample: about two of three times a figure is less than that far from the truth.
+type Estimate struct {
+	Samples      uint64 `json:"samples"`      // blocks that the figures come from, and that stand for others
+	LiveSamples  uint64 `json:"live_samples"` // of those, live
+	LiveBytesSE  uint64 `json:"live_bytes_se"`
+	LiveCountSE  uint64 `json:"live_count_se"`
+	AllocBytesSE uint64 `json:"alloc_bytes_se"`
+	AllocCountSE uint64 `json:"alloc_count_se"`
+	FreeCountSE  uint64 `json:"free_count_se"`
+}
+
+// LiveBytes is the standard error of the live bytes; 0 where e is nil, as for all below.
+func (e *Estimate) LiveBytes() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.LiveBytesSE
+}
+
+// LiveCount is that of the number of live blocks.
+func (e *Estimate) LiveCount() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.LiveCountSE
+}
+
+// AllocBytes is that of the allocated bytes.
+func (e *Estimate) AllocBytes() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.AllocBytesSE
 }
 
 // RSSBy splits Usage.RSS; its fields add up to it.
@@ -191,6 +266,8 @@ type Site struct {
 	OldestNS       uint64      `json:"oldest_ns"`      // age of the oldest live block
 	GrowthBytes    int64       `json:"growth_bytes"`   // live bytes now less those of the preceding Report
 	SizeHistogram  [][2]uint64 `json:"size_histogram"` // [largest size of the bucket, allocations], ascending
+	// Estimate says how near the figures are; nil where they are exact.
+	Estimate *Estimate `json:"estimate,omitempty"`
 	// Group says which blocks these are in a process that was not traced: then
 	// there is no function, no stack, and nothing is known of the past.
 	Group *BlockGroup `json:"group,omitempty"`

@@ -22,14 +22,27 @@ type Leak struct {
 	GrowthPerSecond uint64 `json:"growth_bytes_per_s,omitempty"`
 	WarmUpBytes     uint64 `json:"warm_up_bytes,omitempty"` // of Bytes: allocated during the warm-up
 
+	// Estimate says how near Bytes and Count are; nil where they are exact.
+	Estimate *LeakEstimate `json:"estimate,omitempty"`
+
 	// Fingerprint names the leak from one run to the next: it depends on the
 	// functions of the stack, not on lines, addresses or processes.
 	Fingerprint string `json:"fingerprint"`
 	Known       bool   `json:"known,omitempty"` // the baseline has it
 
+	seen uint64 // bytes of the blocks themselves: less than Bytes where they stand for others
+
 	// Samples are what some of the blocks begin with, the most common first;
 	// only of processes that were not traced.
 	Samples []LeakSample `json:"samples,omitempty"`
+}
+
+// LeakEstimate are the standard errors of a leak that was found by a sample.
+// That its blocks leaked is no estimate.
+type LeakEstimate struct {
+	Samples uint64 `json:"samples"` // leaked blocks that the figures come from, and that stand for others
+	BytesSE uint64 `json:"bytes_se"`
+	CountSE uint64 `json:"count_se"`
 }
 
 // LeakSample is what some leaked blocks begin with.

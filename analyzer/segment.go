@@ -11,35 +11,43 @@ type block struct {
 	size uint64 // bytes; at most maxSize
 	time uint64 // of the allocation, ns since Config.Start; at most maxTime
 	site siteID
+
+	interval uint8 // number of the sampling interval: intervals
 }
 
 const (
-	sizeBits = 48 // no user address space is larger than 2^47 bytes with four levels of page tables
-	timeBits = 56 // 2.3 years of ns
-	maxSize  = 1<<sizeBits - 1
-	maxTime  = 1<<timeBits - 1
+	sizeBits     = 48 // no user address space is larger than 2^47 bytes with four levels of page tables
+	timeBits     = 54 // 208 days of ns
+	intervalBits = 2
+	maxSize      = 1<<sizeBits - 1
+	maxTime      = 1<<timeBits - 1
 )
 
 // A slot is a block in 24 bytes.
 type slot struct {
 	addr     uint64
-	sizeTime uint64 // size, then the upper 16 bits of time
+	sizeTime uint64 // size, then the interval, then the upper 14 bits of time
 	siteTime uint64 // site, then the lower 40 bits of time
 }
 
-const timeLow = 64 - siteBits
+const (
+	timeLow  = 64 - siteBits
+	timeHigh = timeBits - timeLow
+)
 
 func pack(b block) slot {
 	size, time := min(b.size, maxSize), min(b.time, maxTime)
-	return slot{b.addr, size<<(64-sizeBits) | time>>timeLow, uint64(b.site)<<timeLow | time&(1<<timeLow-1)}
+	return slot{b.addr, size<<(64-sizeBits) | uint64(b.interval)<<timeHigh | time>>timeLow, uint64(b.site)<<timeLow | time&(1<<timeLow-1)}
 }
 
 func (s *slot) block() block {
 	return block{
 		addr: s.addr,
 		size: s.sizeTime >> (64 - sizeBits),
-		time: s.sizeTime&(1<<(64-sizeBits)-1)<<timeLow | s.siteTime&(1<<timeLow-1),
+		time: s.sizeTime&(1<<timeHigh-1)<<timeLow | s.siteTime&(1<<timeLow-1),
 		site: siteID(s.siteTime >> timeLow),
+
+		interval: uint8(s.sizeTime >> timeHigh & (1<<intervalBits - 1)),
 	}
 }
 

@@ -28,9 +28,10 @@ type site struct {
 	lifetimes histogram // durationBucket of each freed block's lifetime (overwritten blocks: until the overwrite, an upper bound)
 	sizes     histogram // bucketOf of each allocated block's size
 	live      *liveStats
-	reported  uint64 // liveBytes at the preceding Report
-	gone      uint64 // blocks that ended with their image, at exec
-	inherited uint64 // blocks that a forked process began with
+	extras    *extras // of a sample; nil where all blocks were seen
+	reported  uint64  // held() at the preceding Report
+	gone      uint64  // blocks that ended with their image, at exec
+	inherited uint64  // blocks that a forked process began with
 	stack     event.StackID
 	proc      *process
 	image     *image

@@ -38,17 +38,13 @@ func NewUntraced(began time.Time) *Untraced {
 // Add adds a process that was checked.
 func (u *Untraced) Add(p *procfs.Process, info ProcessInfo, r *heapwalk.Result, o UntracedOptions) error {
 	first := len(u.report.Sites) // ID of the process's first group
+	leaks := leaksByGroup(r)
 	var residency Residency
-	res, err := residency.Measure(p, nil, len(r.Heap.Groups), func(yield func(addr, size uint64, site uint32) bool) {
-		for b := range r.Heap.All {
-			if !yield(b.Addr, b.Size(), b.Group()) {
-				return
-			}
-		}
-	})
+	res, err := residency.Measure(p, nil, len(r.Heap.Groups)+len(leaks.keys), leaks.sites(r.Heap))
 	if err != nil {
 		return err
 	}
+	leaks.split(&res, len(r.Heap.Groups))
 	for i, g := range r.Heap.Groups {
 		s := Site{ID: first + i, PID: p.PID(), Stack: []Frame{}, SizeHistogram: [][2]uint64{},
 			LiveBytes: g.Live.Bytes, LiveCount: g.Live.Count, PeakLiveBytes: g.Live.Bytes,
@@ -60,7 +56,59 @@ func (u *Untraced) Add(p *procfs.Process, info ProcessInfo, r *heapwalk.Result, 
 	}
 	u.addProcess(info, r, &res, o)
 	u.warn(info, r, o)
-	return u.addLeaks(p, r, first, o)
+	return u.addLeaks(p, r, first, leaks.pages, o)
+}
+
+// untracedLeaks are the leaks of a process by group and kind.
+type untracedLeaks struct {
+	keys  []heapwalk.SampleKey
+	of    map[uint64]uint32 // index of keys by a leaked block's address
+	pages map[heapwalk.SampleKey]SiteMemory
+}
+
+func leaksByGroup(r *heapwalk.Result) untracedLeaks {
+	u := untracedLeaks{of: make(map[uint64]uint32, len(r.Leaks)), pages: make(map[heapwalk.SampleKey]SiteMemory)}
+	known := make(map[heapwalk.SampleKey]uint32)
+	for _, l := range r.Leaks {
+		key := heapwalk.SampleKey{Group: l.Group, Kind: l.Kind}
+		k, ok := known[key]
+		if !ok {
+			k = uint32(len(u.keys))
+			known[key] = k
+			u.keys = append(u.keys, key)
+		}
+		u.of[l.Addr] = k
+	}
+	return u
+}
+
+// sites yields the blocks by group; those of each leak have a site of their own
+// behind the groups.
+func (u *untracedLeaks) sites(h *heapwalk.Heap) Blocks {
+	return func(yield func(addr, size uint64, site uint32) bool) {
+		for b := range h.All {
+			site := b.Group()
+			if k, ok := u.of[b.Addr]; ok {
+				site = uint32(len(h.Groups)) + k
+			}
+			if !yield(b.Addr, b.Size(), site) {
+				return
+			}
+		}
+	}
+}
+
+// split takes what the leaks hold out of what was measured, and adds it to
+// their groups.
+func (u *untracedLeaks) split(res *Residence, groups int) {
+	for k, key := range u.keys {
+		if groups+k >= len(res.Sites) {
+			return
+		}
+		u.pages[key] = res.Sites[groups+k]
+		res.Sites[key.Group].add(u.pages[key])
+	}
+	res.Sites = res.Sites[:groups]
 }
 
 func (u *Untraced) addProcess(info ProcessInfo, r *heapwalk.Result, res *Residence, o UntracedOptions) {
@@ -113,13 +161,15 @@ func (u *Untraced) warn(info ProcessInfo, r *heapwalk.Result, o UntracedOptions)
 }
 
 // addLeaks sums the leaks up by group and kind.
-func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, first int, o UntracedOptions) error {
+func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, first int, pages map[heapwalk.SampleKey]SiteMemory, o UntracedOptions) error {
 	sums := make(map[heapwalk.SampleKey]*Leak)
 	check := Check{scans: r.Scans, apart: r.Apart, still: o.Paused > 0, regs: o.Registers, last: r.Scan}
 	for _, l := range r.Leaks {
 		key := heapwalk.SampleKey{Group: l.Group, Kind: l.Kind}
 		if sums[key] == nil {
-			sums[key] = &Leak{Site: first + int(l.Group), PID: p.PID(), Kind: l.Kind.String(), Confidence: check.confidence(), Why: check.why(l.Kind)}
+			m := pages[key]
+			sums[key] = &Leak{Site: first + int(l.Group), PID: p.PID(), Kind: l.Kind.String(), Confidence: check.confidence(), Why: check.why(l.Kind),
+				Pages: &LeakPages{Resident: m.Resident, Untouched: m.Untouched, Swapped: m.Swapped}}
 		}
 		sums[key].Bytes += l.Size
 		sums[key].Count++

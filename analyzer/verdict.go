@@ -49,10 +49,11 @@ func (a *Analyzer) NewCheck(pid uint32) (*Check, error) {
 }
 
 // Scan reads the process's memory once. That every block was seen (o.AllSeen)
-// is not believed where events were lost. All events until now should have
+// is not believed where events were lost; where blocks are sampled, all memory
+// outside of the sample's is searched for pointers. All events until now should have
 // been applied.
 func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64) (reach.Result, error) {
-	o.AllSeen = o.AllSeen && a.events.Lost == 0 && a.untracked == 0
+	o.AllSeen = o.AllSeen && a.events.Lost == 0 && a.untracked == 0 && a.sampling() == nil
 	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
 		c.proc.heap.all(func(b block) bool { return yield(b.addr, b.size, uint32(b.site)) })
 	}, o)
@@ -82,7 +83,7 @@ func (a *Analyzer) Conclude(c *Check) {
 		kind reach.Kind
 	}
 	index := make(map[key]uint32)
-	verdicts, leaked := []Leak{}, leakedBlocks{}
+	verdicts, leaked, extra := []Leak{}, leakedBlocks{}, []excess{}
 	for _, l := range c.leaks { // by address
 		b, ok := c.proc.heap.get(l.Addr, c.proc.heap.hash(l.Addr))
 		if !ok || b.time > c.began || b.size != l.Size || b.site != siteID(l.Site) {
@@ -97,9 +98,14 @@ func (a *Analyzer) Conclude(c *Check) {
 			index[key{b.site, l.Kind}] = i
 			verdicts = append(verdicts, Leak{Site: int(b.site), PID: int(c.proc.info.PID), Kind: l.Kind.String(),
 				Confidence: c.confidence(), Why: c.why(l.Kind), OldestNS: b.time, NewestNS: b.time})
+			extra = append(extra, excess{})
 		}
 		leaked = append(leaked, leakedBlock{l.Addr, i})
 		a.count(&verdicts[i], b)
+		extra[i].add(a.intervals.excess(b))
+	}
+	for i := range verdicts {
+		extra[i].extendLeak(&verdicts[i])
 	}
 	c.proc.verdicts, c.proc.leaked = verdicts, leaked
 	c.proc.check = c.report()
@@ -112,7 +118,8 @@ func (a *Analyzer) count(l *Leak, b block) {
 	l.Count++
 	l.OldestNS, l.NewestNS = min(l.OldestNS, b.time), max(l.NewestNS, b.time)
 	if b.time < a.config.WarmUp {
-		l.WarmUpBytes += b.size
+		x := a.intervals.excess(b)
+		l.WarmUpBytes += b.size + x.bytes
 	}
 }
 
@@ -202,6 +209,7 @@ func (a *Analyzer) allLeaks(now uint64) []Leak {
 		if pages := s.pages(); l.Kind == "growing" && s.proc.pages.at != 0 {
 			l.Pages = &LeakPages{Resident: pages.resident, Untouched: pages.untouched, Swapped: pages.swapped}
 		}
+		l.extend(s)
 		if l.Growing {
 			growing[l.Site] = l.GrowthPerSecond
 		}

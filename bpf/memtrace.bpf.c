@@ -13,6 +13,7 @@
 #include "maps.h"
 #include "process.h"
 #include "regs.h"
+#include "sample.h"
 #include "stack.h"
 #include "thread.h"
 
@@ -27,6 +28,7 @@ const struct table_chunk *unused_chunk __attribute__((unused));
 const struct unwind_segment *unused_segment __attribute__((unused));
 const enum table_word unused_word __attribute__((unused));
 const enum loss unused_loss __attribute__((unused));
+const enum hit unused_hit __attribute__((unused));
 
 /* n × size as calloc computes it; an overflow makes the call fail anyway. */
 static __always_inline u64 product(struct pt_regs *ctx, u64 cookie, u32 first)
@@ -57,26 +59,72 @@ static __always_inline void keep_arguments(struct thread *t, struct pt_regs *ctx
 		t->out = reg_value(ctx, COOKIE_REG(cookie, 0));
 		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
 		return;
+	case SHAPE_RESIZE:
+		t->old = reg_value(ctx, COOKIE_REG(cookie, 0));
+		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
+		t->out = reg_value(ctx, COOKIE_REG(cookie, 2));
+		t->began = bpf_ktime_get_ns();
+		return;
 	default:
 		t->size = reg_value(ctx, COOKIE_REG(cookie, 0));
 	}
 }
 
-/* The entry of an allocation; false where its return is of no interest. */
-static __always_inline bool alloc_enter(struct pt_regs *ctx, struct thread *t, u64 cookie)
+/* A free, of a block that may have been recorded. */
+static __always_inline void free_block(struct self self, struct thread *t, u64 addr, u32 flags)
+{
+	u32 interval = 0;
+
+	if (!addr)
+		return;
+	if (can_sample) {
+		count_hit(self, HIT_ENTRY, 1);
+		if (!is_wanted(addr, &interval))
+			return;
+		if (t->latest == addr) {
+			flags |= RECORD_TEMPORARY;
+			t->latest = 0;
+		}
+		if (release_block(addr))
+			flags |= RECORD_RELEASED;
+	}
+	emit_head(self, RECORD_FREE, addr, interval, flags);
+}
+
+/* The entry of an allocation; false where its return is of no interest. can_skip: it can be left out. */
+static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, bool can_skip)
 {
 	if (is_nested(t, ctx)) {
-		t->hidden++;
+		/* Within a release: part of it, or a block that the program sees. Whoever knows the blocks can tell. */
+		if (t->shape == SHAPE_RELEASE && COOKIE_SHAPE(cookie) == SHAPE_RELEASE)
+			free_block(self, t, reg_value(ctx, COOKIE_REG(cookie, 0)), RECORD_NESTED);
+		else
+			t->hidden++;
+		if (can_sample) {
+			mark_nesting(t);
+			count_hit(self, HIT_RETURN, 1); /* its return traps, too, unless its function is not asked for it */
+		}
 		return false;
 	}
-	t->sp = REG_SP(ctx);
 	t->hidden = 0;
 	t->forward_sp = 0;
 	keep_arguments(t, ctx, cookie);
+	if (t->shape == SHAPE_RELEASE)
+		free_block(self, t, t->size, 0);
+	if (can_sample) {
+		t->outer = REG_IP(ctx);
+		t->keep = choose(t);
+		if (can_skip && !t->keep && may_skip(ctx, t)) {
+			count_hit(self, HIT_ENTRY, 1);
+			return false;
+		}
+		count_hit(self, t->keep ? HIT_RECORDED : HIT_RETURN, 1);
+	}
+	t->sp = REG_SP(ctx);
 	return true;
 }
 
-static __always_inline void emit_realloc(struct self self, struct thread *t, u32 kind, u64 addr, u64 stack)
+static __always_inline void emit_realloc(struct self self, struct thread *t, u32 kind, u64 addr, u64 stack, u32 flags)
 {
 	struct place p;
 
@@ -87,7 +135,7 @@ static __always_inline void emit_realloc(struct self self, struct thread *t, u32
 	p.record->alloc.stack = stack;
 	p.record->old = t->old;
 	p.record->began = t->began;
-	commit(self, &p, 0, kind, 0);
+	commit(self, &p, can_sample ? t->taken : 0, kind, flags);
 }
 
 /* MAP_FAILED */
@@ -101,6 +149,19 @@ static __always_inline u32 outcome(struct thread *t, u64 *addr)
 	case SHAPE_REALLOCARRAY:
 		/* realloc(p, 0) frees p and returns NULL in glibc; with a size, NULL is failure. */
 		return !*addr && (t->size || !t->old) ? RECORD_REALLOC_FAILED : RECORD_REALLOC;
+	case SHAPE_RELEASE:
+		return 0;
+	case SHAPE_RESIZE:
+		if (*addr < t->size) {
+			*addr = 0;
+			return RECORD_REALLOC_FAILED;
+		}
+		if (*addr - t->size < t->out)
+			t->size = *addr;
+		else
+			t->size += t->out;
+		*addr = t->old;
+		return RECORD_REALLOC;
 	case SHAPE_MMAP:
 		return IS_ERROR(*addr) ? 0 : RECORD_MMAP;
 	case SHAPE_POSIX_MEMALIGN:
@@ -117,15 +178,41 @@ static __always_inline u32 outcome(struct thread *t, u64 *addr)
 static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, struct thread *t)
 {
 	u64 addr = REG_RESULT(ctx), stack;
-	u32 kind = outcome(t, &addr);
+	u32 kind = outcome(t, &addr), flags = 0;
 
 	if (!kind)
 		return;
+	if (can_sample && t->shape == SHAPE_RESIZE)
+		choose_resized(t);
+	if (can_sample && t->keep & KEEP_TEMPORARY)
+		flags = RECORD_TEMPORARY;
+	if (can_sample && kind == RECORD_REALLOC && t->keep & KEEP_OLD && release_block(t->old))
+		flags |= RECORD_RELEASED;
+	if (can_sample && !(t->keep & KEEP_NEW)) {
+		if (kind == RECORD_REALLOC)
+			emit_realloc(self, t, kind, 0, 0, flags | RECORD_OLD_ONLY);
+		return;
+	}
+	if (can_sample && (kind == RECORD_ALLOC || kind == RECORD_REALLOC) && addr) {
+		record_block(addr);
+		t->latest = addr;
+	}
 	stack = take_stack(self, ctx, t);
-	if (t->shape == SHAPE_REALLOC || t->shape == SHAPE_REALLOCARRAY)
-		emit_realloc(self, t, kind, addr, stack);
+	if (kind == RECORD_REALLOC || kind == RECORD_REALLOC_FAILED)
+		emit_realloc(self, t, kind, addr, stack, flags);
 	else
-		emit_sized(self, kind, addr, t->size, stack);
+		emit_sized(self, kind, addr, t->size, stack, can_sample ? t->taken : 0);
+}
+
+static __always_inline void alloc_result_timed(struct self self, struct pt_regs *ctx, struct thread *t)
+{
+	u64 began = t->recorded++ % TIME_EVERY ? 0 : bpf_ktime_get_ns();
+
+	alloc_result(self, ctx, t);
+	if (!began)
+		return;
+	count_hit(self, HIT_TIMED, 1);
+	count_hit(self, HIT_TIMED_NS, bpf_ktime_get_ns() - began);
 }
 
 static __always_inline void alloc_return(struct self self, struct pt_regs *ctx, struct thread *t)
@@ -134,7 +221,10 @@ static __always_inline void alloc_return(struct self self, struct pt_regs *ctx, 
 	if (!t || !t->sp || REG_SP(ctx) != SP_AFTER_RETURN(t->sp))
 		return;
 	t->sp = 0;
-	alloc_result(self, ctx, t);
+	if (!can_sample)
+		alloc_result(self, ctx, t);
+	else if (t->keep)
+		alloc_result_timed(self, ctx, t);
 }
 
 /*
@@ -148,7 +238,7 @@ static __always_inline void munmap_enter(struct self self, struct pt_regs *ctx, 
 	if (t->freed - addr < size)
 		t->freed = 0;
 	else
-		emit_sized(self, RECORD_MUNMAP, addr, size, 0);
+		emit_sized(self, RECORD_MUNMAP, addr, size, 0, 0);
 }
 
 /*
@@ -173,13 +263,16 @@ static __always_inline void free_enter(struct self self, struct pt_regs *ctx, st
 	if (!addr)
 		return;
 	if (is_nested(t, ctx)) {
-		t->hidden++;
+		if (t->shape != SHAPE_RELEASE)
+			t->hidden++;
+		else if (COOKIE_SHAPE(cookie) != SHAPE_MUNMAP)
+			free_block(self, t, addr, RECORD_NESTED);
 		return;
 	}
 	if (COOKIE_SHAPE(cookie) == SHAPE_MUNMAP)
 		munmap_enter(self, ctx, t, cookie, addr);
 	else if (!is_forwarded(ctx, t, cookie, addr))
-		emit_head(self, RECORD_FREE, addr, 0);
+		free_block(self, t, addr, 0);
 }
 
 static __always_inline int at_alloc(struct pt_regs *ctx)
@@ -191,7 +284,7 @@ static __always_inline int at_alloc(struct pt_regs *ctx)
 	keep_own_stack();
 	t = thread_at_probe(self, ctx, &cookie);
 	if (t)
-		alloc_enter(ctx, t, cookie);
+		alloc_enter(self, ctx, t, cookie, false);
 	return 0;
 }
 
@@ -278,5 +371,5 @@ int session_alloc(struct pt_regs *ctx)
 		if (!t)
 			return 1;
 	}
-	return !alloc_enter(ctx, t, cookie);
+	return !alloc_enter(self, ctx, t, cookie, true);
 }

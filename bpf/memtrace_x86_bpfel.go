@@ -13,6 +13,17 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type MemtraceHit uint32
+
+const (
+	MemtraceHitHIT_ENTRY    MemtraceHit = 0
+	MemtraceHitHIT_RETURN   MemtraceHit = 1
+	MemtraceHitHIT_RECORDED MemtraceHit = 2
+	MemtraceHitHIT_TIMED    MemtraceHit = 3
+	MemtraceHitHIT_TIMED_NS MemtraceHit = 4
+	MemtraceHitHIT_KINDS    MemtraceHit = 8
+)
+
 type MemtraceLoss uint32
 
 const (
@@ -139,11 +150,19 @@ type MemtraceThread struct {
 	Freed        uint64
 	ForwardSp    uint64
 	Extent       uint32
-	Unused       uint32
+	Interval     uint32
+	Countdown    uint64
+	Random       uint64
+	Outer        uint64
+	Latest       uint64
+	Taken        uint32
+	Keep         uint32
+	Recorded     uint64
 	Known        [8]struct {
 		_      structs.HostLayout
 		Ip     uint64
 		Cookie uint64
+		Clean  uint64
 	}
 }
 
@@ -172,15 +191,20 @@ type MemtraceUnwindSegment struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	MemtraceMapEventRings          = "event_rings"
+	MemtraceMapFilter              = "filter"
+	MemtraceMapHits                = "hits"
 	MemtraceMapLosses              = "losses"
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapRings               = "rings"
 	MemtraceMapRules               = "rules"
+	MemtraceMapSampling            = "sampling"
 	MemtraceMapScratches           = "scratches"
 	MemtraceMapSeen                = "seen"
 	MemtraceMapSegments            = "segments"
 	MemtraceMapSpaces              = "spaces"
 	MemtraceMapStale               = "stale"
+	MemtraceMapStoppable           = "stoppable"
+	MemtraceMapStopped             = "stopped"
 	MemtraceMapTables              = "tables"
 	MemtraceMapTargets             = "targets"
 	MemtraceMapThreadSlots         = "thread_slots"
@@ -201,15 +225,20 @@ const (
 	MemtraceProgProcessFork        = "process_fork"
 	MemtraceProgSessionAlloc       = "session_alloc"
 	MemtraceVarByTables            = "by_tables"
+	MemtraceVarCanSample           = "can_sample"
 	MemtraceVarFixedCookie         = "fixed_cookie"
 	MemtraceVarFollow              = "follow"
 	MemtraceVarFreshThread         = "fresh_thread"
 	MemtraceVarHasAtomics          = "has_atomics"
 	MemtraceVarHasTaskStorage      = "has_task_storage"
+	MemtraceVarLog2Table           = "log2_table"
 	MemtraceVarRingBits            = "ring_bits"
 	MemtraceVarRingLines           = "ring_lines"
+	MemtraceVarSampleSeed          = "sample_seed"
 	MemtraceVarStackDepth          = "stack_depth"
+	MemtraceVarTracerTgid          = "tracer_tgid"
 	MemtraceVarUnusedChunk         = "unused_chunk"
+	MemtraceVarUnusedHit           = "unused_hit"
 	MemtraceVarUnusedLayout        = "unused_layout"
 	MemtraceVarUnusedLine          = "unused_line"
 	MemtraceVarUnusedLoss          = "unused_loss"
@@ -285,15 +314,20 @@ type MemtraceProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceMapSpecs struct {
 	EventRings  *ebpf.MapSpec `ebpf:"event_rings"`
+	Filter      *ebpf.MapSpec `ebpf:"filter"`
+	Hits        *ebpf.MapSpec `ebpf:"hits"`
 	Losses      *ebpf.MapSpec `ebpf:"losses"`
 	PcCache     *ebpf.MapSpec `ebpf:"pc_cache"`
 	Rings       *ebpf.MapSpec `ebpf:"rings"`
 	Rules       *ebpf.MapSpec `ebpf:"rules"`
+	Sampling    *ebpf.MapSpec `ebpf:"sampling"`
 	Scratches   *ebpf.MapSpec `ebpf:"scratches"`
 	Seen        *ebpf.MapSpec `ebpf:"seen"`
 	Segments    *ebpf.MapSpec `ebpf:"segments"`
 	Spaces      *ebpf.MapSpec `ebpf:"spaces"`
 	Stale       *ebpf.MapSpec `ebpf:"stale"`
+	Stoppable   *ebpf.MapSpec `ebpf:"stoppable"`
+	Stopped     *ebpf.MapSpec `ebpf:"stopped"`
 	Tables      *ebpf.MapSpec `ebpf:"tables"`
 	Targets     *ebpf.MapSpec `ebpf:"targets"`
 	ThreadSlots *ebpf.MapSpec `ebpf:"thread_slots"`
@@ -305,15 +339,20 @@ type MemtraceMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceVariableSpecs struct {
 	ByTables       *ebpf.VariableSpec `ebpf:"by_tables"`
+	CanSample      *ebpf.VariableSpec `ebpf:"can_sample"`
 	FixedCookie    *ebpf.VariableSpec `ebpf:"fixed_cookie"`
 	Follow         *ebpf.VariableSpec `ebpf:"follow"`
 	FreshThread    *ebpf.VariableSpec `ebpf:"fresh_thread"`
 	HasAtomics     *ebpf.VariableSpec `ebpf:"has_atomics"`
 	HasTaskStorage *ebpf.VariableSpec `ebpf:"has_task_storage"`
+	Log2Table      *ebpf.VariableSpec `ebpf:"log2_table"`
 	RingBits       *ebpf.VariableSpec `ebpf:"ring_bits"`
 	RingLines      *ebpf.VariableSpec `ebpf:"ring_lines"`
+	SampleSeed     *ebpf.VariableSpec `ebpf:"sample_seed"`
 	StackDepth     *ebpf.VariableSpec `ebpf:"stack_depth"`
+	TracerTgid     *ebpf.VariableSpec `ebpf:"tracer_tgid"`
 	UnusedChunk    *ebpf.VariableSpec `ebpf:"unused_chunk"`
+	UnusedHit      *ebpf.VariableSpec `ebpf:"unused_hit"`
 	UnusedLayout   *ebpf.VariableSpec `ebpf:"unused_layout"`
 	UnusedLine     *ebpf.VariableSpec `ebpf:"unused_line"`
 	UnusedLoss     *ebpf.VariableSpec `ebpf:"unused_loss"`
@@ -346,15 +385,20 @@ func (o *MemtraceObjects) Close() error {
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceMaps struct {
 	EventRings  *ebpf.Map `ebpf:"event_rings"`
+	Filter      *ebpf.Map `ebpf:"filter"`
+	Hits        *ebpf.Map `ebpf:"hits"`
 	Losses      *ebpf.Map `ebpf:"losses"`
 	PcCache     *ebpf.Map `ebpf:"pc_cache"`
 	Rings       *ebpf.Map `ebpf:"rings"`
 	Rules       *ebpf.Map `ebpf:"rules"`
+	Sampling    *ebpf.Map `ebpf:"sampling"`
 	Scratches   *ebpf.Map `ebpf:"scratches"`
 	Seen        *ebpf.Map `ebpf:"seen"`
 	Segments    *ebpf.Map `ebpf:"segments"`
 	Spaces      *ebpf.Map `ebpf:"spaces"`
 	Stale       *ebpf.Map `ebpf:"stale"`
+	Stoppable   *ebpf.Map `ebpf:"stoppable"`
+	Stopped     *ebpf.Map `ebpf:"stopped"`
 	Tables      *ebpf.Map `ebpf:"tables"`
 	Targets     *ebpf.Map `ebpf:"targets"`
 	ThreadSlots *ebpf.Map `ebpf:"thread_slots"`
@@ -364,15 +408,20 @@ type MemtraceMaps struct {
 func (m *MemtraceMaps) Close() error {
 	return _MemtraceClose(
 		m.EventRings,
+		m.Filter,
+		m.Hits,
 		m.Losses,
 		m.PcCache,
 		m.Rings,
 		m.Rules,
+		m.Sampling,
 		m.Scratches,
 		m.Seen,
 		m.Segments,
 		m.Spaces,
 		m.Stale,
+		m.Stoppable,
+		m.Stopped,
 		m.Tables,
 		m.Targets,
 		m.ThreadSlots,
@@ -385,15 +434,20 @@ func (m *MemtraceMaps) Close() error {
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceVariables struct {
 	ByTables       *ebpf.Variable `ebpf:"by_tables"`
+	CanSample      *ebpf.Variable `ebpf:"can_sample"`
 	FixedCookie    *ebpf.Variable `ebpf:"fixed_cookie"`
 	Follow         *ebpf.Variable `ebpf:"follow"`
 	FreshThread    *ebpf.Variable `ebpf:"fresh_thread"`
 	HasAtomics     *ebpf.Variable `ebpf:"has_atomics"`
 	HasTaskStorage *ebpf.Variable `ebpf:"has_task_storage"`
+	Log2Table      *ebpf.Variable `ebpf:"log2_table"`
 	RingBits       *ebpf.Variable `ebpf:"ring_bits"`
 	RingLines      *ebpf.Variable `ebpf:"ring_lines"`
+	SampleSeed     *ebpf.Variable `ebpf:"sample_seed"`
 	StackDepth     *ebpf.Variable `ebpf:"stack_depth"`
+	TracerTgid     *ebpf.Variable `ebpf:"tracer_tgid"`
 	UnusedChunk    *ebpf.Variable `ebpf:"unused_chunk"`
+	UnusedHit      *ebpf.Variable `ebpf:"unused_hit"`
 	UnusedLayout   *ebpf.Variable `ebpf:"unused_layout"`
 	UnusedLine     *ebpf.Variable `ebpf:"unused_line"`
 	UnusedLoss     *ebpf.Variable `ebpf:"unused_loss"`

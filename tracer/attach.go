@@ -18,6 +18,11 @@ type attachment struct {
 	allocs []link.Link
 	frees  []link.Link
 	progs  []*ebpf.Program // loaded for this attachment alone
+
+	objects []probe.Object // what it probes, for Resume; the files are the caller's
+
+	mechanism Mechanism // mostly the configured one
+	thread    int       // through which it reaches the process
 }
 
 // close detaches. The allocations go first: a free that is not seen would
@@ -28,7 +33,7 @@ func (a *attachment) close() error {
 	for _, p := range a.progs {
 		err = errors.Join(err, p.Close())
 	}
-	*a = attachment{}
+	a.allocs, a.frees, a.progs = nil, nil, nil
 	return err
 }
 
@@ -70,7 +75,7 @@ func attachOrder(probes []probe.Probe) (allocs, frees []probe.Probe) {
 		switch {
 		case !p.Shape.HasReturn():
 			frees = append(frees, p)
-		case p.Shape == probe.Realloc || p.Shape == probe.Reallocarray:
+		case p.Shape == probe.Realloc || p.Shape == probe.Reallocarray || p.Shape == probe.Release || p.Shape == probe.Resize:
 			allocs = slices.Insert(allocs, 0, p)
 		default:
 			allocs = append(allocs, p)
@@ -79,11 +84,28 @@ func attachOrder(probes []probe.Probe) (allocs, frees []probe.Probe) {
 	return allocs, frees
 }
 
+// newAttachment chooses what reaches the process: the configured mechanism,
+// or perf events through another thread where the first one has ended. The
+// newer mechanisms find a process's memory through its first thread: once that
+// has ended they attach to nothing, and are silently undone as soon as anybody
+// else takes a probe off the same function (uprobe_multi_link_filter).
+func (t *Tracer) newAttachment(pid int) (*attachment, error) {
+	a := &attachment{mechanism: t.config.Mechanism, thread: probe.LivingThread("/proc", pid)}
+	if a.thread == pid || a.mechanism.perThread() {
+		return a, nil
+	}
+	a.mechanism = PerfCookie
+	return a, t.kernel.more(perfPrograms)
+}
+
 // attach puts the probes of objects on the process: all frees of all objects
 // before the first allocation, and returns before entries.
 func (t *Tracer) attach(pid int, objects []probe.Object) (*attachment, error) {
-	a := &attachment{}
-	var err error
+	a, err := t.newAttachment(pid)
+	if err != nil {
+		return nil, err
+	}
+	a.objects = objects
 	for i := range objects {
 		_, frees := attachOrder(objects[i].Probes)
 		err = errors.Join(err, t.attachFrees(a, pid, objectPath(&objects[i]), frees))
@@ -110,7 +132,7 @@ func (t *Tracer) attachFrees(a *attachment, pid int, path string, probes []probe
 	if len(probes) == 0 {
 		return nil
 	}
-	switch t.config.Mechanism {
+	switch a.mechanism {
 	case Session, Multi:
 		l, err := t.multi(bpf.MemtraceProgMultiFree, attachUprobeMulti, false, path, pid, probes)
 		if err != nil {
@@ -126,7 +148,7 @@ func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []prob
 	if len(probes) == 0 {
 		return nil
 	}
-	switch t.config.Mechanism {
+	switch a.mechanism {
 	case Session:
 		l, err := t.multi(bpf.MemtraceProgSessionAlloc, attachUprobeSession, false, path, pid, probes)
 		if err == nil {
@@ -168,8 +190,8 @@ func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, pat
 	}
 	for i := range probes {
 		prog := t.kernel.program(name)
-		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: pid, Cookie: cookie(pid, &probes[i])}
-		if t.config.Mechanism == Perf {
+		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: a.thread, Cookie: cookie(pid, &probes[i])}
+		if a.mechanism == Perf {
 			if prog, err = t.kernel.loadWithCookie(name, opts.Cookie); err != nil {
 				return err
 			}

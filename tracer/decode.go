@@ -36,7 +36,10 @@ func decode(record []byte, e *event.Event) bool {
 	e.Kind, e.Flags = event.Kind(h.Kind), event.Flags(h.Flags)
 	e.Size, e.Old, e.Began, e.Stack, e.Child = 0, 0, 0, 0, 0
 	switch e.Kind {
-	case event.Free, event.Fault:
+	case event.Fault:
+		return true
+	case event.Free:
+		e.Child = h.Aux
 		return true
 	case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap:
 		return decodeAlloc(record, e)
@@ -62,7 +65,7 @@ func decodeAlloc(record []byte, e *event.Event) bool {
 		return false
 	}
 	a := (*bpf.MemtraceRecordAlloc)(unsafe.Pointer(&record[0]))
-	e.Size, e.Stack = a.Size, event.StackID(a.Stack)
+	e.Size, e.Stack, e.Child = a.Size, event.StackID(a.Stack), a.Head.Aux
 	return true
 }
 

@@ -30,7 +30,7 @@ type Feature struct {
 
 func feature(name, since, needs string, try func() error) Feature {
 	return Feature{Name: name, Since: since, Needs: needs, Probe: sync.OnceValue(func() error {
-		return classify(name, since, withMemory(try))
+		return classify(name, since, needs, withMemory(try))
 	})}
 }
 
@@ -46,7 +46,7 @@ func withMemory(try func() error) error {
 }
 
 // classify sorts the answer of an attempt into the three that a probe gives.
-func classify(name, since string, err error) error {
+func classify(name, since, needs string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -55,6 +55,9 @@ func classify(name, since string, err error) error {
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, ErrNotSupported),
 		errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, errENOTSUPP),
 		errors.Is(err, fs.ErrNotExist), errors.Is(err, btf.ErrNotFound):
+		if needs != "" {
+			since += " with " + needs
+		}
 		return fmt.Errorf("%s (Linux %s) is %w: %w", name, since, ErrNotSupported, err)
 	}
 	return fmt.Errorf("try %s: %w", name, err)
@@ -62,6 +65,10 @@ func classify(name, since string, err error) error {
 
 // errENOTSUPP is what the kernel returns inside itself and now and then by mistake to us.
 const errENOTSUPP = syscall.Errno(524)
+
+// errLockdown: from 5.5 on the helper is there, but for a kernel in lockdown
+// (security/lockdown/lockdown.c, LOCKDOWN_BPF_READ_KERNEL).
+var errLockdown = fmt.Errorf("%w: the kernel is in lockdown, at the level \"confidentiality\", which only a boot without it lifts (lockdown=integrity allows memtrace)", unix.EPERM)
 
 // The features that memtrace chooses its mechanisms by.
 var (
@@ -71,6 +78,13 @@ var (
 	})
 	haveRingbuf = feature("BPF ring buffer", "5.8", "", func() error {
 		return features.HaveMapType(ebpf.RingBuf)
+	})
+	haveReadKernel = feature("reading kernel memory from BPF", "5.5", "", func() error {
+		err := features.HaveProgramHelper(ebpf.Kprobe, asm.FnProbeReadKernel)
+		if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
+			return errLockdown
+		}
+		return err
 	})
 	haveTaskStorage = feature("task storage in tracing programs", "5.12", "", func() error {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnTaskStorageGet)
@@ -102,13 +116,16 @@ var (
 	})
 )
 
+// Basics lists what memtrace cannot do without.
+func Basics() []Feature { return []Feature{haveBTF, haveRingbuf, haveReadKernel} }
+
 // Features lists what memtrace looks for, most basic first.
 func Features() []Feature {
-	return []Feature{
-		haveBTF, haveRingbuf, haveUprobe, haveCookie, haveTaskStorage, haveAtomics,
+	return append(Basics(),
+		haveUprobe, haveCookie, haveTaskStorage, haveAtomics,
 		haveUprobeMulti, haveUprobeSession,
 		haveKprobe, haveFexit, haveFaultRawTracepoint, haveFaultTracepoint,
-	}
+	)
 }
 
 // supported reports whether the kernel has a feature; the error says that it could not be told.

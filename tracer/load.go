@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -24,8 +26,16 @@ type Config struct {
 	StackDepth int         // frames, at most MaxStackDepth; 0 takes no stacks
 	Unwind     Unwinder    // "" or "auto": by .eh_frame
 	NoFollow   bool        // leave children of fork alone
+	Everywhere bool        // put probes into files, whoever maps them, not into processes
 	RingBytes  int         // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
 	TableCache FileCache   // of unwinding tables; nil: none
+
+	// Sampling allows SetInterval, at the price of a counter for each block.
+	// Interval is what it begins with: the mean number of bytes between hits;
+	// 0: every block is recorded.
+	Sampling bool
+	Interval uint32
+	Seed     uint64 // of every thread's random numbers, for tests; 0: none
 }
 
 // MaxStackDepth is the largest number of frames of a stack.
@@ -43,10 +53,13 @@ func (c Config) programs() []string {
 	case Multi:
 		names = append(names, bpf.MemtraceProgMultiAlloc, bpf.MemtraceProgMultiReturn, bpf.MemtraceProgMultiFree)
 	case PerfCookie:
-		names = append(names, bpf.MemtraceProgPerfAlloc, bpf.MemtraceProgPerfReturn, bpf.MemtraceProgPerfFree)
+		names = append(names, perfPrograms...)
 	}
 	return append(names, faultPrograms[c.Faults]...)
 }
+
+// perfPrograms are those for perf events.
+var perfPrograms = []string{bpf.MemtraceProgPerfAlloc, bpf.MemtraceProgPerfReturn, bpf.MemtraceProgPerfFree}
 
 var faultPrograms = map[FaultSource][]string{
 	FaultKprobe:        {bpf.MemtraceProgFaultKprobe, bpf.MemtraceProgFaultKretprobe},
@@ -61,6 +74,8 @@ type kernelHalf struct {
 	sizes    ringSizes
 	coll     *ebpf.Collection
 	btfCache *btf.Cache
+
+	mu sync.Mutex // of coll.Programs
 }
 
 // load loads the programs that c needs. c's mechanisms must have been chosen.
@@ -103,7 +118,13 @@ func (k *kernelHalf) configure(c Config) error {
 	if !storage {
 		withoutTaskStorage(spec)
 	}
+	if err := shapeHits(spec, c.Sampling); err != nil {
+		return err
+	}
 	plainTables(spec)
+	if !c.Sampling {
+		withoutFilter(spec)
+	}
 	if c.Unwind != UnwindDwarf {
 		withoutTables(spec)
 	}
@@ -117,6 +138,10 @@ func (k *kernelHalf) configure(c Config) error {
 		bpf.MemtraceVarStackDepth:     uint32(min(c.StackDepth, MaxStackDepth)),
 		bpf.MemtraceVarFollow:         !c.NoFollow,
 		bpf.MemtraceVarByTables:       c.Unwind == UnwindDwarf,
+		bpf.MemtraceVarCanSample:      c.Sampling,
+		bpf.MemtraceVarSampleSeed:     c.Seed,
+		bpf.MemtraceVarLog2Table:      log2Table(),
+		bpf.MemtraceVarTracerTgid:     uint32(os.Getpid()),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("set %s in the BPF object: %w", name, err)
@@ -161,19 +186,13 @@ func explain(err error) error {
 // loadWithCookie loads one program for one probe, its cookie built in; for
 // kernels whose uprobes carry no cookies.
 func (k *kernelHalf) loadWithCookie(name string, cookie uint64) (*ebpf.Program, error) {
-	shared := make(map[string]*ebpf.Map)
-	for n, m := range k.coll.Maps {
-		if !strings.HasPrefix(n, ".") {
-			shared[n] = m
-		}
-	}
 	saved := k.spec
 	k.spec = saved.Copy()
 	defer func() { k.spec = saved }()
 	if err := k.spec.Variables[bpf.MemtraceVarFixedCookie].Set(cookie); err != nil {
 		return nil, fmt.Errorf("set the cookie of %s: %w", name, err)
 	}
-	coll, err := k.loadPrograms([]string{name}, shared)
+	coll, err := k.loadPrograms([]string{name}, k.sharedMaps())
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +200,41 @@ func (k *kernelHalf) loadWithCookie(name string, cookie uint64) (*ebpf.Program, 
 	return coll.DetachProgram(name), nil
 }
 
-func (k *kernelHalf) program(name string) *ebpf.Program { return k.coll.Programs[name] }
+// sharedMaps are the maps that all programs work on.
+func (k *kernelHalf) sharedMaps() map[string]*ebpf.Map {
+	shared := make(map[string]*ebpf.Map)
+	for n, m := range k.coll.Maps {
+		if !strings.HasPrefix(n, ".") {
+			shared[n] = m
+		}
+	}
+	return shared
+}
+
+// more loads those of the named programs that are not loaded yet.
+func (k *kernelHalf) more(names []string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return k.coll.Programs[name] != nil })
+	if len(names) == 0 {
+		return nil
+	}
+	coll, err := k.loadPrograms(names, k.sharedMaps())
+	if err != nil {
+		return err
+	}
+	defer coll.Close()
+	for _, name := range names {
+		k.coll.Programs[name] = coll.DetachProgram(name)
+	}
+	return nil
+}
+
+func (k *kernelHalf) program(name string) *ebpf.Program {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.coll.Programs[name]
+}
 
 func (k *kernelHalf) close() { k.coll.Close() }
 

@@ -28,6 +28,8 @@ func (k *kernelHalf) losses() (event.Loss, error) {
 			*to += n
 		}
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for name, prog := range k.coll.Programs {
 		stats, err := prog.Stats()
 		if err != nil {

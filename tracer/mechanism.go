@@ -15,6 +15,11 @@ const (
 	Perf       Mechanism = "perf"           // any
 )
 
+// perThread reports whether any thread of a process will do to reach it; the
+// probes end with that one, although they are the whole process's
+// (perf_event_open(2)).
+func (m Mechanism) perThread() bool { return m == PerfCookie || m == Perf }
+
 // FaultSource is what page faults are seen by.
 type FaultSource string
 
@@ -43,19 +48,25 @@ var (
 	}
 )
 
-// choose returns the first rung that the kernel has. Only "not supported"
-// leads on to the next rung; any other error is the answer.
+// choose returns the first rung that the kernel has and allows; a kernel in
+// lockdown forbids some rungs only. Any other error is the answer. Where there
+// is no such rung, one that is forbidden says more than one that is missing.
 func choose[T ~string](ladder []rung[T]) (T, error) {
 	var last error
 	for _, r := range ladder {
 		err := r.have.Probe()
-		if err == nil {
+		switch {
+		case err == nil:
 			return r.name, nil
-		}
-		if !errors.Is(err, ErrNotSupported) {
+		case errors.Is(err, ErrNotPermitted):
+			if !errors.Is(last, ErrNotPermitted) {
+				last = err
+			}
+		case !errors.Is(err, ErrNotSupported):
 			return "", err
+		case !errors.Is(last, ErrNotPermitted):
+			last = err
 		}
-		last = err
 	}
 	return "", last
 }

@@ -18,6 +18,17 @@ import (
 // between reserving and reading the clock is late, and its event is sorted in.
 type merger struct {
 	queues []queue
+	turns  []turn // a heap, reused: see release
+}
+
+// turn is a queue's place among the others: by its oldest event, then by its number.
+type turn struct {
+	time  uint64
+	queue int
+}
+
+func (t turn) before(o turn) bool {
+	return t.time < o.time || t.time == o.time && t.queue < o.queue
 }
 
 type queue struct {
@@ -95,15 +106,17 @@ func (m *merger) pending() int {
 
 // release hands out all events older than limit, in order, in runs that are
 // valid only during the call. emit returns false to stop; what it was not
-// given stays.
+// given stays. The queues stand in a heap, so that a machine with many CPUs
+// costs a run the logarithm of their number.
 func (m *merger) release(limit uint64, emit func(run []event.Event) bool) {
-	for {
-		q, until := m.next(limit)
-		if q == nil {
-			return
+	for h := m.lineUp(limit); len(h) > 0; {
+		q := &m.queues[h[0].queue]
+		until := limit - 1 // an event at a time is handed out before others' of the same time
+		for _, next := range h[1:min(len(h), 3)] {
+			until = min(until, next.time)
 		}
 		n := q.head + 1
-		for n < len(q.events) && q.events[n].Time <= until && q.events[n].Time < limit {
+		for n < len(q.events) && q.events[n].Time <= until {
 			n++
 		}
 		run := q.events[q.head:n]
@@ -111,28 +124,44 @@ func (m *merger) release(limit uint64, emit func(run []event.Event) bool) {
 		if !emit(run) {
 			return
 		}
+		if n < len(q.events) && q.events[n].Time < limit {
+			h[0].time = q.events[n].Time
+		} else {
+			h[0] = h[len(h)-1]
+			h = h[:len(h)-1]
+		}
+		sink(h, 0)
 	}
 }
 
-// next finds the queue with the oldest event before limit, and the time of
-// the oldest event of the others: up to there it may be read without another look.
-func (m *merger) next(limit uint64) (best *queue, until uint64) {
-	lowest := limit
-	until = ^uint64(0)
+// lineUp makes the heap of the queues that have events before limit.
+func (m *merger) lineUp(limit uint64) []turn {
+	m.turns = m.turns[:0]
 	for i := range m.queues {
 		q := &m.queues[i]
-		if q.head == len(q.events) {
-			continue
-		}
-		t := q.events[q.head].Time
-		if t < lowest {
-			if best != nil {
-				until = min(until, lowest)
-			}
-			best, lowest = q, t
-		} else {
-			until = min(until, t)
+		if q.head < len(q.events) && q.events[q.head].Time < limit {
+			m.turns = append(m.turns, turn{q.events[q.head].Time, i})
 		}
 	}
-	return best, until
+	for i := len(m.turns)/2 - 1; i >= 0; i-- {
+		sink(m.turns, i)
+	}
+	return m.turns
+}
+
+// sink restores the heap's order below place i.
+func sink(h []turn, i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if h[child].before(h[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
 }

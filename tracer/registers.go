@@ -23,7 +23,7 @@ type ThreadRegisters struct {
 func Registers(pid int) ([]ThreadRegisters, error) {
 	data, err := iterateRegisters(pid)
 	if err != nil {
-		return nil, classify("reading registers by a BPF iterator", "5.15", err)
+		return nil, classify("reading registers by a BPF iterator", "5.15", "", err)
 	}
 	const record = 8 + registersBytes
 	out := make([]ThreadRegisters, 0, len(data)/record)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -21,10 +22,16 @@ type Tracer struct {
 	drain  *drain
 	keeper *keeper // nil unless stacks are taken by .eh_frame
 	exits  exitStops
+	filter *filter    // nil unless blocks are sampled
+	hits   *hitCounts // likewise
 
-	mu        sync.Mutex
-	attached  map[int]*attachment
-	disposals *disposals
+	mu         sync.Mutex
+	attached   map[int]*attachment
+	everywhere everywhere
+	disposals  *disposals
+	paused     bool // no process has probes
+
+	unprobed atomic.Uint64 // see event.Loss
 }
 
 // New chooses the mechanisms, loads the BPF programs and begins to drain the
@@ -40,7 +47,7 @@ func New(c Config) (*Tracer, error) {
 		return nil, err
 	}
 	t := &Tracer{config: c, kernel: kernel, attached: make(map[int]*attachment), disposals: newDisposals()}
-	if err := t.attachKernel(); err != nil {
+	if err := errors.Join(t.startSampling(), t.attachKernel()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	stale := func(int) {}
@@ -60,7 +67,7 @@ func New(c Config) (*Tracer, error) {
 
 // resolve replaces "auto" by what the kernel has.
 func (c Config) resolve() (Config, error) {
-	for _, need := range []Feature{haveBTF, haveRingbuf} {
+	for _, need := range Basics() {
 		if err := need.Probe(); err != nil {
 			return c, err
 		}
@@ -91,20 +98,30 @@ func (t *Tracer) Attach(pid int, objects []probe.Object) error {
 	if err := t.ReloadMaps(pid); err != nil {
 		return fmt.Errorf("attach to process %d: %w", pid, err)
 	}
-	a, err := t.attach(pid, objects)
+	if t.config.Everywhere {
+		if err := t.everywhere.attach(t, objects); err != nil {
+			return fmt.Errorf("attach to the files of process %d: %w", pid, err)
+		}
+		return nil
+	}
+	a, err := t.attachUnlessPaused(pid, objects)
 	if err != nil {
 		return fmt.Errorf("attach to process %d: %w", pid, err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.paused {
+		err = a.close() // its probes come at Resume
+	}
 	if old := t.attached[pid]; old != nil {
 		old.allocs = append(old.allocs, a.allocs...)
 		old.frees = append(old.frees, a.frees...)
 		old.progs = append(old.progs, a.progs...)
-		return nil
+		old.objects = append(old.objects, a.objects...)
+		return err
 	}
 	t.attached[pid] = a
-	return nil
+	return err
 }
 
 // Watch reports the page faults and the life of process pid, without probes.
@@ -121,6 +138,27 @@ func (t *Tracer) Detach(pid int) error {
 		return a.close()
 	}
 	return nil
+}
+
+// Revive attaches again to process pid, of which the thread that its probes
+// were tied to has ended and others run on, and reports whether it did. Some
+// of what the process did meanwhile may not have been seen; that counts as a
+// loss.
+func (t *Tracer) Revive(pid int, objects []probe.Object) (bool, error) {
+	t.mu.Lock()
+	a := t.attached[pid]
+	t.mu.Unlock()
+	if a == nil || !probe.ThreadEnded("/proc", pid, a.thread) {
+		return false, nil
+	}
+	if next := probe.LivingThread("/proc", pid); probe.ThreadEnded("/proc", pid, next) {
+		return false, nil // all have ended
+	}
+	t.unprobed.Add(1)
+	if err := t.Detach(pid); err != nil {
+		return false, err
+	}
+	return true, t.Attach(pid, objects)
 }
 
 // Forget detaches from process pid, which has ended, and stops watching it.
@@ -163,7 +201,8 @@ func (t *Tracer) Stop() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var wg sync.WaitGroup
-	errs := make(chan error, len(t.attached))
+	errs := make(chan error, len(t.attached)+1)
+	wg.Go(func() { errs <- t.everywhere.close() })
 	for pid, a := range t.attached {
 		wg.Go(func() { errs <- a.close() })
 		delete(t.attached, pid)
@@ -183,6 +222,7 @@ func (t *Tracer) Loss() (event.Loss, error) {
 	if t.drain != nil {
 		l.Truncated = t.drain.malformed.Load()
 	}
+	l.Unprobed = t.unprobed.Load()
 	return l, err
 }
 
@@ -201,6 +241,9 @@ func (t *Tracer) Close() error {
 	}
 	t.links = nil
 	errs = append(errs, t.exits.close())
+	t.filter.close()
+	t.hits.close()
+	t.filter, t.hits = nil, nil
 	t.kernel.close()
 	return errors.Join(errs...)
 }

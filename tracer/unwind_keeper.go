@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -147,16 +148,14 @@ func (t *Tracer) TableMemory() (tables, source uint64) {
 	return s.tables.peak.tables, s.tables.peak.source
 }
 
-// UnwindProblems returns why parts of process pid's code have no tables.
-func (t *Tracer) UnwindProblems(pid int) []error {
+// UnwindProblems returns why parts of the processes' code have no tables, one
+// line a file.
+func (t *Tracer) UnwindProblems() []string {
 	if t.keeper == nil {
 		return nil
 	}
 	s := t.keeper.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.known[pid]; known != nil {
-		return known.problems
-	}
-	return nil
+	return slices.Clone(s.problems)
 }

@@ -29,7 +29,6 @@ type space struct {
 	files    []*codeFile
 	layout   extent // its head and segments
 	previous extent // of the layout before: a stack walk may still use it
-	problems []error
 }
 
 // spaces keeps the kernel's idea of each process's code. Its methods may be
@@ -39,10 +38,22 @@ type spaces struct {
 	tables   *tableStore
 	spaces   *ebpf.Map
 	segments *ebpf.Map
+	stops    *ebpf.Map
 	room     extents // of segments
 	known    map[int]*space
 	pidSet   sync.Map // the keys of known, to be read while mu is held for long
 	lastID   uint64
+	problems []string
+}
+
+// maxProblems bounds what is kept of files that have no tables.
+const maxProblems = 64
+
+// problem notes why code has no table, once.
+func (s *spaces) problem(text string) {
+	if len(s.problems) < maxProblems && !slices.Contains(s.problems, text) {
+		s.problems = append(s.problems, text)
+	}
 }
 
 func newSpaces(maps map[string]*ebpf.Map, cache FileCache) (*spaces, error) {
@@ -54,6 +65,7 @@ func newSpaces(maps map[string]*ebpf.Map, cache FileCache) (*spaces, error) {
 		tables:   tables,
 		spaces:   maps[bpf.MemtraceMapSpaces],
 		segments: maps[bpf.MemtraceMapSegments],
+		stops:    maps[bpf.MemtraceMapStoppable],
 		room:     extents{limit: maps[bpf.MemtraceMapSegments].MaxEntries()},
 		known:    make(map[int]*space),
 	}, nil
@@ -126,6 +138,9 @@ func (s *spaces) install(pid int, mappings []probe.Mapping) error {
 		word := uint64(uint32(pid)) | uint64(next.layout.first)<<22 | s.lastID<<38
 		err = s.spaces.Put(uint32(pid), word)
 	}
+	if err == nil {
+		err = s.stops.Put(uint32(pid), uint32(stopsPerLayout))
+	}
 	if err != nil {
 		s.release(next)
 		return err
@@ -159,22 +174,30 @@ func (s *spaces) installLayout(next *space, id uint64, segments []bpf.MemtraceUn
 func (s *spaces) layout(pid int, next *space) []bpf.MemtraceUnwindSegment {
 	var out []bpf.MemtraceUnwindSegment
 	for _, m := range next.mappings {
-		if len(out) == maxSegments {
-			next.problems = append(next.problems, fmt.Errorf("more than %d executable mappings", maxSegments))
+		if len(out) >= maxSegments {
+			s.problem(fmt.Sprintf("process %d has more than %d executable mappings: stacks through the others break off", pid, maxSegments))
 			break
 		}
-		segment := bpf.MemtraceUnwindSegment{Start: m.Start, End: m.End}
 		c, err := s.code(pid, m)
-		if err != nil {
-			next.problems = append(next.problems, err)
+		if err != nil && stillMapped(pid, m) {
+			s.problem(fmt.Sprintf("%v: stacks through its code lean on frame pointers", err))
+		}
+		if c != nil && c.bad > 0 {
+			s.problem(fmt.Sprintf("%s: %d entries of its call frame information can't be read: stacks through their functions lean on frame pointers", m.Path, c.bad))
 		}
 		if c != nil {
 			next.files = append(next.files, c)
-			c.place(m, &segment)
 		}
-		out = append(out, segment)
+		out = append(out, c.place(m)...)
 	}
-	return out
+	return out[:min(len(out), maxSegments)]
+}
+
+// stillMapped reports whether a process has a mapping that could not be read,
+// and has not ended or executed another program meanwhile.
+func stillMapped(pid int, m probe.Mapping) bool {
+	now, err := probe.Executable("/proc", pid)
+	return err == nil && slices.Contains(now, m)
 }
 
 // code returns the tables for a mapping, nil where it is no file of code.
@@ -194,11 +217,15 @@ func (s *spaces) code(pid int, m probe.Mapping) (*codeFile, error) {
 		return nil, fmt.Errorf("open %s: %w", m.Path, err)
 	}
 	defer f.Close()
-	return s.tables.file(f)
+	c, err := s.tables.file(f)
+	if err != nil {
+		return nil, fmt.Errorf("unwinding tables of %s: %w", m.Path, err)
+	}
+	return c, nil
 }
 
 func readVDSO(pid int, m probe.Mapping) ([]byte, error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", probe.LivingThread("/proc", pid)))
 	if err != nil {
 		return nil, fmt.Errorf("read the vDSO: %w", err)
 	}
@@ -210,18 +237,36 @@ func readVDSO(pid int, m probe.Mapping) ([]byte, error) {
 	return data, nil
 }
 
-// place fills in where in its table the mapping begins.
-func (c *codeFile) place(m probe.Mapping, to *bpf.MemtraceUnwindSegment) {
-	for _, s := range c.segments {
-		// The kernel maps whole pages, from before the segment's first byte.
-		if s.slot == 0 || m.Offset+m.End-m.Start <= s.Offset || m.Offset >= s.Offset+s.Size {
-			continue
+// place returns the mapping as segments, each with its place in its table. The
+// kernel maps whole pages, from before a file's first byte to after its last.
+func (c *codeFile) place(m probe.Mapping) []bpf.MemtraceUnwindSegment {
+	var out []bpf.MemtraceUnwindSegment
+	if c != nil {
+		for _, s := range c.segments {
+			if s.slot == 0 || m.Offset+m.End-m.Start <= s.Offset || m.Offset >= s.Offset+s.Size {
+				continue
+			}
+			at := m.Start + max(s.Offset, m.Offset) - m.Offset
+			linked := s.Address - s.Offset + m.Offset + at - m.Start
+			out = append(out, bpf.MemtraceUnwindSegment{
+				Start: at, Table: s.slot, Serial: s.serial,
+				Offset: linked - s.Table.Text.Start, // may wrap: what is before the table has no page in it
+			})
 		}
-		linked := s.Address - s.Offset + m.Offset
-		to.Table, to.Serial = s.slot, s.serial
-		to.Offset = linked - s.Table.Text.Start // may wrap: what is before the table has no page in it
-		return
 	}
+	if len(out) == 0 {
+		return []bpf.MemtraceUnwindSegment{{Start: m.Start, End: m.End}}
+	}
+	// The first begins with the mapping, each ends where the next one begins.
+	out[0].Offset -= out[0].Start - m.Start
+	out[0].Start = m.Start
+	for i := range out {
+		out[i].End = m.End
+		if i+1 < len(out) {
+			out[i].End = out[i+1].Start
+		}
+	}
+	return out
 }
 
 // release gives up what a space holds in the kernel.
@@ -237,9 +282,11 @@ func (s *spaces) release(old *space) {
 func (s *spaces) forget(pid int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.spaces.Delete(uint32(pid))
-	if errors.Is(err, ebpf.ErrKeyNotExist) { // it has exited
-		err = nil
+	var err error
+	for _, m := range []*ebpf.Map{s.spaces, s.stops} {
+		if e := m.Delete(uint32(pid)); !errors.Is(e, ebpf.ErrKeyNotExist) { // it has exited
+			err = errors.Join(err, e)
+		}
 	}
 	if old := s.known[pid]; old != nil {
 		delete(s.known, pid)

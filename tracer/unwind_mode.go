@@ -44,6 +44,7 @@ func withoutTables(spec *ebpf.CollectionSpec) {
 	for _, name := range []string{
 		bpf.MemtraceMapSpaces, bpf.MemtraceMapSegments, bpf.MemtraceMapTables,
 		bpf.MemtraceMapRules, bpf.MemtraceMapPcCache, bpf.MemtraceMapStale,
+		bpf.MemtraceMapStoppable, bpf.MemtraceMapStopped,
 	} {
 		spec.Maps[name].MaxEntries = 1
 	}

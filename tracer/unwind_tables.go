@@ -40,6 +40,7 @@ type codeFile struct {
 	users    int
 	bytes    uint64 // of tables
 	source   uint64 // of call frame information
+	bad      int    // entries of it that can't be read
 }
 
 // codeSegment is an executable segment of a file.
@@ -66,10 +67,11 @@ type tableStore struct {
 
 	now, peak memory
 
-	mu      sync.Mutex // guards the rest, which background calls write
-	calls   int        // under way
-	settled *sync.Cond // calls is 0
-	idle    []uint32   // slots that are empty again
+	mu      sync.Mutex          // guards the rest, which background calls write
+	calls   int                 // under way
+	settled *sync.Cond          // calls is 0
+	idle    []uint32            // slots that are empty again
+	coming  map[uint32]struct{} // slots whose tables are on their way
 	failure error
 }
 
@@ -84,6 +86,7 @@ func newTableStore(outer, rules *ebpf.Map, cache FileCache) (*tableStore, error)
 	s := &tableStore{
 		outer: outer, rules: list, cache: tableCache{files: cache}, slots: slotList{limit: outer.MaxEntries()},
 		byID: make(map[fileIdentity]*codeFile), content: make(map[contentIdentity]*codeFile),
+		coming: make(map[uint32]struct{}),
 	}
 	s.settled = sync.NewCond(&s.mu)
 	return s, nil
@@ -119,7 +122,7 @@ func (s *tableStore) file(f *os.File) (*codeFile, error) {
 	}
 	c, err := s.read(f, st.Size)
 	if err != nil {
-		return nil, fmt.Errorf("unwinding tables of %s: %w", f.Name(), err)
+		return nil, err
 	}
 	c.ids = append(c.ids, id)
 	s.byID[id] = c
@@ -137,7 +140,10 @@ func (s *tableStore) read(r io.ReaderAt, size int64) (*codeFile, error) {
 	if err != nil && !errors.Is(err, unwind.ErrNoTables) {
 		return nil, err
 	}
-	c := &codeFile{content: id, users: 1, source: uint64(file.Source)}
+	if file == nil {
+		file = &unwind.File{}
+	}
+	c := &codeFile{content: id, users: 1, source: uint64(file.Source), bad: file.Bad}
 	for _, segment := range file.Segments {
 		loaded, err := s.load(c, segment)
 		if err != nil {
@@ -211,10 +217,14 @@ func (s *tableStore) install(slot uint32, words []uint32) error {
 	if _, err := inner.BatchUpdate(keys, values, nil); err != nil {
 		return errors.Join(fmt.Errorf("fill a table of %d × %d bytes: %w", n, 4*chunkWords, err), inner.Close())
 	}
+	s.mu.Lock()
+	s.coming[slot] = struct{}{}
+	s.mu.Unlock()
 	s.background(func() func() {
 		err := s.outer.Put(slot, inner)
 		_ = inner.Close() // the outer map holds it
 		return func() {
+			delete(s.coming, slot)
 			if err != nil {
 				s.failure = fmt.Errorf("install an unwinding table: %w", err)
 			}

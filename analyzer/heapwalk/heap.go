@@ -91,7 +91,7 @@ func Walk(p *procfs.Process, o Options) (*Heap, error) {
 	if err := s.walk(); err != nil {
 		return nil, fmt.Errorf("go through the heap of process %d: %w", p.PID(), err)
 	}
-	s.heap.Took, s.heap.Read, s.heap.LongestStep = time.Since(began), m.read, m.longest
+	s.heap.Took, s.heap.Read, s.heap.LongestStep = time.Since(began), m.read, max(m.longest, m.pages.LongestCall())
 	return s.heap, nil
 }
 

@@ -41,7 +41,7 @@ func table[T any](a *area, n uint64) ([]T, error) {
 }
 
 // hugeFrom is the size of tables from which on they are to have huge pages.
-const hugeFrom = 16 << 20
+const hugeFrom = 2 << 20
 
 // maxTable bounds a table's address space.
 const maxTable = 1 << 40

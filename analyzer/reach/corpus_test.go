@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -137,7 +135,7 @@ func stopAll(t testing.TB, p *procfs.Process) []Thread {
 	}
 	t.Cleanup(func() {
 		for _, thread := range out {
-			_ = unix.PtraceDetach(thread.TID)
+			Release(thread)
 		}
 	})
 	return out

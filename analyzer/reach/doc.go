@@ -10,10 +10,14 @@
 //
 //	space.go    which memory there is: windows of 256 KiB and the pages in them
 //	stacks.go   which part of it is dead: stacks below their stack pointers
-//	index.go    which block an address is in
+//	index.go    all blocks, by address
+//	find.go     which block an address is in
 //	memory.go   reads the target, in steps that hold its mmap lock shortly
-//	mark.go     follows pointers from window to window until there is no more
-//	words.go    the loop over words, the hot path
+//	sweep.go    reads all memory once, and picks out the words that may be pointers
+//	batch.go    looks those up, many at a time
+//	edges.go    what blocks point to that were not known to be reachable when read
+//	mark.go     reads again what must be, from window to window until there is no more
+//	words.go    the words of what is read again
 //	interior.go which pointers into a block are as good as one to its start
 //	scan.go     all of it together
 //	agree.go    what two scans agree on

@@ -5,14 +5,15 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 )
 
 // An index finds the block that an address lies in. Blocks are numbered in the
 // order of their addresses. What a pointer to a block's start needs is three
-// loads, the last from one cache line that 4 KiB of heap share:
+// loads, of which two may miss the caches, each one line:
 //
-//	top (an entry per 2 MiB) ─▶ region (an entry per page) ─▶ page: a bit per
-//	8 bytes, set where a block starts, and the number of the first of them
+//	top (an entry per 2 MiB) ─▶ region (a pageRef per page) ─▶ page: a bit per
+//	8 bytes, set where a block starts
 //
 // Neither the address nor the size of a block is looked at for that; a block's
 // number is the count of the bits before its own. An entry may also stand for
@@ -22,11 +23,15 @@ type index struct {
 	base uint64 // of the first entry of top, a multiple of regionBytes
 	lo   uint64 // of the first block
 	hi   uint64 // first address after the last block's start region: bound of pointers
+	// near is 1 for each 4 GiB that has blocks: between lo and hi is much that
+	// looks like text or numbers, as [heap] is far from mapped memory.
+	near [1 << (addrBits - nearShift)]uint8
 	top  []entry
 	// regions and pages begin at 1, as 0 means that there is none.
 	regions []region
 	pages   []page
-	covers  []cover // blocks that cover pages in which none starts
+	before  []uint64 // by page: the last block that starts before it, if it reaches into it
+	covers  []cover  // blocks that cover pages in which none starts
 	order   []uint32
 	sizes   []uint32          // of each block; maxSize32 stands for all above
 	huge    map[uint32]uint64 // sizes of blocks that are not below 4 GiB
@@ -49,6 +54,9 @@ const (
 	// hold a tag left aside.
 	addrBits = 48
 	addrMask = 1<<addrBits - 1
+
+	nearShift = 32
+	nearByte  = nearShift / 8 // of a word, least significant first: there are two
 )
 
 // An entry is 0, the number of a region or page, or that of a cover.
@@ -61,17 +69,24 @@ type region struct {
 	first uint32 // number of the first block that starts here
 	_     uint32
 	wins  [regionWins]uint32 // number of the window + 1
-	pages [regionPages]entry
+	pages [regionPages]pageRef
 }
 
-type page struct {
-	starts [8]uint64
-	// before is the address of the last block that starts before the page, if
-	// it reaches into it; its number is first-1.
-	before uint64
-	first  uint32
-	_      uint32
+// A pageRef says where a page's bits are, and what its blocks' numbers are.
+type pageRef struct {
+	entry  entry
+	first  uint32 // number of the first block that starts in the page
+	counts uint64 // of the blocks that start before the second to eighth word of bits, nine bits each
 }
+
+const (
+	regionSize  = uint64(unsafe.Sizeof(region{}))
+	regionRefs  = uint64(unsafe.Offsetof(region{}.pages))
+	pageRefSize = uint64(unsafe.Sizeof(pageRef{}))
+)
+
+// A page has a bit for each 8 bytes, set where a block starts: a cache line.
+type page [8]uint64
 
 type cover struct {
 	addr, end uint64
@@ -135,7 +150,11 @@ func (x *index) allocate() (err error) {
 	if x.regions, err = table[region](&x.area, min(n, regions)+1); err != nil {
 		return err
 	}
-	if x.pages, err = table[page](&x.area, min(n, regions*regionPages)+1); err != nil {
+	pages := min(n, regions*regionPages) + 1
+	if x.pages, err = table[page](&x.area, pages); err != nil {
+		return err
+	}
+	if x.before, err = table[uint64](&x.area, pages); err != nil {
 		return err
 	}
 	x.sizes, err = table[uint32](&x.area, n)
@@ -156,12 +175,12 @@ func (x *index) setStarts(blocks Blocks) {
 			x.order = append(x.order, uint32(regions))
 			regions++
 		}
-		p := &x.regions[*t].pages[addr>>pageShift%regionPages]
-		if *p == 0 {
-			*p = pages
+		ref := &x.regions[*t].pages[addr>>pageShift%regionPages]
+		if ref.entry == 0 {
+			ref.entry = pages
 			pages++
 		}
-		x.pages[*p].starts[addr>>9%8] |= 1 << (addr >> 3 % 64)
+		x.pages[ref.entry][addr>>9%8] |= 1 << (addr >> 3 % 64)
 	}
 	x.regions, x.pages = x.regions[:regions], x.pages[:pages]
 	slices.SortFunc(x.order, func(a, b uint32) int {
@@ -177,14 +196,17 @@ func (x *index) number() {
 	n := uint32(0)
 	for _, r := range x.order {
 		x.regions[r].first = n
-		for _, e := range x.regions[r].pages {
-			if e == 0 {
+		for k := range x.regions[r].pages {
+			ref := &x.regions[r].pages[k]
+			if ref.entry == 0 {
 				continue
 			}
-			p := &x.pages[e]
-			p.first = n
-			for _, w := range p.starts {
-				n += uint32(bits.OnesCount64(w))
+			ref.first = n
+			for w, starts := range x.pages[ref.entry] {
+				if w > 0 {
+					ref.counts |= uint64(n-ref.first) << (9 * (w - 1))
+				}
+				n += uint32(bits.OnesCount64(starts))
 			}
 		}
 	}
@@ -196,8 +218,8 @@ func (x *index) setSizes(blocks Blocks) {
 		if !sane(addr, size) {
 			return true
 		}
-		p := &x.pages[x.regions[x.top[(addr-x.base)>>regionShift]].pages[addr>>pageShift%regionPages]]
-		i := p.number(addr)
+		ref := &x.regions[x.top[(addr-x.base)>>regionShift]].pages[addr>>pageShift%regionPages]
+		i := ref.number(x.pages[ref.entry][addr>>9%8], addr)
 		x.sizes[i] = uint32(min(size, maxSize32))
 		x.bytes += size
 		if size >= maxSize32 {
@@ -210,16 +232,13 @@ func (x *index) setSizes(blocks Blocks) {
 	})
 }
 
-// number returns the number of the block that starts at addr, in this page.
-// It has no branches, which would depend on the address and be foreseen badly.
-func (p *page) number(addr uint64) uint32 {
-	w := int64(addr >> 9 % 8)
-	n := bits.OnesCount64(p.starts[w] & (1<<(addr>>3%64) - 1))
-	for i := range p.starts {
-		before := uint64((int64(i) - w) >> 63) // all ones, or zero
-		n += bits.OnesCount64(p.starts[i] & before)
-	}
-	return p.first + uint32(n)
+// number returns the number of the block that starts at addr, in this page, of
+// which starts is the word of bits that addr has its own in. It has no
+// branches, which would depend on the address and be foreseen badly.
+func (r *pageRef) number(starts, addr uint64) uint32 {
+	w := addr >> 9 % 8
+	before := r.counts >> ((9*w - 9) & 63) & (-w >> 55) // nothing is before the first
+	return r.first + uint32(before) + uint32(bits.OnesCount64(starts&(1<<(addr>>3%64)-1)))
 }
 
 // addrOf returns the first address of block i.
@@ -231,13 +250,14 @@ func (x *index) addrOf(i uint32) uint64 {
 		return 1
 	})
 	r := &x.regions[x.order[n-1]]
-	for k, e := range r.pages {
-		if e == 0 || e&coverFlag != 0 {
+	for k := range r.pages {
+		ref := &r.pages[k]
+		if ref.empty() {
 			continue
 		}
-		if p := &x.pages[e]; i-p.first < p.count() {
+		if i-ref.first < x.countIn(ref) {
 			addr := uint64(0)
-			p.all(r.addr+uint64(k)<<pageShift, func(at uint64, number uint32) bool {
+			x.allIn(ref, r.addr+uint64(k)<<pageShift, func(at uint64, number uint32) bool {
 				addr = at
 				return number != i
 			})
@@ -247,12 +267,12 @@ func (x *index) addrOf(i uint32) uint64 {
 	return 0 // there is no such block
 }
 
-// count is the number of blocks that start in the page.
-func (p *page) count() (n uint32) {
-	for _, m := range p.starts {
-		n += uint32(bits.OnesCount64(m))
-	}
-	return n
+// empty reports whether no block starts in the page.
+func (r *pageRef) empty() bool { return r.entry == 0 || r.entry&coverFlag != 0 }
+
+// countIn is the number of blocks that start in a page.
+func (x *index) countIn(r *pageRef) uint32 {
+	return uint32(r.counts>>54) + uint32(bits.OnesCount64(x.pages[r.entry][7]))
 }
 
 // size returns the size of block i in bytes.
@@ -283,8 +303,11 @@ func (x *index) cover() {
 	}
 }
 
-// reach enters block i in the pages after the one it starts in.
+// reach enters block i in near, and in the pages after the one it starts in.
 func (x *index) reach(addr, end uint64, i uint32) {
+	for at := addr >> nearShift; at <= (end-1)>>nearShift; at++ {
+		x.near[at] = 1
+	}
 	made := entry(0)
 	cov := func() entry {
 		if made == 0 {
@@ -300,11 +323,11 @@ func (x *index) reach(addr, end uint64, i uint32) {
 			at = at&^(regionBytes-1) + regionBytes
 			continue
 		}
-		e := &x.regions[*t].pages[at>>pageShift%regionPages]
+		e := &x.regions[*t].pages[at>>pageShift%regionPages].entry
 		if *e == 0 {
 			*e = cov()
 		} else if *e&coverFlag == 0 {
-			x.pages[*e].before = addr
+			x.before[*e] = addr
 		}
 		at += pageBytes
 	}
@@ -314,22 +337,18 @@ func (x *index) reach(addr, end uint64, i uint32) {
 func (x *index) all(yield func(addr uint64, i uint32) bool) {
 	for _, r := range x.order {
 		reg := &x.regions[r]
-		for k, e := range reg.pages {
-			if e == 0 || e&coverFlag != 0 {
-				continue
-			}
-			p := &x.pages[e]
-			if !p.all(reg.addr+uint64(k)<<pageShift, yield) {
+		for k := range reg.pages {
+			if ref := &reg.pages[k]; !ref.empty() && !x.allIn(ref, reg.addr+uint64(k)<<pageShift, yield) {
 				return
 			}
 		}
 	}
 }
 
-// all yields the blocks that start in the page at base.
-func (p *page) all(base uint64, yield func(addr uint64, i uint32) bool) bool {
-	n := p.first
-	for w, m := range p.starts {
+// allIn yields the blocks that start in the page at base.
+func (x *index) allIn(r *pageRef, base uint64, yield func(addr uint64, i uint32) bool) bool {
+	n := r.first
+	for w, m := range x.pages[r.entry] {
 		for ; m != 0; m &= m - 1 {
 			if !yield(base+uint64(w)<<9+uint64(bits.TrailingZeros64(m))<<3, n) {
 				return false
@@ -340,67 +359,8 @@ func (p *page) all(base uint64, yield func(addr uint64, i uint32) bool) bool {
 	return true
 }
 
-// pageAt returns the page in which blocks start, or nil.
-func (x *index) pageAt(addr uint64) *page {
-	if addr < x.base || addr >= x.hi {
-		return nil
-	}
-	t := x.top[(addr-x.base)>>regionShift]
-	if t == 0 || t&coverFlag != 0 {
-		return nil
-	}
-	e := x.regions[t].pages[addr>>pageShift%regionPages]
-	if e == 0 || e&coverFlag != 0 {
-		return nil
-	}
-	return &x.pages[e]
-}
-
-// find returns the block that addr lies in, and its first address.
-func (x *index) find(addr uint64) (i uint32, start uint64, ok bool) {
-	if addr < x.base || addr >= x.hi {
-		return 0, 0, false
-	}
-	e := x.top[(addr-x.base)>>regionShift]
-	if e != 0 && e&coverFlag == 0 {
-		e = x.regions[e].pages[addr>>pageShift%regionPages]
-	}
-	switch {
-	case e == 0:
-		return 0, 0, false
-	case e&coverFlag != 0:
-		c := &x.covers[e&^coverFlag]
-		return c.block, c.addr, addr < c.end && addr >= c.addr
-	}
-	return x.findIn(&x.pages[e], addr)
-}
-
-// findIn is find for an address in page p.
-func (x *index) findIn(p *page, addr uint64) (i uint32, start uint64, ok bool) {
-	w, bit := addr>>9%8, addr>>3%64
-	if below := p.starts[w] & (2<<bit - 1); below != 0 {
-		at := uint64(63 - bits.LeadingZeros64(below))
-		start = addr&^511 | at<<3
-		i = p.number(start)
-		return i, start, addr-start < x.extent(i)
-	}
-	for w > 0 {
-		w--
-		if m := p.starts[w]; m != 0 {
-			start = addr&^(pageBytes-1) | w<<9 | uint64(63-bits.LeadingZeros64(m))<<3
-			i = p.number(start)
-			return i, start, addr-start < x.extent(i)
-		}
-	}
-	if p.before == 0 {
-		return 0, 0, false
-	}
-	i = p.first - 1
-	return i, p.before, addr-p.before < x.extent(i)
-}
-
 // memory is how much the index takes up, in bytes: what was used of it.
 func (x *index) memory() uint64 {
-	return uint64(len(x.regions))*(16+4*regionWins+4*regionPages) + uint64(len(x.pages))*80 +
+	return uint64(len(x.regions))*(16+4*regionWins+16*regionPages) + uint64(len(x.pages))*72 + uint64(len(x.near)) +
 		uint64(len(x.sizes))*4 + uint64(len(x.covers))*24 + uint64(len(x.order))*4
 }

@@ -45,6 +45,21 @@ func TestIndexFindsWhatAListDoes(t *testing.T) {
 	}
 }
 
+// TestIndexOfFullPages: blocks at every multiple of 8 are numbered as they come,
+// the most that a page can have.
+func TestIndexOfFullPages(t *testing.T) {
+	var blocks []Leak
+	for i := range uint64(1300) {
+		blocks = append(blocks, Leak{Addr: 0x7f0000000008 + i*8, Size: 8})
+	}
+	x := indexOf(t, blocks)
+	for i, b := range blocks {
+		if got, start, ok := x.find(b.Addr + 5); !ok || int(got) != i || start != b.Addr {
+			t.Fatalf("%#x is in block %d at %#x, %v; want %d", b.Addr+5, got, start, ok, i)
+		}
+	}
+}
+
 func indexOf(t *testing.T, blocks []Leak) *index {
 	t.Helper()
 	x := new(index)

@@ -155,60 +155,37 @@ func (w *worker) rootsIn(n uint32) {
 	win := &w.s.windows[n]
 	w.current = n
 	w.buf.fill(w.mem, win, win.roots)
-	at, end := win.addr, win.addr+winBytes
-	if i, start, ok := w.x.find(at); ok {
-		at = start + w.x.extent(i)
+	for at, end := range w.gaps(win) {
+		w.alive(at, end)
 	}
-	for page := win.addr; page < end; page += pageBytes {
-		p := w.x.pageAt(page)
-		if p == nil {
-			continue
-		}
-		p.all(page, func(addr uint64, i uint32) bool {
-			w.rootRange(win, at, addr)
-			at = max(at, addr+w.x.extent(i))
-			return true
-		})
-	}
-	w.rootRange(win, at, end)
 	w.pendingIn(n)
-}
-
-// rootRange follows the words from at to end that are on root pages and alive.
-func (w *worker) rootRange(win *window, at, end uint64) {
-	for at < end {
-		page := at &^ (pageBytes - 1)
-		to := min(end, page+pageBytes)
-		if win.roots>>((page-win.addr)>>pageShift)&1 != 0 {
-			w.alive(at, to)
-		}
-		at = to
-	}
 }
 
 // alive follows the words from at to end that are in no dead zone.
 func (w *worker) alive(at, end uint64) {
 	w.rootBytes += end - at
-	first, _ := slices.BinarySearchFunc(w.dead, at, func(z zone, at uint64) int { return cmp.Compare(z.end, at+1) })
-	for _, z := range w.dead[first:] {
+	for _, z := range w.deadFrom(at) {
 		if z.start >= end {
 			break
 		}
 		if z.start > at {
-			w.root(at, z.start)
+			w.words(w.buf, at, z.start, noBlock)
 		}
 		at = z.end
 	}
-	w.root(at, end)
+	w.words(w.buf, at, end, noBlock)
 }
 
-// root follows the words of roots from at to end.
-func (w *worker) root(at, end uint64) {
-	if w.sweeping {
-		w.gather(w.buf, at, end, noBlock)
-		return
-	}
-	w.words(w.buf, at, end, noBlock)
+// isAlive reports whether no dead zone has a part of the word at an address.
+func (w *worker) isAlive(at uint64) bool {
+	zones := w.deadFrom(at)
+	return len(zones) == 0 || zones[0].start >= at+8
+}
+
+// deadFrom returns the dead zones that do not end before an address.
+func (m *marker) deadFrom(at uint64) []zone {
+	first, _ := slices.BinarySearchFunc(m.dead, at, func(z zone, at uint64) int { return cmp.Compare(z.end, at+1) })
+	return m.dead[first:]
 }
 
 // drain follows pointers until no block is pending.
@@ -307,7 +284,7 @@ func (w *worker) claimBlocks(win *window) (need uint64) {
 		if p == nil || !w.anyPending(p) {
 			continue
 		}
-		p.all(at, func(addr uint64, i uint32) bool {
+		w.x.allIn(p, at, func(addr uint64, i uint32) bool {
 			if w.pending.has(i) && w.pending.drop(i) {
 				w.blocks = append(w.blocks, claimed{addr, i})
 				need |= pageMask(addr-win.addr, min(addr-win.addr+w.x.size(i), winBytes))
@@ -319,8 +296,8 @@ func (w *worker) claimBlocks(win *window) (need uint64) {
 }
 
 // anyPending reports whether a block that starts in p is pending.
-func (w *worker) anyPending(p *page) bool {
-	n := p.count()
+func (w *worker) anyPending(p *pageRef) bool {
+	n := w.x.countIn(p)
 	for i := uint32(0); i < n; i += 64 {
 		if w.pending.word(p.first+i, min(64, n-i)) != 0 {
 			return true

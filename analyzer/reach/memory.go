@@ -14,8 +14,9 @@ import (
 // memory reads the target's memory. It may be used concurrently.
 //
 // process_vm_readv holds the target's mmap lock only while it looks up the
-// pages of a call, at most winPages of them; a call is the step that Longest
-// measures, copying included, so the lock is held for less.
+// pages of a call, at most winPages of them; a call is the step that longest
+// measures, copying included, so the lock is held for less. The page map's
+// calls count likewise.
 type memory struct {
 	tid     int // a thread that has the memory
 	longest atomic.Int64
@@ -41,13 +42,7 @@ func (m *memory) words(addr uint64, into []uint64) error {
 func (m *memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
 	began := time.Now()
 	n, err := unix.ProcessVMReadv(m.tid, local, remote, 0)
-	took := int64(time.Since(began))
-	for {
-		longest := m.longest.Load()
-		if took <= longest || m.longest.CompareAndSwap(longest, took) {
-			break
-		}
-	}
+	m.held(time.Since(began))
 	if n > 0 {
 		m.read.Add(uint64(n))
 	}
@@ -55,6 +50,16 @@ func (m *memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, erro
 		m.gone.Store(true)
 	}
 	return n, err
+}
+
+// held takes note of a call during which the target's mmap lock may have been held.
+func (m *memory) held(took time.Duration) {
+	for {
+		longest := m.longest.Load()
+		if int64(took) <= longest || m.longest.CompareAndSwap(longest, int64(took)) {
+			return
+		}
+	}
 }
 
 // A buffer holds pages of one window.

@@ -66,8 +66,8 @@ type Result struct {
 	Began   time.Time
 	Took    time.Duration
 	MarkCPU time.Duration // processor time of the pass that reads all memory and marks what is reachable
-	// LongestStep is the longest call that read the target's memory: the
-	// target's mmap lock was never held for longer.
+	// LongestStep is the longest call that read the target's memory or page
+	// map: the target's mmap lock was never held for longer by one of them.
 	LongestStep time.Duration
 	Memory      uint64 // that the scan itself took
 	Assumed     int    // pointers into blocks taken for ones to their start, as there were too many
@@ -223,7 +223,10 @@ func (c *scan) revive() {
 	if err != nil {
 		return // it has ended, which is noticed elsewhere
 	}
-	defer func() { _ = pm.Close() }()
+	defer func() {
+		c.mem.held(pm.LongestCall())
+		_ = pm.Close()
+	}()
 	w := c.marker.workers[0]
 	w.current = noBlock
 	for start, end := range c.options.Revived {

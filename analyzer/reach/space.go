@@ -56,7 +56,7 @@ func (s *space) load(p *procfs.Process, mem *memory, x *index, allSeen bool) err
 		// In [heap] and arenas glibc's allocator alone puts anything but blocks.
 		v.roots = v.read && !(allSeen && (v.arena || v.kind == procfs.KindHeap))
 	}
-	if err := s.loadPages(p); err != nil {
+	if err := s.loadPages(p, mem); err != nil {
 		return err
 	}
 	s.addStarts(x)
@@ -103,12 +103,15 @@ func isArena(v *vma, mem *memory) bool {
 }
 
 // loadPages makes windows of the pages that are there.
-func (s *space) loadPages(p *procfs.Process) error {
+func (s *space) loadPages(p *procfs.Process, mem *memory) error {
 	pm, err := p.OpenPagemap()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = pm.Close() }()
+	defer func() {
+		mem.held(pm.LongestCall())
+		_ = pm.Close()
+	}()
 	for i := range s.maps {
 		v := &s.maps[i]
 		if !v.read {
@@ -189,8 +192,8 @@ func (s *space) addStarts(x *index) {
 
 // hasStarts reports whether a block starts in window k of the region.
 func (r *region) hasStarts(k int) bool {
-	for _, e := range r.pages[k*winPages : (k+1)*winPages] {
-		if e != 0 && e&coverFlag == 0 {
+	for i := range winPages {
+		if !r.pages[k*winPages+i].empty() {
 			return true
 		}
 	}

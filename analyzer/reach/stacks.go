@@ -11,6 +11,8 @@ type Thread struct {
 	TID   int
 	SP    uint64   // stack pointer; 0: not known
 	Words []uint64 // all registers
+
+	signal unix.Signal // on its way when it stopped; 0: none
 }
 
 // redZone is the memory below the stack pointer that a function may use

@@ -8,8 +8,8 @@ import (
 )
 
 // Stop stops a thread by ptrace and reads its registers. The calling
-// goroutine must be locked to its OS thread, and ends the stop with
-// unix.PtraceDetach from there; the kernel does where that thread ends first.
+// goroutine must be locked to its OS thread, and ends the stop with Release
+// from there; the kernel does where that thread ends first.
 func Stop(tid int) (Thread, error) {
 	const ptraceInterrupt = 0x4207 // include/uapi/linux/ptrace.h
 	for _, request := range []uintptr{unix.PTRACE_SEIZE, ptraceInterrupt} {
@@ -17,8 +17,8 @@ func Stop(tid int) (Thread, error) {
 			return Thread{}, fmt.Errorf("stop thread %d by ptrace: %w", tid, errno)
 		}
 	}
+	var status unix.WaitStatus
 	for {
-		var status unix.WaitStatus
 		_, err := unix.Wait4(tid, &status, unix.WALL, nil)
 		if err == unix.EINTR {
 			continue
@@ -28,7 +28,17 @@ func Stop(tid int) (Thread, error) {
 		}
 		break
 	}
-	return readRegisters(tid)
+	t, err := readRegisters(tid)
+	if status>>16 == 0 { // no event: it stopped with a signal on its way to it
+		t.signal = status.StopSignal()
+	}
+	return t, err
+}
+
+// Release ends a stop. The signal with which the thread stopped, if any, is
+// delivered then. It may have been killed, which is no error.
+func Release(t Thread) {
+	_, _, _ = unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(t.TID), 0, uintptr(t.signal), 0, 0)
 }
 
 // Notes of PTRACE_GETREGSET; include/uapi/linux/elf.h.

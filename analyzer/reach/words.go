@@ -88,23 +88,26 @@ func zeroBytes(v uint64) uint64 {
 // pointer takes a word that may point to a block.
 func (w *worker) pointer(word uint64, owner uint32, b *buffer, p unsafe.Pointer) {
 	addr := word & addrMask
-	e := w.x.top[(addr-w.x.base)>>regionShift]
-	if e == 0 {
+	if w.x.near[addr>>nearShift] == 0 {
 		return
 	}
-	if e&coverFlag == 0 {
-		e = w.x.regions[e].pages[addr>>pageShift%regionPages]
-		if e == 0 {
+	t := w.x.top[(addr-w.x.base)>>regionShift]
+	if t == 0 {
+		return
+	}
+	if t&coverFlag == 0 {
+		r := &w.x.regions[t].pages[addr>>pageShift%regionPages]
+		if r.entry == 0 {
 			return
 		}
-	}
-	if e&coverFlag == 0 && word&7 == 0 && word == addr {
-		pg := &w.x.pages[e]
-		if pg.starts[addr>>9%8]>>(addr>>3%64)&1 != 0 {
-			if i := pg.number(addr); i != owner && !w.seen.has(i) {
-				w.found(i, addr)
+		if r.entry&coverFlag == 0 && word&7 == 0 && word == addr {
+			starts := w.x.pages[r.entry][addr>>9%8]
+			if starts>>(addr>>3%64)&1 != 0 {
+				if i := r.number(starts, addr); i != owner && !w.seen.has(i) {
+					w.found(i, addr)
+				}
+				return
 			}
-			return
 		}
 	}
 	if i, start, ok := w.x.find(addr); ok && i != owner && !w.seen.has(i) {

@@ -12,6 +12,8 @@ import (
 func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
 	p := &page{width: opt.Width, color: opt.Color}
 	addProcesses(p, r)
+	addSampling(p, r.Sampling)
+	addOverhead(p, r.Overhead)
 	p.line(plain, "")
 	if r.Tracer.Attach == analyzer.NotTraced {
 		addGroups(p, r, opt)

@@ -40,7 +40,7 @@ func addLeak(p *page, leak *analyzer.Leak, names map[int]string) {
 		st = alarm
 	}
 	text := fmt.Sprintf("  %-8s %3.0f%%  %s in %s  #%d ", clean(leak.Kind), 100*leak.Confidence,
-		size(leak.Bytes), counted(leak.Count, "block", "blocks"), leak.Site)
+		size(leak.Bytes)+leakError(leak, size), counted(leak.Count, "block", "blocks"), leak.Site)
 	name := names[leak.Site]
 	if room := p.width - columns(text); p.width > 0 {
 		name = elide(name, max(room, 1))

@@ -41,6 +41,7 @@ func addLost(p *page, e *analyzer.Events) {
 		{e.LostBy.ReadFault, "the target's memory could not be read"},
 		{e.LostBy.Missed, "the kernel skipped the probe"},
 		{e.LostBy.Truncated, "the record was malformed"},
+		{e.LostBy.Unprobed, "a process had no probes for a while"},
 	}
 	p.prose(alarm, "Losses: ", counted(e.Lost, "event", "events")+" lost of "+count(e.Lost+seen(e))+
 		" ("+percent(e.Lost, e.Lost+seen(e))+")")

@@ -36,7 +36,7 @@ func headerItems(r *analyzer.Report, proc *analyzer.Process) []string {
 	if r.Tracer.Attach == analyzer.NotTraced {
 		return []string{fmt.Sprintf("%s (pid %d) ", comm, proc.PID), "not traced: its heap was read from outside"}
 	}
-	items := []string{fmt.Sprintf("%s (pid %d) ", comm, proc.PID), "traced " + duration(r.WindowNS) + " "}
+	items := []string{fmt.Sprintf("%s (pid %s) ", comm, pids(proc)), "traced " + duration(r.WindowNS) + " "}
 	if proc.Children > 0 {
 		items[0] = fmt.Sprintf("%s more children of %s (pid %d) ", count(uint64(proc.Children)), comm, proc.PID)
 	}
@@ -47,6 +47,16 @@ func headerItems(r *analyzer.Report, proc *analyzer.Process) []string {
 		items = append(items, "exited ")
 	}
 	return append(items, mechanisms(r.Tracer)...)
+}
+
+// pids are the process's IDs: "4711", or "4711, 7 inside" where it has another
+// in a PID namespace of its own.
+func pids(proc *analyzer.Process) string {
+	text := fmt.Sprint(proc.PID)
+	for _, pid := range proc.InnerPIDs {
+		text += fmt.Sprintf(", %d inside", pid)
+	}
+	return text
 }
 
 // mechanisms says how the figures were had: "uprobe session, faults kprobe, stacks fp".
@@ -112,11 +122,11 @@ func rssItems(proc *analyzer.Process) []string {
 func addHeap(p *page, r *analyzer.Report, proc *analyzer.Process) {
 	h := proc.Heap
 	p.flow(plain, "  Heap  ", []string{
-		size(h.LiveBytes) + " live in " + counted(h.LiveCount, "block", "blocks"),
+		size(h.LiveBytes) + plusMinus(h.Estimate.LiveBytes(), size) + " live in " + counted(h.LiveCount, "block", "blocks") + plusMinus(h.Estimate.LiveCount(), count),
 		"peak " + size(h.PeakBytes) + " at " + duration(h.PeakAtNS),
 	}, ", ")
 	p.flow(plain, "        ", []string{
-		withRate("allocated", h.AllocCount, r.WindowNS) + ", " + size(h.AllocBytes),
+		withRate("allocated", h.AllocCount, r.WindowNS) + ", " + size(h.AllocBytes) + plusMinus(h.Estimate.AllocBytes(), size),
 		withRate("freed", h.FreeCount, r.WindowNS),
 		"temporary " + percent(h.TemporaryCount, h.AllocCount),
 	}, "; ")

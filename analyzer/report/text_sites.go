@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,7 @@ func siteColumns(r *analyzer.Report, width int) []column {
 	cols := []column{
 		{title: "SITE", keep: 9, cell: func(s *site) string { return "#" + strconv.Itoa(s.ID) }},
 		{title: live, keep: 10, cell: func(s *site) string { return bytes(s.LiveBytes) }},
+		{title: "±", keep: 8, cell: func(s *site) string { return bytes(s.Estimate.LiveBytes()) }},
 		{title: "COUNT", keep: 7, cell: func(s *site) string { return shortCount(s.LiveCount) }},
 		{title: "Δ", keep: 8, cell: func(s *site) string { return signed(s.GrowthBytes, bytes) }},
 		{title: resident, keep: 4, cell: func(s *site) string { return bytes(s.ResidentBytes) }},
@@ -60,6 +62,9 @@ func siteColumns(r *analyzer.Report, width int) []column {
 		{title: "FREES", keep: 3, cell: func(s *site) string { return shortCount(s.FreeCount) }},
 		{title: "TEMP", keep: 2, cell: func(s *site) string { return percent(s.TemporaryCount, s.AllocCount) }},
 		{title: "OLDEST", keep: 5, cell: func(s *site) string { return age(s) }},
+	}
+	if r.Sampling == nil {
+		cols = slices.DeleteFunc(cols, func(c column) bool { return c.title == "±" })
 	}
 	if len(r.Processes) > 1 {
 		pid := column{title: "PID", keep: 8, cell: func(s *site) string { return strconv.Itoa(s.PID) }}

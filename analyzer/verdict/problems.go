@@ -15,9 +15,8 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 	if len(j.opt.Rules) == 0 {
 		return nil
 	}
-	lost := r.Events.Lost - min(r.Events.Lost, r.Events.LostBy.MissedFaults)
 	traced := j.opt.Rules.NeedTrace()
-	if traced && lost > 0 {
+	if lost := r.Events.Lost; traced && lost > 0 {
 		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
 	}
 	if traced && r.Tracer.Attach != analyzer.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 {

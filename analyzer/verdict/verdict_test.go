@@ -166,7 +166,7 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 	}
 	// Faults that were missed say nothing of leaks, and a limit on RSS asks for no trace.
 	r := at(time.Second, 1, 1, 1)
-	r.Events.Lost, r.Events.LostBy.MissedFaults = 5, 5
+	r.Events.LostBy.MissedFaults = 5
 	if o := New(Options{Rules: rules(t, "definite")}).Conclude(r, Evidence{}); len(o.Problems) != 0 {
 		t.Errorf("%+v", o)
 	}

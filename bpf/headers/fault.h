@@ -16,7 +16,7 @@ static __always_inline void fault_done(struct self self, u64 address, u32 flags,
 {
 	if (!(flags & FAULT_FLAG_USER) || (result & (VM_FAULT_RETRY | VM_FAULT_ERROR)))
 		return;
-	emit_head(self, RECORD_FAULT, address,
+	emit_head(self, RECORD_FAULT, address, 0,
 		  (result & VM_FAULT_MAJOR) || (flags & FAULT_FLAG_TRIED) ? RECORD_FAULT_MAJOR : 0);
 }
 
@@ -83,7 +83,7 @@ static __always_inline void fault_begins(struct self self, u64 address)
 		flags = RECORD_PREV_FAULT_MAJOR;
 	t->fault_address = address;
 	t->major_faults = majors;
-	emit_head(self, RECORD_FAULT, address, flags);
+	emit_head(self, RECORD_FAULT, address, 0, flags);
 }
 
 SEC("tp_btf/page_fault_user")

@@ -39,6 +39,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -55,6 +56,8 @@ enum {
 	BPF_RB_FORCE_WAKEUP = 2,
 	BPF_RB_AVAIL_DATA = 0,
 };
+
+enum { SIGURG = 23 }; /* include/uapi/asm-generic/signal.h */
 
 /* include/linux/mm_types.h: the same values from 5.9 on */
 enum {
@@ -112,6 +115,8 @@ struct task_struct {
 	u32 self_exec_id;
 	u64 start_time;
 	struct uprobe_task *utask;
+	unsigned int ptrace;
+	struct task_struct *parent; /* its tracer, where it has one */
 } __attribute__((preserve_access_index));
 
 /* exceptions:page_fault_user as a classic tracepoint. */

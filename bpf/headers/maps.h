@@ -15,7 +15,13 @@ const volatile u32 wake_lines = 4096;      /* of an event ring */
 const volatile u32 ring_lines = 4096;      /* a power of two */
 const volatile u32 ring_bits = 12;         /* which */
 const volatile bool follow = true;
+const volatile u32 tracer_tgid = 0;
 const volatile bool by_tables = false; /* unwind by .eh_frame, else by frame pointers */
+const volatile bool can_sample = false; /* see sample.h */
+const volatile u64 sample_seed = 0; /* of every thread's random numbers, for tests; 0: none */
+
+#define LOG2_STEPS 1024
+const volatile u64 log2_table[LOG2_STEPS + 1] = {}; /* log2(1 + i / LOG2_STEPS), 32 bits after the point */
 
 #define MAX_FRAMES 127
 #define WINDOW_WORDS 384 /* 3 KiB of stack */
@@ -24,6 +30,7 @@ const volatile bool by_tables = false; /* unwind by .eh_frame, else by frame poi
 struct known_probe {
 	u64 ip;
 	u64 cookie;
+	u64 clean; /* calls since one had another one inside; counted where blocks are sampled */
 };
 
 #define KNOWN_PROBES 8
@@ -46,7 +53,14 @@ struct thread {
 	u64 freed;      /* the last block that was freed */
 	u64 forward_sp; /* at the entry of that free, if it may jump on to another */
 	u32 extent;     /* bytes of stack that recent walks went through */
-	u32 unused;
+	u32 interval;   /* of the countdown; 0: there is none */
+	u64 countdown;  /* bytes up to the next hit */
+	u64 random;     /* state of the random numbers; 0: none yet */
+	u64 outer;      /* the probe of the call in progress */
+	u64 latest;     /* the last recorded block, if the thread has allocated nothing since */
+	u32 taken;      /* the interval by which the call in progress was chosen */
+	u32 keep;       /* what of it is to be recorded */
+	u64 recorded;   /* calls so far */
 	struct known_probe known[KNOWN_PROBES];
 };
 
@@ -156,6 +170,37 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } targets SEC(".maps");
+
+/* How many bytes there are between hits on average; the tracer sets it at any time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} sampling SEC(".maps");
+
+/* See sample.h; tracer/filter.go counts down. */
+#define FILTER_BITS 20
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << FILTER_BITS);
+	__type(key, u32);
+	__type(value, u64);
+} filter SEC(".maps");
+
+/* What the probes of a sampling tracer cost: counts by CPU, HIT_KINDS a CPU; the tracer sets the number of elements. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 8);
+	__type(key, u32);
+	__type(value, u64);
+} hits SEC(".maps");
+
+#define KEEP_NEW 1 /* the block that a call returns */
+#define KEEP_OLD 2 /* the end of the one that was given to realloc */
+#define KEEP_TEMPORARY 4 /* which was the thread's latest */
 
 /*
  * Ids of stacks already sent, direct-mapped: two stacks that share a slot are

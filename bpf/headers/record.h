@@ -30,9 +30,13 @@ enum record_flags {
 	RECORD_FAULT_MAJOR = 1,
 	RECORD_PREV_FAULT_MAJOR = 2,
 	RECORD_SHARED_VM = 4,
+	RECORD_NESTED = 64, /* of a free: within a release */
 	RECORD_TRUNCATED = 8, /* of a stack, as all below: deeper than the limit, or the walk broke off */
 	RECORD_FP_GUESS = 16, /* a frame had no row, its frame pointer was tried */
 	RECORD_BOTTOM = 32,   /* ends where the thread began */
+	RECORD_RELEASED = 8,   /* of a free or realloc: the filter's slot of the block has been cleared */
+	RECORD_TEMPORARY = 16, /* of a free: the thread has allocated nothing since this block */
+	RECORD_OLD_ONLY = 128, /* of a realloc: the block that it returned is not recorded */
 };
 
 /* A free, a fault and the life of processes need no more than this. */
@@ -41,7 +45,7 @@ struct record_head {
 	u64 addr; /* of a stack: its id */
 	u32 tgid;
 	u32 tid;
-	u32 aux; /* fork: the child; exec: the thread that called it; exit: the wait status; stack: frames */
+	u32 aux; /* fork: the child; exec: the thread that called it; exit: the wait status; stack: frames; else the sampling interval */
 	u16 cpu;  /* in a line of an event ring: the lap; see ring.h */
 	u8 kind;
 	u8 flags;
@@ -74,6 +78,16 @@ enum ring_layout {
 	RING_RECORDS,
 };
 
+/* What is counted of hits; equal to tracer.Hits. */
+enum hit {
+	HIT_ENTRY,    /* calls seen at their entry alone */
+	HIT_RETURN,   /* at entry and return, and not recorded */
+	HIT_RECORDED, /* recorded */
+	HIT_TIMED,    /* of those: whose time was taken */
+	HIT_TIMED_NS, /* from the return's entry to the record's end, all together */
+	HIT_KINDS = 8,
+};
+
 /* Why something was not seen; counted per CPU in the map losses. */
 enum loss {
 	LOSS_RING_FULL,
@@ -95,11 +109,13 @@ enum shape {
 	SHAPE_POSIX_MEMALIGN, /* where the address goes, size */
 	SHAPE_MMAP,          /* size */
 	SHAPE_MUNMAP,        /* address, size */
+	SHAPE_RELEASE,       /* address; releases within are part of it, but for blocks that the program sees */
+	SHAPE_RESIZE,        /* address, size, by how much more if that can be; returns the size that it has */
 };
 
 /*
  * The attach cookie: bits 0 to 31 the process (so that no look-up is needed to
- * know whether a hit is meant), 32 to 35 the shape, then 4 bits a register of
+ * know whether a hit is meant; 0: all under trace), 32 to 35 the shape, then 4 bits a register of
  * the shape's arguments; bit 48 says that the function may jump on to another
  * probed one, 49 to 55 by how many words the stack has grown since its entry.
  */

@@ -12,16 +12,9 @@
 #define MEMTRACE_STACK_H
 
 #include "emit.h"
+#include "sample.h"
 #include "thread.h"
 #include "unwind.h"
-
-/* splitmix64's finaliser: every bit of the result depends on every bit of h. */
-static __always_inline u64 mix(u64 h)
-{
-	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	h = (h ^ (h >> 27)) * 0x94d049bb133111ebULL;
-	return h ^ (h >> 31);
-}
 
 /* The words at addr and after it. */
 static __always_inline bool read_pair(struct scratch *s, u32 place, u64 addr, u64 *first, u64 *second)
@@ -45,12 +38,19 @@ static __always_inline bool read_pair(struct scratch *s, u32 place, u64 addr, u6
 
 /*
  * Walk the chain of frame pointers from the frame that take_stack put into the
- * scratch space, into its stack record; returns the hash of the frames.
+ * scratch space, into its stack record; returns the hash of the frames. A
+ * function of its own, since inlined into a program it is more than the
+ * verifier of 6.1 follows at depth 127.
  */
-static __always_inline u64 walk(struct scratch *s, u32 place, u64 hash)
+__attribute__((noinline)) u64 walk(u64 hash, u32 place)
 {
-	u64 sp = s->at.sp, fp = s->at.fp, ret, next;
+	struct scratch *s = scratch_at(place);
+	u64 sp, fp, ret, next;
 
+	if (!s)
+		return 0;
+	sp = s->at.sp;
+	fp = s->at.fp;
 	s->stack.head.flags = 0;
 	s->stack.head.aux = 1;
 	s->stack.frames[0] = s->at.pc;
@@ -142,7 +142,7 @@ static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 p
 		keep_registers(s, ctx);
 		hash = unwind(hash, self.tgid, place);
 	} else {
-		hash = walk(s, place, hash);
+		hash = walk(hash, place);
 	}
 	t->stack_top = s->stack_top;
 	learn_extent(t, s->at.sp - REG_SP(ctx));

@@ -104,6 +104,9 @@ static __always_inline bool claim_slot(struct thread *t, struct self self)
 	t->fault_flags = 0;
 	t->freed = 0;
 	t->forward_sp = 0;
+	t->interval = 0;
+	t->random = 0;
+	t->latest = 0;
 	forget_probes(t);
 	return true;
 }
@@ -125,6 +128,16 @@ static __always_inline struct thread *thread_get(struct self self)
 	return t;
 }
 
+/* Whether a hit of a probe is meant: of one process, or, in a file, of all those under trace. */
+static __always_inline bool is_meant(struct self self, u64 cookie)
+{
+	u32 tgid = self.tgid;
+
+	if (COOKIE_TGID(cookie))
+		return tgid == COOKIE_TGID(cookie);
+	return bpf_map_lookup_elem(&targets, &tgid);
+}
+
 /* The state of the calling thread at a probe that it has not come to before; NULL: not meant. */
 static __always_inline struct thread *thread_learn(struct self self, struct pt_regs *ctx, u64 *cookie)
 {
@@ -132,7 +145,7 @@ static __always_inline struct thread *thread_learn(struct self self, struct pt_r
 	struct thread *t;
 
 	*cookie = probe_cookie(ctx);
-	if (self.tgid != COOKIE_TGID(*cookie))
+	if (!is_meant(self, *cookie))
 		return NULL;
 	t = thread_get(self);
 	if (!t)
@@ -140,6 +153,7 @@ static __always_inline struct thread *thread_learn(struct self self, struct pt_r
 	k = known_probe(t, REG_IP(ctx));
 	k->ip = REG_IP(ctx);
 	k->cookie = *cookie;
+	k->clean = 0;
 	return t;
 }
 

@@ -198,6 +198,37 @@ __attribute__((noinline)) u64 trampoline_target(u64 slot, u64 pc)
 	return pc;
 }
 
+/* Whether the tracer has the thread under ptrace. */
+static __always_inline bool is_watched(struct task_struct *task)
+{
+	struct task_struct *parent = NULL;
+	unsigned int ptrace = 0;
+	int tgid = 0;
+
+	bpf_probe_read_kernel(&ptrace, sizeof(ptrace), __builtin_preserve_access_index(&task->ptrace));
+	if (!ptrace)
+		return false;
+	bpf_probe_read_kernel(&parent, sizeof(parent), __builtin_preserve_access_index(&task->parent));
+	bpf_probe_read_kernel(&tgid, sizeof(tgid), __builtin_preserve_access_index(&parent->tgid));
+	return (u32)tgid == tracer_tgid;
+}
+
+/*
+ * Have a thread that is watched stop before its next instruction: the tracer,
+ * which sees the signal by ptrace and drops it, lets it go on once it knows
+ * the code.
+ */
+static __always_inline void stop_thread(u32 tgid)
+{
+	u32 tid = bpf_get_current_pid_tgid(), *left = bpf_map_lookup_elem(&stoppable, &tgid);
+
+	if (!left || *left == 0 || !is_watched((void *)bpf_get_current_task()))
+		return;
+	--*left; /* a race costs a stop more */
+	if (bpf_map_update_elem(&stopped, &tid, &tgid, BPF_NOEXIST) == 0)
+		bpf_send_signal_thread(SIGURG);
+}
+
 /*
  * The frame is in no mapping that we know: ask the tracer to look at the
  * mappings again, at most every half millisecond. Not 0 if it is no frame at all.
@@ -210,8 +241,10 @@ __attribute__((noinline)) int frame_unknown(u64 pc, u32 frame, u32 place)
 
 	if (!s || s->guessed == frame)
 		return 1;
-	if (s->unknown > MAX_FRAMES)
+	if (s->unknown > MAX_FRAMES) {
 		count_loss(LOSS_UNMAPPED);
+		stop_thread(tgid);
+	}
 	s->unknown = frame;
 	if (!last || now - *last < 500000)
 		return 0;

@@ -140,4 +140,25 @@ struct {
 	__type(value, u64);
 } stale SEC(".maps");
 
+/*
+ * How many times more a process may be stopped where it runs code that is not
+ * known, until the tracer knows it. Code that a compiler makes at run time
+ * uses it up; what the tracer learns renews it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SPACES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, u32);
+} stoppable SEC(".maps");
+
+/* Threads that were signalled for that. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, u32);
+} stopped SEC(".maps");
+
 #endif

@@ -48,7 +48,7 @@ func (s *session) receive(v visit) {
 
 // hooks are what the session does at turns of its processes' lives.
 func (s *session) hooks() *launch.Hooks {
-	h := &launch.Hooks{AtExit: func(e launch.Ending) {
+	h := &launch.Hooks{Unknown: s.tracer.StoppedForTables, AtExit: func(e launch.Ending) {
 		s.names.last(s.fs.Root(), e.PID)
 		if s.leaks || s.looksAtEnd(e.PID) {
 			s.visit(func() { s.lookAtEnd(e) })
@@ -56,10 +56,7 @@ func (s *session) hooks() *launch.Hooks {
 	}}
 	if s.hold && !s.tracer.Config().NoFollow {
 		h.Born = s.born
-		h.Started = func(pid int) (done bool) {
-			s.replaced(pid)
-			return true
-		}
+		h.Started = s.replaced
 	}
 	if !s.leaks {
 		return h
@@ -192,7 +189,7 @@ func (s *session) checkEnding(t *target, e launch.Ending) error {
 	}
 	threads := make([]reach.Thread, 0, len(e.Threads))
 	for _, thread := range e.Threads {
-		threads = append(threads, reach.Thread(thread))
+		threads = append(threads, reach.Thread{TID: thread.TID, SP: thread.SP, Words: thread.Words})
 		if s.atExit == exitBefore && !e.Before && s.tracer.StoppedAtExit(thread.TID) {
 			s.warn("process %d blocks SIGURG, by which memtrace stops it as it calls exit: it was checked after its exit handlers", e.PID)
 		}

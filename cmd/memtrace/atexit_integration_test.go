@@ -104,7 +104,7 @@ func checkLost(t *testing.T, r *analyzer.Report, said, when string) {
 	}
 }
 
-// attachedExit is leak_exits in attach mode under memtrace.
+// attachedExit is a program in attach mode under memtrace, such as leak_exits.
 type attachedExit struct {
 	program, tracer *exec.Cmd
 	in              io.Writer
@@ -114,7 +114,13 @@ type attachedExit struct {
 
 func startAttached(t *testing.T, how string, args ...string) *attachedExit {
 	t.Helper()
-	a := &attachedExit{program: exec.Command(testProgram("leak_exits"), "attach", how), said: new(bytes.Buffer)}
+	return attachToProgram(t, exec.Command(testProgram("leak_exits"), "attach", how), args...)
+}
+
+// attachToProgram starts a program that waits for a line, and attaches to it.
+func attachToProgram(t *testing.T, program *exec.Cmd, args ...string) *attachedExit {
+	t.Helper()
+	a := &attachedExit{program: program, said: new(bytes.Buffer)}
 	var err error
 	if a.in, err = a.program.StdinPipe(); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 
 // latest is how long a child that should be held at its birth is waited for:
 // then it is taken for loose (made with CLONE_UNTRACED, or before the watch began).
-const latest = 200 * time.Millisecond
+const latest = time.Second
 
 // holdPatience bounds how long a process stands still, whatever goes wrong.
 const holdPatience = 2 * time.Second
@@ -57,14 +57,21 @@ func (s *session) born(pid int) {
 	}
 }
 
-// replaced attaches to a program that has just replaced another, as far as it
-// brings its allocator itself: its libraries come later. It is called outside
-// of the session's goroutine, while the program stands still.
-func (s *session) replaced(pid int) {
-	s.names.replaced(pid)
-	if err := within(holdPatience, func() error { return s.family.replace(pid, s.finder.Discover) }); err != nil {
+// replaced attaches to a program that has just replaced another, or has mapped
+// code since, and reports whether that is all. It is called outside of the
+// session's goroutine, while the program stands still.
+func (s *session) replaced(pid int) (done bool) {
+	s.names.replaced(pid, !s.family.atExec(pid))
+	err := within(holdPatience, func() (err error) {
+		done, err = s.family.replace(pid, s.finder.Discover)
+		return err
+	})
+	if err != nil {
+		s.family.settle(pid)
 		s.follower.answer(found{search: search{pid: pid, exec: true}, err: err})
+		return true
 	}
+	return done
 }
 
 // forked makes a child a target. It is called with each fork, in order.
@@ -73,19 +80,22 @@ func (s *session) forked(e event.Event) {
 		return
 	}
 	pid, parent := int(e.Child), s.targets[int(e.PID)]
-	if !s.family.wasBorn(pid) {
+	everywhere := s.tracer.Config().Everywhere
+	if !everywhere && !s.family.wasBorn(pid) {
 		s.unborn[pid] = time.Now()
 	}
 	t, err := holdTarget(s.fs, pid)
 	if err != nil {
 		return // it has ended; its events and its end are still to come
 	}
+	t.born = time.Now()
 	t.child, t.shared = true, e.Flags&event.FlagSharedVM != 0
 	t.objects, t.probed = s.family.of(pid), e.Time
-	if parent == nil {
-		t.base = &analyzer.Baseline{}
-	} else {
+	switch {
+	case parent != nil:
 		t.base = parent.base
+	case !everywhere:
+		t.base = &analyzer.Baseline{}
 	}
 	if s.unborn[pid] != (time.Time{}) && !s.guarded[pid] {
 		t.base, t.probed = &analyzer.Baseline{}, 0

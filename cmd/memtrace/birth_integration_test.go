@@ -5,10 +5,12 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,6 +58,14 @@ func TestChildrenAreSeenFromTheirFirstInstruction(t *testing.T) {
 // the program says.
 func (c *child) checkBirths(t *testing.T, r *analyzer.Report) {
 	t.Helper()
+	for _, problem := range c.birthErrors(t, r) {
+		t.Error(problem)
+	}
+}
+
+// birthErrors says what differs.
+func (c *child) birthErrors(t *testing.T, r *analyzer.Report) (problems []string) {
+	t.Helper()
 	type sums struct{ count, bytes, frees uint64 }
 	got := make(map[string]sums)
 	for _, s := range r.Sites {
@@ -70,23 +80,30 @@ func (c *child) checkBirths(t *testing.T, r *analyzer.Report) {
 		f := site.(map[string]any)
 		n := func(key string) uint64 { return uint64(f[key].(float64)) }
 		if name, want := f["function"].(string), (sums{n("alloc"), n("alloc_bytes"), n("free")}); got[name] != want {
-			t.Errorf("%s: blocks, bytes, frees are %v, want %v", name, got[name], want)
+			problems = append(problems, fmt.Sprintf("%s: blocks, bytes, frees are %v, want %v", name, got[name], want))
 		}
 	}
 	if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
-		t.Errorf("%d lost, %d frees unmatched, warnings %q", r.Events.Lost, r.Events.UnmatchedFree, r.Warnings)
+		problems = append(problems, fmt.Sprintf("%d lost, %d frees unmatched, warnings %q", r.Events.Lost, r.Events.UnmatchedFree, r.Warnings))
 	}
+	return problems
 }
 
 // runUnderTrace runs a test program under memtrace run.
 func runUnderTrace(t *testing.T, name string, args ...string) (*child, analyzer.Report) {
 	t.Helper()
+	return runWith(t, nil, filepath.Join("..", "..", "build", "testdata", name), args...)
+}
+
+// runWith is runUnderTrace of a program anywhere, with flags of memtrace's.
+func runWith(t *testing.T, flags []string, path string, args ...string) (*child, analyzer.Report) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, file := filepath.Join("..", "..", "build", "testdata", name), filepath.Join(t.TempDir(), "report.json")
-	cmd := exec.Command(self, append([]string{"run", "--format", "json", "--report", file, "--", path, "run"}, args...)...)
+	file := filepath.Join(t.TempDir(), "report.json")
+	cmd := exec.Command(self, slices.Concat([]string{"run", "--format", "json", "--report", file}, flags, []string{"--", path, "run"}, args)...)
 	cmd.Env = append(os.Environ(), asMemtrace+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -287,5 +304,52 @@ func TestShellScript(t *testing.T) {
 	}
 	if blocks != 8*7 || bytes != 8*7*300 {
 		t.Errorf("%d blocks of %d bytes, want 56 of 16800: %q", blocks, bytes, r.Warnings)
+	}
+}
+
+// A program that a script starts brings an allocator along that the script
+// does not have: its first allocations count.
+func TestChildrenAreSeenWithAllocatorsOfTheirOwn(t *testing.T) {
+	found, err := filepath.Glob("/usr/lib/*-linux-gnu*/libjemalloc.so.2")
+	if err != nil || len(found) == 0 {
+		t.Fatal("libjemalloc.so.2 is not installed (.ci/setup test installs it)")
+	}
+	target := filepath.Join("..", "..", "build", "testdata", "every_function")
+	for name, script := range map[string][]string{
+		"env":  {"/usr/bin/env", "LD_PRELOAD=" + found[0], target, "run", "no-pvalloc"},
+		"musl": {"/bin/sh", "-c", target + "_musl run; true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "report.json")
+			cmd := exec.Command(self, append([]string{"run", "--format", "json", "--report", file, "--"}, script...)...)
+			cmd.Env = append(os.Environ(), asMemtrace+"=1")
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &child{}
+			if err := json.Unmarshal(out, &c.answer); err != nil {
+				t.Fatalf("parse the answer %q: %v", out, err)
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r analyzer.Report
+			if err := json.Unmarshal(text, &r); err != nil {
+				t.Fatal(err)
+			}
+			c.checkSites(t, &r)
+			for _, p := range r.Processes {
+				if p.Attached {
+					t.Errorf("process %d (%s) is said to have blocks from before the attach", p.PID, p.Exe)
+				}
+			}
+		})
 	}
 }

@@ -8,15 +8,28 @@ import (
 	"strings"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/cgroup"
+	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // selection says which processes to trace beside those given by ID.
 type selection struct {
-	comms   []string
-	cgroups []string
+	comms      []string
+	cgroups    []string
+	containers []string // IDs, or names of containers, pods and units
+	all        bool
 }
 
-func (c selection) empty() bool { return len(c.comms)+len(c.cgroups) == 0 }
+func (c selection) empty() bool { return len(c.comms)+len(c.cgroups)+len(c.containers) == 0 && !c.all }
+
+// resolve adds the IDs of containers that are given by name.
+func (c selection) resolve(root string) selection {
+	c.containers = slices.Clone(c.containers)
+	for _, name := range c.containers {
+		c.containers = append(c.containers, cgroup.IDs(root, name)...)
+	}
+	return c
+}
 
 // maxComm is how much of a name the kernel keeps (TASK_COMM_LEN less the NUL).
 const maxComm = 15
@@ -27,14 +40,20 @@ func (c selection) matches(p *procfs.Process) bool {
 	if err != nil {
 		return false
 	}
-	if slices.ContainsFunc(c.comms, func(name string) bool { return name[:min(len(name), maxComm)] == comm }) {
+	if c.all || slices.ContainsFunc(c.comms, func(name string) bool { return name[:min(len(name), maxComm)] == comm }) {
 		return true
 	}
-	if len(c.cgroups) == 0 {
+	if len(c.cgroups)+len(c.containers) == 0 {
 		return false
 	}
-	group, err := p.Cgroup()
-	return err == nil && slices.ContainsFunc(c.cgroups, func(path string) bool { return below(group, path) })
+	groups, err := p.Cgroups()
+	return err == nil && slices.ContainsFunc(groups, c.means)
+}
+
+// means reports whether the processes of a control group are meant.
+func (c selection) means(group string) bool {
+	return slices.ContainsFunc(c.cgroups, func(path string) bool { return below(group, path) }) ||
+		slices.ContainsFunc(c.containers, func(name string) bool { return cgroup.Within(group, name) })
 }
 
 // below reports whether a control group is the one of path, or one below it.
@@ -81,6 +100,12 @@ func (c selection) String() string {
 	if len(c.cgroups) > 0 {
 		parts = append(parts, "is in the control group "+strings.Join(c.cgroups, " or "))
 	}
+	if len(c.containers) > 0 {
+		parts = append(parts, "is in the container, pod or unit "+strings.Join(c.containers, " or "))
+	}
+	if c.all {
+		parts = append(parts, "can be traced")
+	}
 	return strings.Join(parts, ", and none ")
 }
 
@@ -92,29 +117,90 @@ func (s *session) beginAll() error {
 			return err
 		}
 	}
+	if unseen := s.unseenFunctions(); s.chosen.empty() && len(unseen) > 0 {
+		return errors.New(strings.Join(unseen, "\n"))
+	}
 	if s.chosen.empty() {
 		return nil
 	}
-	pids, err := s.chosen.choose(s.fs)
+	pids, err := s.chosen.resolve("/").choose(s.fs)
 	if err != nil {
 		return err
 	}
-	var failures []error
+	var failures failures
 	for _, pid := range pids {
 		if slices.Contains(s.pids, pid) {
 			continue
 		}
 		if err := s.begin(pid); err != nil {
-			failures = append(failures, err)
+			failures.add(pid, err)
+			s.watchOnly(pid)
 			continue
 		}
 		s.pids = append(s.pids, pid)
 	}
 	if len(s.pids) == 0 {
-		return errors.Join(failures...)
+		return errors.Join(failures.errs...)
 	}
-	for _, err := range failures {
-		s.warn("not traced: %v", err)
+	for _, text := range failures.texts() {
+		s.warn("not traced: %s", text)
 	}
 	return nil
+}
+
+// watchOnly has the children followed of a process that cannot be traced
+// itself, where all are to be traced.
+func (s *session) watchOnly(pid int) {
+	if !s.tracer.Config().Everywhere {
+		return
+	}
+	if err := s.tracer.Watch(pid); err != nil {
+		s.warn("%v", err)
+	}
+}
+
+// failures are processes that could not be attached to, by the reason.
+type failures struct {
+	errs   []error
+	order  []error
+	byKind map[error][]int
+}
+
+// commonReasons are those that many processes may have.
+var commonReasons = []error{probe.ErrGoProgram, probe.ErrNoAllocator, probe.ErrStripped, probe.ErrKernelThread, probe.Err32Bit, os.ErrProcessDone}
+
+func (f *failures) add(pid int, err error) {
+	f.errs = append(f.errs, err)
+	kind := err
+	for _, reason := range commonReasons {
+		if errors.Is(err, reason) {
+			kind = reason
+			break
+		}
+	}
+	if f.byKind == nil {
+		f.byKind = make(map[error][]int)
+	}
+	if len(f.byKind[kind]) == 0 {
+		f.order = append(f.order, kind)
+	}
+	f.byKind[kind] = append(f.byKind[kind], pid)
+}
+
+// texts says each reason once, and of which processes it is true.
+func (f *failures) texts() (texts []string) {
+	const shown = 10
+	for _, kind := range f.order {
+		pids := f.byKind[kind]
+		if len(pids) == 1 {
+			texts = append(texts, fmt.Sprintf("process %d: %v", pids[0], kind))
+			continue
+		}
+		list, more := pids[:min(len(pids), shown)], ""
+		if len(pids) > shown {
+			more = " and others"
+		}
+		texts = append(texts, fmt.Sprintf("%d processes (%s%s): %v", len(pids), strings.Trim(fmt.Sprint(list), "[]"), more, kind))
+	}
+	return texts
 }

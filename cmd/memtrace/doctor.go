@@ -18,6 +18,7 @@ import (
 func doctorFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "show what would be probed in process `PID`"},
+		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),
 	}
 }
 
@@ -29,9 +30,14 @@ func doctorCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	functions, err := readFunctions(c)
+	if err != nil {
+		return err
+	}
+	finder := probe.NewFinder("/proc", functions)
 	ready := diagnose(os.Stdout)
 	for _, pid := range pids {
-		if err := showProbes(os.Stdout, pid); err != nil {
+		if err := showProbes(os.Stdout, finder, pid); err != nil {
 			return err
 		}
 	}
@@ -71,7 +77,7 @@ func kernelRelease() string {
 
 // basics reports whether what memtrace can't do without is there.
 func basics() bool {
-	for _, f := range tracer.Features()[:2] { // BTF and the ring buffer
+	for _, f := range tracer.Basics() {
 		if f.Probe() != nil {
 			return false
 		}
@@ -85,6 +91,9 @@ func featureState(f tracer.Feature) string {
 	case err == nil:
 		return "yes"
 	case errors.Is(err, tracer.ErrNotPermitted):
+		if len(missingCapabilities()) == 0 {
+			return "not permitted: the kernel's lockdown, a security module or a container forbids it"
+		}
 		return "not permitted: run as root"
 	case errors.Is(err, tracer.ErrNotSupported):
 		return "no (" + requirement(f) + ")"
@@ -161,8 +170,8 @@ func missingCapabilities() []string {
 }
 
 // showProbes prints what would be probed in a process, and at which cost.
-func showProbes(w io.Writer, pid int) error {
-	objects, err := probe.Discover("/proc", pid)
+func showProbes(w io.Writer, finder *probe.Finder, pid int) error {
+	objects, err := finder.Discover(pid)
 	if err != nil {
 		return err
 	}
@@ -170,9 +179,13 @@ func showProbes(w io.Writer, pid int) error {
 	fmt.Fprintf(w, "\nProcess %d\n", pid)
 	for i := range objects {
 		o := &objects[i]
-		fmt.Fprintf(w, "  %s, %s, build ID %s\n", o.Path, o.Family, orNone(o.BuildID))
+		fmt.Fprintf(w, "  %s, %s, build ID %s, found by its %s\n", o.Path, o.Family, orNone(o.BuildID), o.Source)
 		for _, p := range o.Probes {
-			fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s\n", p.Name, p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction)
+			other := ""
+			if p.Family != o.Family {
+				other = " (" + string(p.Family) + ")"
+			}
+			fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s%s\n", p.Name, p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction, other)
 		}
 		for _, s := range o.Skipped {
 			fmt.Fprintf(w, "    %-24s not probed: %s\n", s.Name, s.Reason)

@@ -30,7 +30,8 @@ type family struct {
 	execs  map[int]int  // how often they have
 	late   map[int]bool // processes that ran already when some of their files were attached to
 	files  map[fileID]*os.File
-	alone  int // children left alone, as too many came
+	since  map[fileID]uint64 // ns: when each file was first attached to
+	alone  int               // children left alone, as too many came
 }
 
 // fileID tells mapped files apart.
@@ -55,6 +56,7 @@ func newFamily(t *tracer.Tracer, fs procfs.FS) *family {
 		tracer: t, fs: fs,
 		probed: make(map[int][]probe.Object), born: make(map[int]bool),
 		held: make(map[int]bool), late: make(map[int]bool), execs: make(map[int]int), files: make(map[fileID]*os.File),
+		since: make(map[fileID]uint64),
 	}
 }
 
@@ -77,6 +79,11 @@ func (f *family) extend(pid int, objects []probe.Object) (news []probe.Object, e
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.probed[pid] = slices.Concat(f.probed[pid], news)
+	for _, o := range news {
+		if id := (fileID{o.Major, o.Minor, o.Inode}); f.since[id] == 0 {
+			f.since[id] = now()
+		}
+	}
 	if len(news) > 0 && !f.held[pid] {
 		f.late[pid] = true
 	}
@@ -100,20 +107,41 @@ func (f *family) intern(objects []probe.Object) []probe.Object {
 	return objects
 }
 
-// replace attaches to a process that stands still at an exec, to what discover
-// finds in it.
-func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)) error {
+// replace attaches to a process that stands still at an exec, or has just
+// mapped code after one, to what discover finds in it. It is done once the C
+// library is among that, which is the last that a program could need, or once
+// there is no loader that could still map it. A process that is let go before
+// then is settled.
+func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)) (done bool, err error) {
 	f.mu.Lock()
-	f.held[pid] = true
-	delete(f.late, pid)
+	if !f.held[pid] {
+		f.held[pid] = true
+		delete(f.late, pid)
+	}
 	f.mu.Unlock()
-	objects, _ := discover(pid) // if it has none yet, it is looked at again
-	_, err := f.extend(pid, objects)
+	objects, missing := discover(pid) // if it has none yet, it is looked at again
+	_, err = f.extend(pid, objects)
+	if done = err != nil || slices.ContainsFunc(objects, isLast) || missing != nil && !(hasLoader(pid) && notLoadedYet(missing)); done {
+		f.settle(pid)
+	}
+	return done, err
+}
+
+// atExec reports whether a process stands still at an exec already.
+func (f *family) atExec(pid int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.held, pid)
-	f.execs[pid]++
-	return err
+	return f.held[pid]
+}
+
+// settle notes that a process does not stand still at its exec any more.
+func (f *family) settle(pid int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held[pid] {
+		delete(f.held, pid)
+		f.execs[pid]++
+	}
 }
 
 // wasLate reports whether a process ran already when one of its files was
@@ -158,6 +186,25 @@ func (f *family) inherit(child int, held bool) error {
 	return nil
 }
 
+// like notes that a child is probed as its parent is, where probes are in
+// files, for all processes.
+func (f *family) like(child, parent int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.probed[child] = f.probed[parent]
+}
+
+// ready reports whether all of the objects had their probes before a time, in
+// whichever process, as CLOCK_MONOTONIC has it.
+func (f *family) ready(objects []probe.Object, at uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !slices.ContainsFunc(objects, func(o probe.Object) bool {
+		since := f.since[fileID{o.Major, o.Minor, o.Inode}]
+		return since == 0 || since > at
+	})
+}
+
 // parent is the process that made another, 0 where that is not known any more.
 func (f *family) parent(pid int) int {
 	p, err := f.fs.Process(pid)
@@ -196,6 +243,7 @@ func (f *family) forget(pid int) {
 	delete(f.probed, pid)
 	delete(f.born, pid)
 	delete(f.late, pid)
+	delete(f.held, pid)
 	delete(f.execs, pid)
 }
 

@@ -14,28 +14,32 @@ import (
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // settings are the flags of trace and run, checked.
 type settings struct {
-	tracer   tracer.Config
-	symbols  symbol.Options
-	pids     []int
-	chosen   selection
-	duration time.Duration
-	interval time.Duration
-	top      int // 0: all
-	sort     string
-	minAge   time.Duration
-	format   report.Format
-	gate     *gate
-	leaks    bool // check for leaks at the end
+	tracer  tracer.Config
+	symbols symbol.Options
+	// functions are those to probe beside, or instead of, all that are known.
+	functions probe.Choice
+	pids      []int
+	chosen    selection
+	duration  time.Duration
+	interval  time.Duration
+	top       int // 0: all
+	sort      string
+	minAge    time.Duration
+	format    report.Format
+	gate      *gate
+	leaks     bool // check for leaks at the end
 	// standStill: while the processes are stopped
 	standStill bool
 	atExit     string // when a program that ends is checked: exitAfter, exitBefore, exitOff
 	hold       bool   // children stand still at their birth until they have their probes
 	events     bool
 	filter     eventFilter
+	overhead   float64 // limit on the probes' share of the targets' time; 0: none
 	verbose    bool
 }
 
@@ -44,6 +48,8 @@ func traceFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "trace process `PID` (several: -p 1,2 or -p 1 -p 2)"},
 		&cli.StringSliceFlag{Name: "comm", Usage: "trace the processes named `NAME`, and their children"},
 		&cli.StringSliceFlag{Name: "cgroup", Usage: "trace the processes in the control group `PATH` and below, and their children"},
+		&cli.StringSliceFlag{Name: "container", Usage: "trace the processes in the container `ID|NAME` (docker, podman, containerd, Kubernetes' pods, systemd's units), and their children"},
+		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "trace all processes, and those that come"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop after `TIME`, such as 30s (default: until Ctrl-C or the processes' end)"},
 		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of `KIND`: " + strings.Join(event.Kinds(), ", ")},
@@ -69,11 +75,14 @@ func commonFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still while that is done, and look at their registers too"},
 		&cli.StringFlag{Name: "at-exit", Value: exitAfter, Usage: "check programs that end `WHEN`: after their exit handlers, before them, or off"},
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
+		sampleFlag(),
+		overheadFlag(),
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
 		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, what it allocates before is not seen"},
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
+		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
 		namesFlag(),
 		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the caches of names and unwinding tables on disk"},
@@ -102,6 +111,9 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.symbols, err = symbolOptions(c); err != nil {
 		return s, err
 	}
+	if s.functions, err = readFunctions(c); err != nil {
+		return s, err
+	}
 	if s.gate, err = newGate(c); err != nil {
 		return s, err
 	}
@@ -112,12 +124,17 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.tracer, err = tracerConfig(c); err != nil {
 		return s, err
 	}
+	if s.overhead, err = maxOverhead(c); err != nil {
+		return s, err
+	}
 	if s.filter, err = readFilter(c); err != nil {
 		return s, err
 	}
-	s.chosen = selection{c.StringSlice("comm"), c.StringSlice("cgroup")}
-	s.pids, err = parsePIDs(c.StringSlice("pid"))
-	return s, err
+	s.chosen = selection{c.StringSlice("comm"), c.StringSlice("cgroup"), c.StringSlice("container"), c.Bool("all")}
+	if s.pids, err = parsePIDs(c.StringSlice("pid")); err != nil {
+		return s, err
+	}
+	return s, s.checkAll(c)
 }
 
 func (s *settings) check(c *cli.Context) error {
@@ -135,6 +152,24 @@ func (s *settings) check(c *cli.Context) error {
 	case !slices.Contains(exitTimes, s.atExit):
 		return usageError("--at-exit %q is none of %s", s.atExit, strings.Join(exitTimes, ", "))
 	}
+	return nil
+}
+
+// checkAll checks what goes with --all, where probes are in files rather than in
+// processes: nobody needs to be held at a birth.
+func (s *settings) checkAll(c *cli.Context) error {
+	if !s.chosen.all {
+		return nil
+	}
+	switch {
+	case len(s.pids)+len(s.chosen.comms)+len(s.chosen.cgroups)+len(s.chosen.containers) > 0:
+		return usageError("--all leaves nothing to choose: give it without --pid, --comm, --cgroup and --container")
+	case s.overhead != 0:
+		return usageError("--all goes without --max-overhead: choose the processes to keep it for")
+	case s.leaks:
+		return usageError("--all goes without --leaks, --stop and conditions on leaks: choose the processes to check")
+	}
+	s.tracer.Everywhere, s.hold = true, false
 	return nil
 }
 
@@ -170,6 +205,15 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 	if config.StackDepth < 1 || config.StackDepth > tracer.MaxStackDepth {
 		return config, usageError("--stack-depth must be from 1 to %d", tracer.MaxStackDepth)
 	}
+	interval, err := sampleInterval(c)
+	if err != nil {
+		return config, err
+	}
+	limit, err := maxOverhead(c)
+	if err != nil {
+		return config, err
+	}
+	config.Interval, config.Sampling = interval, interval != 0 || limit != 0
 	if !tracer.KnownUnwinder(config.Unwind) {
 		return config, usageError("--unwind %q is none of auto, dwarf, fp, none", config.Unwind)
 	}

@@ -122,6 +122,10 @@ func (f *follower) notice(e event.Event) {
 		return
 	}
 	f.session.names.like(int(e.Child), int(e.PID))
+	if f.session.tracer.Config().Everywhere {
+		f.session.family.like(int(e.Child), int(e.PID)) // its probes are in the files
+		return
+	}
 	if f.session.guarded[int(e.PID)] {
 		f.session.guarded[int(e.Child)] = true // it is held at its birth
 		return
@@ -220,6 +224,9 @@ func (s *session) extend(t *target, r found) {
 	if r.exec {
 		t.space = nil // of the program before; the names it gave stay
 		whole = len(news) == 0 && len(t.objects) > 0 && t.probed < t.execed || s.guarded[t.pid] && !s.family.wasLate(t.pid, t.execs, news)
+	}
+	if r.exec && s.tracer.Config().Everywhere {
+		whole = s.family.ready(r.objects, t.execed)
 	}
 	if whole {
 		t.base = nil

@@ -137,7 +137,7 @@ func (s *session) checkStopped(t *target) error {
 			check, err = s.checkStill(t, threads)
 		}
 		for _, thread := range threads {
-			_ = unix.PtraceDetach(thread.TID) // it may have been killed
+			reach.Release(thread)
 		}
 		if err == nil {
 			s.conclude(check, analyzer.CheckStopped, time.Since(began))

@@ -50,6 +50,7 @@ func init() {
 }
 
 func main() {
+	tracer.ServeCalibration()
 	launch.Shim()
 	runtime.UnlockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -15,17 +15,24 @@ type namer struct {
 	spaces map[int]*symbol.Space
 	own    []*symbol.Space
 	fresh  map[int]bool          // processes that execute a program whose space is not known yet
-	next   map[int]*symbol.Space // of processes that have ended since
+	next   map[int]*symbol.Space // of programs whose exec is still to come among the events
+	ahead  map[int]int           // how many execs of each process are still to come there
 }
 
 func newNamer(o symbol.Options) *namer {
-	return &namer{resolver: symbol.NewResolver(o), spaces: make(map[int]*symbol.Space), fresh: make(map[int]bool), next: make(map[int]*symbol.Space)}
+	return &namer{resolver: symbol.NewResolver(o), spaces: make(map[int]*symbol.Space), fresh: make(map[int]bool), next: make(map[int]*symbol.Space), ahead: make(map[int]int)}
 }
 
 // set makes s the address space of process pid from now on.
+// Where it is that of a program whose exec is still to come among the events,
+// what came before keeps its names.
 func (n *namer) set(pid int, s *symbol.Space) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.ahead[pid] > 0 {
+		n.next[pid] = s
+		return
+	}
 	n.spaces[pid] = s
 	delete(n.fresh, pid)
 }
@@ -40,11 +47,15 @@ func (n *namer) like(pid, parent int) {
 }
 
 // replaced notes, while process pid stands still at an exec, that its names are
-// to be others. It may be called from any goroutine.
-func (n *namer) replaced(pid int) {
+// to be others; or, where it is not the first time for this exec, that there
+// are more. It may be called from any goroutine.
+func (n *namer) replaced(pid int, first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.fresh[pid] = true
+	if first {
+		n.ahead[pid]++
+	}
 }
 
 // last gives a process that ends now, and still has its memory, the names of
@@ -66,8 +77,10 @@ func (n *namer) last(root string, pid int) {
 	if !n.owns(s) {
 		return
 	}
-	n.next[pid] = s
-	if n.spaces[pid] == nil {
+	if n.ahead[pid] > 0 {
+		n.next[pid] = s
+	}
+	if n.ahead[pid] == 0 || n.spaces[pid] == nil {
 		n.spaces[pid] = s
 	}
 }
@@ -99,8 +112,12 @@ func (n *namer) owns(s *symbol.Space) bool {
 func (n *namer) executed(pid int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.ahead[pid] > 0 {
+		n.ahead[pid]--
+	}
 	if s := n.next[pid]; s != nil {
 		n.spaces[pid] = s
+		delete(n.next, pid)
 		return
 	}
 	delete(n.spaces, pid)
@@ -112,6 +129,7 @@ func (n *namer) forget(pid int) {
 	defer n.mu.Unlock()
 	delete(n.fresh, pid)
 	delete(n.next, pid)
+	delete(n.ahead, pid)
 }
 
 func (n *namer) close() {

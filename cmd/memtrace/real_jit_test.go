@@ -33,7 +33,9 @@ func TestNodeJIT(t *testing.T) {
 	if err := os.WriteFile(script, []byte(jitScript), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	node := spawn(t, exec.Command(need(t, "node"), "--perf-basic-prof", "--max-inlined-bytecode-size=0", script))
+	cmd := exec.Command(need(t, "node"), "--perf-basic-prof", "--max-inlined-bytecode-size=0", script)
+	cmd.Dir = filepath.Dir(script) // it leaves a log
+	node := spawn(t, cmd)
 	t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/tmp/perf-%d.map", node.pid())) })
 	node.lineWith("ready")
 	m := startTracing(t, []int{node.pid()}, "--stack-depth", "127")

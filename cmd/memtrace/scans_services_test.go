@@ -49,8 +49,9 @@ func scansAsked(t *testing.T) int {
 
 // TestLeakScansUnderLoad checks services for leaks while they are under load,
 // from outside and traced. Nothing that is called definite may be pointed to
-// from anywhere, and none of the services may come to harm. It logs what the
-// checks do to the time that a request takes.
+// from anywhere, and none of the services may come to harm. It says what the
+// checks do to the time that a request takes: in its log, and for
+// docs/benchmarks.md in files in the folder MEMTRACE_SCANS_OUT.
 func TestLeakScansUnderLoad(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *loadedService{
 		"Redis": loadRedis, "Nginx": loadNginx, "Postgres": loadPostgres, "Python": loadPython,
@@ -58,27 +59,35 @@ func TestLeakScansUnderLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			n := scansAsked(t)
+			part := func(what string, checks int, fn func(t *testing.T)) {
+				t.Run(what, func(t *testing.T) { measureRequests(t, s, requestTimes{Service: name, What: what, Checks: checks}, fn) })
+			}
 			const alone = 5 * time.Second
-			lines := []string{latency(t, s, "alone", func() { time.Sleep(alone) })}
+			part("alone", 0, func(*testing.T) { time.Sleep(alone) })
 			if s.jemalloc {
 				refuseUntraced(t, s.pids[0])
 			} else {
-				lines = append(lines, latency(t, s, "checked from outside", func() { checkUntraced(t, s.pids, n) }))
+				part("checked from outside", n, func(t *testing.T) { checkUntraced(t, s.pids, n) })
 			}
-			lines = append(lines,
-				latency(t, s, "traced", func() { checkTraced(t, s.pids, max(2, n/10), false) }),
-				latency(t, s, "traced and checked", func() { checkTraced(t, s.pids, n, true) }))
-			for _, line := range lines {
-				t.Logf("%-9s%s", name, line)
-			}
+			part("traced", 0, func(t *testing.T) { checkTraced(t, s.pids, max(2, n/10), false) })
+			part("traced and checked", n, func(t *testing.T) { checkTraced(t, s.pids, n, true) })
 			s.end()
 		})
 	}
 }
 
-// latency makes requests while fn runs, and says how long they took.
-func latency(t *testing.T, s *loadedService, what string, fn func()) string {
+// requestTimes is how long the requests took that a service answered, in ns;
+// testdata/bench/leakparts.go reads it.
+type requestTimes struct {
+	Service, What, Load string
+	Checks, Requests    int
+	P50, P99, Longest   time.Duration
+}
+
+// measureRequests makes requests while fn runs.
+func measureRequests(t *testing.T, s *loadedService, r requestTimes, fn func(*testing.T)) {
 	t.Helper()
+	load, _, _ := strings.Cut(readLog(t, "/proc/loadavg"), " ")
 	stop, done := make(chan struct{}), make(chan struct{})
 	var times []time.Duration
 	go func() {
@@ -86,7 +95,7 @@ func latency(t *testing.T, s *loadedService, what string, fn func()) string {
 		for {
 			began := time.Now()
 			if err := s.request(); err != nil {
-				t.Errorf("a request, %s: %v", what, err)
+				t.Errorf("a request, %s: %v", r.What, err)
 				return
 			}
 			times = append(times, time.Since(began))
@@ -97,15 +106,27 @@ func latency(t *testing.T, s *loadedService, what string, fn func()) string {
 			}
 		}
 	}()
-	fn()
+	fn(t)
 	close(stop)
 	<-done
-	slices.Sort(times)
 	if len(times) == 0 {
-		return what + ": no request was answered"
+		t.Fatal("no request was answered")
 	}
+	slices.Sort(times)
 	at := func(q float64) time.Duration { return times[int(q*float64(len(times)-1))].Round(time.Microsecond) }
-	return fmt.Sprintf("%-22s %7d requests, p50 %8v, p99 %8v, p99.9 %8v, longest %8v", what, len(times), at(0.5), at(0.99), at(0.999), at(1))
+	r.Load, r.Requests, r.P50, r.P99, r.Longest = load, len(times), at(0.5), at(0.99), at(1)
+	t.Logf("%+v", r)
+	dir := os.Getenv("MEMTRACE_SCANS_OUT")
+	if dir == "" || t.Failed() {
+		return
+	}
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, r.Service+" "+r.What+".json"), text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func pidList(pids []int) string {

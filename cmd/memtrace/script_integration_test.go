@@ -77,7 +77,11 @@ func targetCommand(t *testing.T, programs string) script.Cmd {
 }
 
 func startChild(t *testing.T, path string, args []string) (*child, error) {
-	cmd := exec.Command(path, append([]string{"attach"}, args...)...)
+	return startCommand(t, exec.Command(path, append([]string{"attach"}, args...)...))
+}
+
+// startCommand starts a test program in attach mode and waits until it is ready.
+func startCommand(t *testing.T, cmd *exec.Cmd) (*child, error) {
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -88,13 +92,13 @@ func startChild(t *testing.T, path string, args []string) (*child, error) {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s (make testprograms builds it): %w", path, err)
+		return nil, fmt.Errorf("start %s (make testprograms builds it): %w", cmd.Path, err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	c := &child{cmd: cmd, in: in, out: bufio.NewReader(out)}
 	line, err := c.out.ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "ready ") {
-		return nil, fmt.Errorf("%s said %q (%v), want ready", path, line, err)
+	if err != nil || !strings.HasPrefix(line, "ready") {
+		return nil, fmt.Errorf("%s said %q (%v), want ready", cmd.Path, line, err)
 	}
 	return c, nil
 }

@@ -32,6 +32,7 @@ type session struct {
 	targets  map[int]*target
 	out      output
 	follower *follower
+	limiter  *limiter // nil without --max-overhead
 	finder   *probe.Finder
 	family   *family
 
@@ -74,14 +75,19 @@ func newSession(s settings, out output) (*session, error) {
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
 		analyzer: analyzer.New(analyzer.Config{
 			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
+			Sample: sampleOf(t), Interval: config.Interval,
 			Replaced: func(pid uint32) { x.rename(int(pid)) },
 			Tracer:   analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
-		unborn: make(map[int]time.Time), finder: probe.NewFinder(fs.Root()), family: newFamily(t, fs),
+		unborn: make(map[int]time.Time), finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
 	}
 	x.follower = newFollower(x)
+	if x.limiter, err = newLimiter(s.overhead, t, config.Interval); err != nil {
+		x.close()
+		return nil, err
+	}
 	return x, nil
 }
 
@@ -173,6 +179,7 @@ func (s *session) loop(ctx context.Context) error {
 			s.tick()
 		case <-windows.C:
 			s.analyzer.Window(now())
+			s.keepWithin()
 			s.lookAfterChildren()
 		case <-over:
 			s.checkLeaks()
@@ -273,30 +280,35 @@ func (s *session) correlateTarget(t *target) {
 		s.warn("%v", err)
 	}
 	t.pace.Done(time.Now(), cost)
-	s.checkFirstThread(t)
-	if t.space == nil { // a child that has lived for a while
-		err = s.renew(t)
-	} else {
+	s.revive(t)
+	err = nil
+	switch {
+	case t.space != nil:
 		err = t.space.Refresh()
+	case t.isYoung(): // it has its parent's names, and may be about to execute a program
+	default:
+		err = s.renew(t)
 	}
 	if err != nil && !errors.Is(err, symbol.ErrExited) {
 		s.warn("%v", err)
 	}
 }
 
-// checkFirstThread warns of a process whose first thread has ended, where the
-// probes ended with it: perf events belong to a thread.
-func (s *session) checkFirstThread(t *target) {
-	mechanism := s.tracer.Config().Mechanism
-	if t.deaf || mechanism != tracer.PerfCookie && mechanism != tracer.Perf {
+// revive attaches again to a process whose first thread has ended, for the
+// probes are tied to that.
+func (s *session) revive(t *target) {
+	if t.deaf || s.stopping {
 		return
 	}
-	stat, err := t.held.Process.Stat()
-	if err != nil || stat.State != 'Z' || !t.held.Alive() {
+	revived, err := s.tracer.Revive(t.pid, t.objects)
+	if err != nil && t.held.Alive() {
+		t.deaf = true
+		s.warn("the thread that the probes of process %d were tied to has ended, and nothing more is seen of the others' allocations: %v", t.pid, err)
 		return
 	}
-	t.deaf = true
-	s.warn("the first thread of process %d has ended, and with it the probes (%s): nothing more is seen of the others' allocations; Linux 6.6 and newer have probes that stay", t.pid, mechanism)
+	if revived {
+		s.warn("the thread that the probes of process %d were tied to ended; they are on another one now. What the process allocated and freed meanwhile, for up to %v, may not have been seen: blocks that were freed then still show as live", t.pid, s.interval)
+	}
 }
 
 func (s *session) report(final bool) *analyzer.Report {
@@ -307,9 +319,15 @@ func (s *session) report(final bool) *analyzer.Report {
 	s.analyzer.SetLoss(loss)
 	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()
+	r.Overhead = s.limiter.report()
+	r.Warnings = append(r.Warnings, s.limiter.warnings()...)
 	r.Warnings = append(r.Warnings, s.warnings...)
 	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
+	r.Warnings = append(r.Warnings, s.tracer.UnwindProblems()...)
 	r.Warnings = append(r.Warnings, s.missedChildren()...)
+	if final {
+		r.Warnings = append(r.Warnings, s.unseenFunctions()...)
+	}
 	if !final {
 		s.gate.hide(r)
 		s.gate.observe(r)

@@ -32,8 +32,9 @@ type target struct {
 	probed uint64    // ns: when it got its probes, 0 before
 	execed uint64    // ns: when it replaced its program last
 	execs  int       // how often
-	deaf   bool      // its probes ended with its first thread
+	deaf   bool      // its probes ended with the thread that they were tied to
 	gone   time.Time // when its process was seen to have ended
+	born   time.Time // of a child: when that was seen
 
 	// unchecked says why there was no leak check, where there was to be one.
 	unchecked error
@@ -81,6 +82,9 @@ func (t *target) describe() analyzer.ProcessInfo {
 	// has none either.
 	info.Comm, _ = t.held.Comm()
 	info.Exe, _ = t.held.Exe()
+	if status, err := t.held.Status(); err == nil && len(status.NSpid) > 1 {
+		info.InnerPIDs = status.NSpid[1:]
+	}
 	for i := range t.objects {
 		info.Allocators = append(info.Allocators, fmt.Sprintf("%s %s", t.objects[i].Family, t.objects[i].Path))
 	}
@@ -105,6 +109,13 @@ func sameFile(a, b *probe.Object) bool {
 func (t *target) news(found []probe.Object) []probe.Object {
 	return slices.DeleteFunc(slices.Clone(found), func(o probe.Object) bool { return t.has(&o) })
 }
+
+// youth is how long a child goes by its parent's names. Most of those that
+// execute a program do so at once, and what they map then must not be taken
+// for what they mapped before.
+const youth = time.Second
+
+func (t *target) isYoung() bool { return t.execs == 0 && time.Since(t.born) < youth }
 
 func (t *target) close() {
 	if t.space != nil {

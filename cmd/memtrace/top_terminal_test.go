@@ -111,6 +111,29 @@ func TestTopInATerminal(t *testing.T) {
 	}
 }
 
+// What a narrow terminal shows is all there, and what it showed is gone once it
+// is wider.
+func TestTopOnANarrowTerminal(t *testing.T) {
+	startKnownMemory(t)
+	x := startTop(t, "-i 500ms")
+	x.until(`COMMAND`)
+	x.run("resize-window", "-x", "40", "-y", "12")
+	x.keys("h")
+	x.until(`(?s)Tab +views.*PgUp.*reverse the.order`)
+	x.keys("x", "/")
+	x.keys("-l", "name:known_memory")
+	x.until(`(?m)^Filter: name:known_memory█$`)
+	x.keys("-l", " !cgroup:something-else")
+	x.until(`(?m)^\S*ory !cgroup:something-else█$`)
+	x.keys("Enter", "f")
+	x.until(`(?m)FROZEN$`)
+	x.run("resize-window", "-x", "120", "-y", "24")
+	x.until(`running  FROZEN`)
+	time.Sleep(time.Second) // longer than it takes to draw what the resize brought
+	x.keys("f")
+	x.until(`\A[^\n]*running *\n`)
+}
+
 // The mouse reaches top as the terminal sends it: SGR, 1-based.
 func TestTopAnswersTheMouse(t *testing.T) {
 	startKnownMemory(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
 )
 
@@ -24,7 +25,7 @@ func traceCommand(c *cli.Context) error {
 			_ = cli.ShowAppHelp(c)
 			return &exitError{exitUsage, errQuiet}
 		}
-		return usageError("no process given: use -p PID, --comm NAME or --cgroup PATH (memtrace run -- COMMAND starts one)")
+		return usageError("no process given: use -p PID, --comm NAME, --cgroup PATH, --container ID or --all (memtrace run -- COMMAND starts one)")
 	}
 	if err := set.gate.open(); err != nil {
 		return err
@@ -65,16 +66,39 @@ func (s *session) begin(pid int) error {
 	if err != nil {
 		return err
 	}
-	objects, err := s.finder.Discover(pid)
+	if err := s.beginHeld(t); err != nil {
+		s.drop(t)
+		return err
+	}
+	return nil
+}
+
+// beginHeld attaches to a process that is held by its pidfd: if it still runs
+// afterwards, no other one can have had its PID meanwhile.
+func (s *session) beginHeld(t *target) error {
+	objects, err := s.finder.Discover(t.pid)
 	if errors.Is(err, os.ErrPermission) {
 		err = adviseOn(fmt.Errorf("%w: %w", tracer.ErrNotPermitted, err))
 	}
 	if err != nil {
-		_ = t.held.Close()
 		return err
 	}
-	s.say("attaching to process %d: %d files", pid, len(objects))
-	return s.adopt(t, objects, false)
+	s.say("attaching to process %d: %d files", t.pid, len(objects))
+	if err := s.adopt(t, objects, false); err != nil {
+		return err
+	}
+	if !t.held.Alive() {
+		return fmt.Errorf("attach to process %d: it ended meanwhile: %w", t.pid, procfs.ErrGone)
+	}
+	return nil
+}
+
+// drop lets go of a process that could not be attached to.
+func (s *session) drop(t *target) {
+	t.exited = true
+	s.forget(t.pid)
+	delete(s.targets, t.pid)
+	t.close()
 }
 
 // adviseOn adds to an error of the tracer what the user can do about it.

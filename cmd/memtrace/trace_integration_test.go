@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -26,11 +27,16 @@ type tracing struct {
 // first Report says so.
 func attach(t *testing.T, pid int, flags ...string) *tracing {
 	t.Helper()
+	return beginTracing(t, append([]string{"-p", strconv.Itoa(pid), "--format", "json", "-i", "100ms"}, flags...)...)
+}
+
+// beginTracing starts memtrace with these arguments, which must choose JSON.
+func beginTracing(t *testing.T, args ...string) *tracing {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"-p", strconv.Itoa(pid), "--format", "json", "-i", "100ms"}, flags...)
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), asMemtrace+"=1")
 	cmd.Stderr = os.Stderr
@@ -109,7 +115,11 @@ func (c *child) total(t *testing.T, key string) uint64 {
 }
 
 func TestAttachSeesWhatComesAfter(t *testing.T) {
-	for _, name := range []string{"two_threads", "every_function", "cross_thread_free", "temporary"} {
+	programs := []string{"every_function", "two_threads", "cross_thread_free", "temporary"}
+	if testing.Short() {
+		programs = programs[:1]
+	}
+	for _, name := range programs {
 		t.Run(name, func(t *testing.T) {
 			c := program(t, name)
 			tr := attach(t, c.cmd.Process.Pid)
@@ -130,6 +140,14 @@ func TestAttachSeesWhatComesAfter(t *testing.T) {
 // function may have several sites: one a call.
 func (c *child) checkSites(t *testing.T, r *analyzer.Report) {
 	t.Helper()
+	for _, problem := range c.siteErrors(t, r) {
+		t.Error(problem)
+	}
+}
+
+// siteErrors says which call sites differ from what the program says of them.
+func (c *child) siteErrors(t *testing.T, r *analyzer.Report) (problems []string) {
+	t.Helper()
 	type sums struct{ live, count, allocs uint64 }
 	got := make(map[string]sums)
 	for _, s := range r.Sites {
@@ -145,9 +163,10 @@ func (c *child) checkSites(t *testing.T, r *analyzer.Report) {
 		n := func(key string) uint64 { return uint64(f[key].(float64)) }
 		want := sums{n("live_bytes"), n("live_count"), n("alloc") + n("realloc") - n("realloc_freed")}
 		if name := f["function"].(string); got[name] != want {
-			t.Errorf("%s: live bytes, live blocks, allocations are %v, want %v", name, got[name], want)
+			problems = append(problems, fmt.Sprintf("%s: live bytes, live blocks, allocations are %v, want %v", name, got[name], want))
 		}
 	}
+	return problems
 }
 
 // checkReport checks what must hold of every complete Report.

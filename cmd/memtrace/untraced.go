@@ -15,6 +15,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
@@ -243,7 +244,7 @@ func (u *untraced) checkStopped(t *target, o heapwalk.CheckOptions) (r *heapwalk
 			r, err = heapwalk.Check(u.c.Context, t.held.Process, o)
 		}
 		for _, thread := range threads {
-			_ = unix.PtraceDetach(thread.TID) // it may have been killed
+			reach.Release(thread)
 		}
 		paused = time.Since(began)
 	}()

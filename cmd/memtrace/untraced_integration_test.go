@@ -58,8 +58,15 @@ func TestUntracedHeap(t *testing.T) {
 		r := checkFromOutside(t, p.pid(), more...)
 		got := make(map[uint64]uint64)
 		for i := range r.Leaks {
-			if l := &r.Leaks[i]; l.Kind == "definite" {
+			l := &r.Leaks[i]
+			if l.Kind == "definite" {
 				got[r.Site(l.Site).Group.Size] += l.Count
+			}
+			if p, s := l.Pages, r.Site(l.Site); p == nil || p.Resident+p.Untouched+p.Swapped != l.Bytes ||
+				p.Resident > s.ResidentBytes || s.ResidentBytes+s.UntouchedBytes+s.SwappedBytes != s.LiveBytes {
+				t.Errorf("%v: the pages of %+v are %+v, of its group %+v", more, l, p, s)
+			} else if l.Bytes < 4096 && p.Resident != l.Bytes {
+				t.Errorf("%v: of %d bytes of small blocks, which were written, %d are resident", more, l.Bytes, p.Resident)
 			}
 		}
 		for size, n := range want {

@@ -183,11 +183,16 @@ func (w *watching) show(e watch.Event) error {
 }
 
 func figureText(v float64, unit watch.Unit) string {
-	if unit == watch.Percent {
+	switch unit {
+	case watch.Percent:
 		return strconv.FormatFloat(v, 'f', 2, 64) + "%"
+	case watch.Count:
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	return report.ShortSize(uint64(v))
 }
+
+var unitNames = map[watch.Unit]string{watch.Bytes: "bytes", watch.Percent: "percent", watch.Count: "count"}
 
 // printJSONEvent prints a line; figure is null where it is not known.
 func printJSONEvent(e watch.Event) error {
@@ -205,7 +210,7 @@ func printJSONEvent(e watch.Event) error {
 	if e.Err != nil {
 		line.Error = e.Err.Error()
 	} else {
-		line.Figure, line.Limit, line.Unit = &e.Figure, &e.Limit, map[watch.Unit]string{watch.Bytes: "bytes", watch.Percent: "percent"}[e.Unit]
+		line.Figure, line.Limit, line.Unit = &e.Figure, &e.Limit, unitNames[e.Unit]
 	}
 	return json.NewEncoder(os.Stdout).Encode(line)
 }

@@ -285,6 +285,38 @@ NOIPA static void xor_list(void)
 	xor_head = (uintptr_t)b[0];
 }
 
+static void *volatile cache[64], *volatile arena_chunk, *volatile arena_object, *volatile only_object;
+static void *volatile pool_slab, *volatile pool_next, *volatile only_next, *volatile free_list;
+
+/* slots makes a block a pool of slots of 64 bytes that are all free, each with a link to the next. */
+NOIPA static void slots(void *slab)
+{
+	for (int at = 64; at + 64 < 960; at += 64)
+		PTR(slab, at) = (char *)slab + at + 64;
+}
+
+/* What programs keep on purpose, and what they lose of it. */
+NOIPA static void patterns(void)
+{
+	for (int i = 0; i < 30; i++)
+		cache[2 * i] = take("cache_entry", "reachable");
+	arena_chunk = take("arena_chunk", "reachable");
+	arena_object = (char *)arena_chunk + 192;
+	PTR(arena_object, 0) = take("held_by_an_object_of_an_arena", "reachable");
+	only_object = (char *)take("arena_with_only_an_object_held", "possible") + 192;
+	void *lost = take("arena_lost", "definite");
+	PTR(lost, 192) = take("held_by_an_object_of_a_lost_arena", "indirect");
+	pool_slab = take("pool_slab", "reachable");
+	slots((void *)pool_slab);
+	pool_next = (char *)pool_slab + 64;
+	void *slab = take("pool_with_only_its_free_slots_held", "possible");
+	slots(slab);
+	only_next = (char *)slab + 64;
+	free_list = take("free_list_1", "reachable");
+	PTR(free_list, 0) = take("free_list_2", "reachable");
+	PTR(PTR(free_list, 0), 0) = take("free_list_3", "reachable");
+}
+
 /* What is left where a freed block was is no pointer. */
 NOIPA static void stale_in_freed(void)
 {
@@ -482,8 +514,11 @@ NOIPA static void lose_cxx(void)
 	say_case("shared_ptr_cycle", 16 + sizeof(Node), "one definite, one indirect");
 }
 
-int main(int argc, char **)
+int main(int argc, char **argv)
 {
+	char c;
+	if (argc > 1 && !strcmp(argv[1], "attach") && read(0, &c, 1) != 1)
+		return 4;
 	void *volatile local = take("stack", "reachable");
 	hold();
 	hold_doubtfully();
@@ -491,6 +526,7 @@ int main(int argc, char **)
 	lose();
 	lose_circles();
 	xor_list();
+	patterns();
 	stale_in_freed();
 	stale = ~(uintptr_t)take("only_from_a_dead_stack_frame", "definite");
 	start_context();
@@ -519,7 +555,6 @@ int main(int argc, char **)
 	memset(said, 0, sizeof(said));
 	stale_on_stack();
 	scrub();
-	char c;
 	while (argc < 2 && read(0, &c, 1) > 0)
 		;
 	PTR(local, 0) = NULL;

@@ -226,8 +226,8 @@ fn lose() {
     case("box_in_a_forgotten_vec", 2053, "indirect");
     forget(Rc::new([1u8; 2063]));
     case("forgotten_rc", 16 + 2063 + 1, "definite");
-    forget(Arc::new((Mutex::new(block::<2069>()), [1u8; 2087])));
-    case("forgotten_arc", 16 + size_of::<(Mutex<Box<Block<2069>>>, Block<2087>)>(), "definite");
+    forget(Arc::new((Mutex::new(block::<2069>()), [1u8; 2111])));
+    case("forgotten_arc", 16 + size_of::<(Mutex<Box<Block<2069>>>, Block<2111>)>(), "definite");
     case("box_in_a_forgotten_arc", 2069, "indirect");
     let mut map: HashMap<u32, Box<Block<2081>>> = HashMap::with_capacity(600);
     map.insert(1, block());
@@ -274,6 +274,15 @@ fn in_a_thread() {
 }
 
 fn main() {
+    // With an argument it does not wait at its end; with "attach" it does at
+    // first; with "exit" it runs exit handlers.
+    let argument = std::env::args().nth(1);
+    if argument.as_deref() == Some("attach") {
+        let _ = std::io::stdin().read(&mut [0]);
+    }
+    let waits = argument.is_none();
+    let handlers = argument.as_deref() == Some("exit");
+    drop(argument);
     let local = opaque(block::<1171>());
     case("stack", 1171, "reachable");
     hold_directly();
@@ -293,16 +302,22 @@ fn main() {
     writeln!(out, "ready").unwrap();
     out.flush().unwrap();
     scrub();
-    let _ = std::io::stdin().read(&mut [0]);
+    if waits {
+        let _ = std::io::stdin().read(&mut [0]);
+    }
     opaque(local.area() + BOXED.load(SeqCst) as usize);
     for word in &HELD {
         opaque(word.load(SeqCst)); // what is never read need not be there
     }
     unsafe {
+        if handlers {
+            exit(0);
+        }
         _exit(0);
     }
 }
 
 extern "C" {
     fn _exit(code: i32) -> !;
+    fn exit(code: i32) -> !;
 }

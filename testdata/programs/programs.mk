@@ -12,7 +12,9 @@ TP_NOFP  := -O2 -fomit-frame-pointer
 
 TP_SAY    = @echo "compile $@"
 
-TP_C      := heap_truth leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench leak_exits known_memory
+# Linked with an allocator of Debian's packages, by file: no package for development is needed.
+TP_INTERFACES := jemalloc tcmalloc mimalloc
+TP_C      := heap_truth samples user_alloc python_blocks leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench lock_waits leak_exits known_memory first_thread
 TP_CXX    := longjmp_throw cxx_containers leak_moves
 # Static programs: no libc.so to probe; with and without symbols.
 TP_STATIC := every_function_static two_threads_static churn_static births_static
@@ -28,12 +30,18 @@ TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks
 TP_ALL += $(addprefix $(TP_OUT)/,$(TP_STACKS) libstacks.so)
 TP_ALL += $(if $(shell command -v musl-gcc),$(addprefix $(TP_OUT)/,$(TP_MUSL)))
 # Rust.
-TP_ALL += $(if $(shell command -v rustc),$(TP_OUT)/leak_corpus_rust)
+TP_ALL += $(if $(shell command -v rustc),$(addprefix $(TP_OUT)/,leak_corpus_rust own_allocator))
+TP_ALL += $(addprefix $(TP_OUT)/interfaces_,$(TP_INTERFACES))
 # A 32-bit program that needs no 32-bit libc, where compiler and linker know the format.
 TP_ALL += $(if $(shell $(CC) -m32 -E -x c /dev/null >/dev/null 2>&1 && ld -V 2>/dev/null | grep elf_i386),$(TP_OUT)/sleeper32)
 
-.PHONY: testprograms
+.PHONY: testprograms testprograms-arm64
 testprograms: $(TP_ALL)
+
+# For the arm64 VM, by Debian's cross compilers.
+TP_ARM64 := $(TP_C) $(TP_CXX) $(TP_STATIC) escape libescape.so stacks_O0 stacks_O2 stacks_O3 stacks_cxx_O2 stacks_static libstacks.so
+testprograms-arm64:
+	@$(MAKE) --no-print-directory TP_OUT=build/testdata-arm64 CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ $(addprefix build/testdata-arm64/,$(TP_ARM64))
 
 $(TP_OUT):
 	@mkdir -p $@
@@ -45,6 +53,13 @@ $(addprefix $(TP_OUT)/,$(TP_C)): $(TP_OUT)/%: $(TP_SRC)/%.c | $(TP_OUT)
 $(addprefix $(TP_OUT)/,$(TP_CXX)): $(TP_OUT)/%: $(TP_SRC)/%.cc | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)$(CXX) -std=c++17 $(TP_FLAGS) $(TP_FP) -MMD -MP -o $@ $<
+
+TP_LIB_jemalloc := libjemalloc.so.2
+TP_LIB_tcmalloc := libtcmalloc_minimal.so.4
+TP_LIB_mimalloc  = $(notdir $(firstword $(wildcard /usr/lib/*-linux-gnu/libmimalloc.so.[23])))
+$(addprefix $(TP_OUT)/interfaces_,$(TP_INTERFACES)): $(TP_OUT)/interfaces_%: $(TP_SRC)/interfaces.c | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -D$(shell echo $* | tr a-z A-Z) -MMD -MP -o $@ $< -l:$(TP_LIB_$*)
 
 $(TP_OUT)/churn_nofp: $(TP_SRC)/churn.c | $(TP_OUT)
 	$(TP_SAY)
@@ -134,6 +149,11 @@ $(TP_OUT)/leak_bench_lsan: $(TP_SRC)/leak_bench.c | $(TP_OUT)
 $(TP_OUT)/leak_corpus_rust: $(TP_SRC)/leak_corpus.rs | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)rustc --edition 2021 -O -g -o $@ $<
+
+# Not optimised, as the compiler inlines an allocator into the crate that defines it.
+$(TP_OUT)/own_allocator: $(TP_SRC)/own_allocator.rs | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)rustc --edition 2021 -g -o $@ $<
 
 $(TP_OUT)/sleeper32: $(TP_SRC)/sleeper32.c | $(TP_OUT)
 	$(TP_SAY)

@@ -49,6 +49,19 @@ const (
 	PrevFaultMajor
 	// FlagSharedVM marks a Fork whose child shares the parent's memory.
 	FlagSharedVM
+
+	// FlagNested marks a Free within the call of a function that releases a
+	// block (probe.Release): part of that, unless the block is known.
+	FlagNested Flags = 64
+	// FlagReleased marks a Free or Realloc of a block that the tracer knew to be
+	// in the sample, and of which it need not be told that it ended.
+	FlagReleased Flags = 1 << 3
+	// FlagTemporary marks a Free or Realloc that ends the block which its
+	// thread allocated last; only where blocks are sampled.
+	FlagTemporary Flags = 1 << 4
+	// FlagOldOnly marks a Realloc whose new block is not in the sample: Addr
+	// is 0, though the call may have returned memory.
+	FlagOldOnly Flags = 1 << 7
 )
 
 // StackID identifies a call stack within a process image: a 64-bit hash of its frames.
@@ -66,10 +79,21 @@ type Event struct {
 	Stack StackID
 	PID   uint32 // thread group ID; of a Fork, the parent's
 	TID   uint32
-	Child uint32 // Fork, Exec
+	Child uint32 // Fork, Exec; else see Interval
 	CPU   uint16
 	Kind  Kind
 	Flags Flags
+}
+
+// Interval is the mean number of bytes between the sample's hits when the call
+// was made: a block of s bytes is in the sample with probability 1 -
+// exp(-s / Interval), and so a free of an unknown block tells nothing. 0: every block is.
+func (e *Event) Interval() uint32 {
+	switch e.Kind {
+	case Fork, Exec:
+		return 0
+	}
+	return e.Child
 }
 
 // Stack is a call stack, sent once before the first event that names it.

@@ -12,13 +12,15 @@ type Loss struct {
 	MissedFaults uint64 `json:"missed_faults"` // page faults of any process that the kernel left out: at most so many are the targets'; not in Lost
 	Abandoned    uint64 `json:"abandoned"`     // calls whose return was never seen (longjmp, thread exit); not a loss of an event
 	Truncated    uint64 `json:"truncated"`     // malformed records in a ring
+	Unprobed     uint64 `json:"unprobed"`      // times that a process had no probes for a while, whatever it did then
 
 	// StackUnmapped counts stacks with a frame in code that the unwinder did
 	// not know yet (just loaded, or executed); not a loss of an event.
 	StackUnmapped uint64 `json:"stack_unmapped"`
 }
 
-// Lost is the number of events that the trace did not see.
+// Lost is the number of events that the trace did not see; of a time without
+// probes nobody knows how many, and it counts as one.
 func (l Loss) Lost() uint64 {
-	return l.RingFull + l.ThreadState + l.ReadFault + l.Missed + l.Truncated
+	return l.RingFull + l.ThreadState + l.ReadFault + l.Missed + l.Truncated + l.Unprobed
 }

@@ -99,6 +99,9 @@ func start(p Program, attach func(pid int) (bool, error)) (*os.Process, *Watcher
 		return nil, nil, fmt.Errorf("hold %s at its start by ptrace: %w", p.Path, err)
 	}
 	t := tracee{pid: pid, attach: attach}
+	if p.Watch != nil {
+		t.unknown = p.Watch.Unknown
+	}
 	err = t.run()
 	switch {
 	case errors.Is(err, ErrExited):

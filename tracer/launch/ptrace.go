@@ -12,8 +12,10 @@ import (
 type tracee struct {
 	pid    int
 	attach func(pid int) (bool, error)
-	execed bool
-	inCall bool // between the stops at the entry and the exit of a system call
+	// As in Hooks; nil: no signal is for us.
+	unknown func(tid int) (learn func())
+	execed  bool
+	inCall  bool // between the stops at the entry and the exit of a system call
 }
 
 // syscallStop is the signal of a system-call stop under PTRACE_O_TRACESYSGOOD.
@@ -102,6 +104,11 @@ func (t *tracee) stopped(status unix.WaitStatus) (done bool, signal int, err err
 		return done, 0, err
 	case status.TrapCause() > 0:
 		return false, 0, nil // a group stop or another event
+	case status.StopSignal() == unix.SIGURG && t.unknown != nil:
+		if learn := t.unknown(t.pid); learn != nil {
+			learn()
+			return false, 0, nil
+		}
 	}
 	return false, int(status.StopSignal()), nil
 }

@@ -29,6 +29,10 @@ type Hooks struct {
 	// Exiting reports whether a thread that got SIGURG got it as it called
 	// exit; the program is then looked at there, before its exit handlers.
 	Exiting func(tid int) bool
+	// Unknown is asked about any other SIGURG. Where a thread got it as it ran
+	// code that was not known yet, it returns what is to be done while the
+	// thread stands still, else nil: then the program gets the signal.
+	Unknown func(tid int) (learn func())
 }
 
 // Ending is a program that stands still at its end.
@@ -262,7 +266,7 @@ func (w *Watcher) step(tid int) {
 		w.resume(tid, 0)
 	case signal == int(syscallStop):
 		w.called(tid)
-	case signal == int(unix.SIGURG) && w.exitCalled(tid):
+	case signal == int(unix.SIGURG) && (w.exitCalled(tid) || w.metUnknown(tid)):
 	default:
 		w.resume(tid, signal)
 	}
@@ -291,6 +295,20 @@ func (w *Watcher) call(hook, after func()) {
 		case <-w.ended:
 		}
 	}()
+}
+
+// metUnknown keeps a thread until what it ran into is known. It reports
+// whether that was why it got a signal.
+func (w *Watcher) metUnknown(tid int) bool {
+	if w.hooks.Unknown == nil {
+		return false
+	}
+	learn := w.hooks.Unknown(tid)
+	if learn == nil {
+		return false
+	}
+	w.call(learn, func() { w.resume(tid, 0) })
+	return true
 }
 
 // interrupted handles the first stop of a new thread or process, and that of a

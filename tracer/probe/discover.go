@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -9,9 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // Discover finds the allocators in a running process: one Object, with its
@@ -21,11 +23,15 @@ import (
 // Errors: os.ErrProcessDone (no such process, or it exits meanwhile),
 // os.ErrPermission, ErrKernelThread, ErrGoProgram, ErrStripped,
 // ErrNoAllocator, and Err32Bit and ErrNotSupportedMachine for the program.
-func Discover(root string, pid int) ([]Object, error) { return NewFinder(root).Discover(pid) }
+func Discover(root string, pid int) ([]Object, error) { return NewFinder(root, Choice{}).Discover(pid) }
 
 // Discover is the function Discover.
 func (d *Finder) Discover(pid int) ([]Object, error) {
-	s := survey{finder: d, dir: filepath.Join(d.root, strconv.Itoa(pid))}
+	s := survey{finder: d, pid: pid, dir: memoryDir(d.root, pid)}
+	s.root = debugfile.OpenRoot(s.dir)
+	if s.root >= 0 {
+		defer func() { _ = unix.Close(s.root) }() // a reference only: nothing can be lost
+	}
 	mappings, err := s.mappings()
 	if err != nil {
 		return nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
@@ -45,7 +51,9 @@ func (d *Finder) Discover(pid int) ([]Object, error) {
 // survey is the state of one Discover.
 type survey struct {
 	finder   *Finder
-	dir      string // /proc/PID
+	pid      int
+	dir      string // /proc/PID, or that of a thread (LivingThread)
+	root     int    // its root directory, -1 where that is ours
 	found    []Object
 	looked   []string // paths without an allocator
 	problems []error  // files that could not be inspected
@@ -62,13 +70,7 @@ func (s *survey) mappings() ([]mapping, error) {
 	if any {
 		return mappings, nil
 	}
-	stat, err := os.ReadFile(filepath.Join(s.dir, "stat"))
-	if err != nil {
-		return nil, exited(err)
-	}
-	after := string(stat[bytes.LastIndexByte(stat, ')')+1:]) // the name before may contain anything
-	after = strings.TrimLeft(after, " ")
-	if strings.HasPrefix(after, "Z") || strings.HasPrefix(after, "X") {
+	if ThreadEnded(s.finder.root, s.pid, s.pid) {
 		return nil, fmt.Errorf("it is a zombie: %w", os.ErrProcessDone)
 	}
 	return nil, ErrKernelThread
@@ -115,14 +117,14 @@ func groupByFile(mappings []mapping) [][]mapping {
 func (s *survey) inspect(file []mapping) {
 	first := file[0]
 	f, err := openMapped(s.dir, first)
-	if errors.Is(err, errNotRegular) {
+	if errors.Is(err, debugfile.ErrNotRegular) {
 		return
 	}
 	if err != nil {
 		s.problems = append(s.problems, fmt.Errorf("open %s: %w", first.path, err))
 		return
 	}
-	o, err := s.finder.inspect(f)
+	o, err := s.finder.inspect(f, locator{dirs: debugfile.Dirs, root: s.root, path: first.path})
 	if err == nil && o.Machine != hostMachine() {
 		err = fmt.Errorf("%w: %v", ErrNotSupportedMachine, o.Machine)
 	}

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // Limits on what is read from a file, whatever its headers claim.
@@ -28,6 +29,7 @@ type image struct {
 	file  *elf.File
 	r     io.ReaderAt
 	order binary.ByteOrder
+	asked asked
 
 	slots map[uint64]uint64 // address of a word that PLT stubs jump through -> where it leads; see relocations
 }
@@ -210,27 +212,9 @@ func (im *image) buildID() string {
 		if err != nil {
 			continue // a file without a readable build ID is still traceable
 		}
-		if id := buildIDNote(data, im.order); id != "" {
+		if id := debugfile.BuildID(data, im.order); id != "" {
 			return id
 		}
-	}
-	return ""
-}
-
-// buildIDNote looks for NT_GNU_BUILD_ID (3) of owner "GNU" among notes.
-func buildIDNote(notes []byte, order binary.ByteOrder) string {
-	align := func(n uint32) uint64 { return (uint64(n) + 3) &^ 3 }
-	for len(notes) >= 12 {
-		nameSize, descSize, kind := order.Uint32(notes), order.Uint32(notes[4:]), order.Uint32(notes[8:])
-		notes = notes[12:]
-		if align(nameSize)+align(descSize) > uint64(len(notes)) {
-			return ""
-		}
-		name, desc := notes[:nameSize], notes[align(nameSize):][:descSize]
-		if kind == 3 && string(name) == "GNU\x00" {
-			return hex.EncodeToString(desc)
-		}
-		notes = notes[align(nameSize)+align(descSize):]
 	}
 	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -19,7 +18,7 @@ type Mapping struct {
 // Executable lists the executable mappings of a process, files and others, in
 // order of address, but for the kernel's own ([vsyscall]). Root is where the proc file system is mounted.
 func Executable(root string, pid int) ([]Mapping, error) {
-	path := filepath.Join(root, strconv.Itoa(pid), "maps")
+	path := filepath.Join(memoryDir(root, pid), "maps")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("list the code of process %d: %w", pid, exited(err))
@@ -43,6 +42,6 @@ func Executable(root string, pid int) ([]Mapping, error) {
 
 // Open opens the very file that is mapped at m in process pid.
 func (m Mapping) Open(root string, pid int) (*os.File, error) {
-	return openMapped(filepath.Join(root, strconv.Itoa(pid)),
+	return openMapped(memoryDir(root, pid),
 		mapping{Range: m.Range, major: m.Major, minor: m.Minor, inode: m.Inode, path: m.Path})
 }

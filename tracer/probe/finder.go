@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -11,15 +13,61 @@ import (
 // file once, however many of them map it. Its methods may be called
 // concurrently.
 type Finder struct {
-	root string
+	root   string
+	choice Choice
 
 	mu    sync.Mutex
 	known map[fileState]inspected
+	seen  map[string]bool   // functions of the choice that some file has
+	lacks map[string]string // why those that some file has are not probed
+}
+
+// Choice says what to look for beside, or instead of, all that memtrace knows.
+// The zero Choice is all of that and no more.
+type Choice struct {
+	Functions []UserFunction
+	Family    Family // "" any: allocators of another are left alone
 }
 
 // NewFinder returns a Finder that reads of processes below root, usually "/proc".
-func NewFinder(root string) *Finder {
-	return &Finder{root: root, known: make(map[fileState]inspected)}
+func NewFinder(root string, choice Choice) *Finder {
+	return &Finder{root: root, choice: choice, known: make(map[fileState]inspected), seen: make(map[string]bool), lacks: make(map[string]string)}
+}
+
+// Unseen says which functions and layers of the choice no file has had so far,
+// in words.
+func (d *Finder) Unseen() (texts []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	layers := map[string]bool{}
+	for _, f := range d.choice.Functions {
+		layers[f.Layer] = layers[f.Layer] || d.seen[f.name()]
+	}
+	for _, f := range d.choice.Functions {
+		reason := d.lacks[f.name()]
+		switch {
+		case d.seen[f.name()] || layers[f.Layer] && f.Layer != "":
+		case reason != "":
+			texts = append(texts, fmt.Sprintf("%s is not traced: %s", f.name(), reason))
+		case f.Layer != "":
+			texts = append(texts, fmt.Sprintf("no file that the processes mapped has the functions of the layer %s", f.Layer))
+		default:
+			texts = append(texts, fmt.Sprintf("no file that the processes mapped has the function %q (memtrace doctor -p shows what a process maps)", f.Text))
+		}
+		layers[f.Layer] = true // one reason is enough
+	}
+	return texts
+}
+
+// restrict leaves out what is not of the family that was chosen. Mappings are
+// nobody's.
+func (c Choice) restrict(o *Object) {
+	if c.Family == "" {
+		return
+	}
+	o.Probes = slices.DeleteFunc(slices.Clone(o.Probes), func(p Probe) bool {
+		return p.Family != c.Family && p.Family != User && p.Shape != Mmap && p.Shape != Munmap
+	})
 }
 
 // maxKnown bounds the files that are remembered.
@@ -41,10 +89,10 @@ type inspected struct {
 }
 
 // inspect is Inspect, of a file that may be known.
-func (d *Finder) inspect(f *os.File) (Object, error) {
+func (d *Finder) inspect(f *os.File, at locator) (Object, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return Inspect(f)
+		return inspectAt(f, at, d.choice.Functions)
 	}
 	state := fileState{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
 	d.mu.Lock()
@@ -53,9 +101,18 @@ func (d *Finder) inspect(f *os.File) (Object, error) {
 	if ok {
 		return old.object, old.err
 	}
-	o, err := Inspect(f)
+	o, err := inspectAt(f, at, d.choice.Functions)
+	d.choice.restrict(&o)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, p := range o.Probes {
+		if p.Family == User {
+			d.seen[p.Name] = true
+		}
+	}
+	for _, s := range o.Skipped {
+		d.lacks[s.Name] = s.Reason
+	}
 	if len(d.known) >= maxKnown {
 		clear(d.known)
 	}

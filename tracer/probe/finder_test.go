@@ -9,7 +9,7 @@ import (
 
 // A file is looked into once; one that was written to in place is another.
 func TestFinderRemembersFiles(t *testing.T) {
-	d := NewFinder("/proc")
+	d := NewFinder("/proc", Choice{})
 	libc := libcPath(t)
 	first, err := openAndInspect(t, d, libc)
 	if err != nil || len(first.Probes) == 0 {
@@ -45,5 +45,5 @@ func openAndInspect(t *testing.T, d *Finder, path string) (Object, error) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	return d.inspect(f)
+	return d.inspect(f, locator{root: -1})
 }

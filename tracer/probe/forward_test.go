@@ -156,10 +156,15 @@ func TestBundled(t *testing.T) {
 		t.Errorf("prefixed alone: %v of %v, want %v", got, o.Family, want)
 	}
 	o = inspectFile(t, link(t, ".text\n"+jemalloc+allocatorAsm, "-static"))
-	if got := names(o); !slices.Equal(got, append(want, "free", "malloc", "sdallocx")) {
+	if got := names(o); !slices.Equal(got, append(slices.Clone(want), "free", "malloc")) {
 		t.Errorf("prefixed beside the C library's: %v", got)
 	}
-	if got := names(inspectFile(t, link(t, ".text\n"+jemalloc, "-shared"))); len(got) != 0 {
-		t.Errorf("local functions of a library: %v, want none", got)
+	for _, p := range o.Probes {
+		if prefix := strings.HasPrefix(p.Name, "_rjem_"); prefix != (p.Family == Jemalloc) {
+			t.Errorf("%s is said to be %v's", p.Name, p.Family)
+		}
+	}
+	if got := names(inspectFile(t, link(t, ".text\n"+jemalloc, "-shared"))); !slices.Equal(got, want) {
+		t.Errorf("local functions of a library: %v, want %v", got, want)
 	}
 }

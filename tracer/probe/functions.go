@@ -24,12 +24,14 @@ const (
 	groupX                    // jemalloc's own interface
 	groupMapping              // mmap and munmap
 	groupMi                   // mimalloc's own interface, always prefixed
+	groupTc                   // tcmalloc's own interface, always prefixed
+	groupRust                 // what Rust programs with an allocator of their own call
 )
 
 // prefixes are what programs that bring an allocator along put before its
 // names, so that it stands beside the C library's: jemalloc in C programs and
-// in Rust's, and mimalloc.
-var prefixes = [...]string{"", "je_", "_rjem_", "mi_"}
+// in Rust's, mimalloc and tcmalloc.
+var prefixes = [...]string{"", "je_", "_rjem_", "mi_", "tc_"}
 
 // functionTable lists every function that may be probed, the most telling of
 // several names for one function first.
@@ -45,25 +47,92 @@ var functionTable = []function{
 	{name: "valloc", shape: Malloc, args: [3]uint8{1}},
 	{name: "pvalloc", shape: Malloc, args: [3]uint8{1}},
 	{name: "cfree", shape: Free, args: [3]uint8{1}},
+	{name: "free_sized", shape: Free, args: [3]uint8{1}},         // C23
+	{name: "free_aligned_sized", shape: Free, args: [3]uint8{1}}, // C23
 
 	{name: "mallocx", shape: Malloc, args: [3]uint8{1}, group: groupX},
 	{name: "rallocx", shape: Realloc, args: [3]uint8{1, 2}, group: groupX},
+	{name: "xallocx", shape: Resize, args: [3]uint8{1, 2, 3}, group: groupX},
 	{name: "sdallocx", shape: Free, args: [3]uint8{1}, group: groupX},
 	{name: "dallocx", shape: Free, args: [3]uint8{1}, group: groupX},
 
 	{name: "zalloc", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "mallocn", shape: Calloc, args: [3]uint8{1, 2}, group: groupMi},
 	{name: "malloc_small", shape: Malloc, args: [3]uint8{1}, group: groupMi},
 	{name: "zalloc_small", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "reallocn", shape: Reallocarray, args: [3]uint8{1, 2, 3}, group: groupMi},
+	{name: "reallocf", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "rezalloc", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "recalloc", shape: Reallocarray, args: [3]uint8{1, 2, 3}, group: groupMi},
 	{name: "malloc_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi},
 	{name: "zalloc_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "calloc_aligned", shape: Calloc, args: [3]uint8{1, 2}, group: groupMi},
 	{name: "realloc_aligned", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "rezalloc_aligned", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "recalloc_aligned", shape: Reallocarray, args: [3]uint8{1, 2, 3}, group: groupMi},
+	{name: "malloc_aligned_at", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "zalloc_aligned_at", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "calloc_aligned_at", shape: Calloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "realloc_aligned_at", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "rezalloc_aligned_at", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "recalloc_aligned_at", shape: Reallocarray, args: [3]uint8{1, 2, 3}, group: groupMi},
+	{name: "heap_malloc", shape: Malloc, args: [3]uint8{2}, group: groupMi},
+	{name: "heap_zalloc", shape: Malloc, args: [3]uint8{2}, group: groupMi},
+	{name: "heap_calloc", shape: Calloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_mallocn", shape: Calloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_malloc_small", shape: Malloc, args: [3]uint8{2}, group: groupMi},
+	{name: "heap_realloc", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_reallocn", shape: Reallocarray, args: [3]uint8{2, 3, 4}, group: groupMi},
+	{name: "heap_reallocf", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_rezalloc", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_recalloc", shape: Reallocarray, args: [3]uint8{2, 3, 4}, group: groupMi},
+	{name: "heap_malloc_aligned", shape: Malloc, args: [3]uint8{2}, group: groupMi},
+	{name: "heap_zalloc_aligned", shape: Malloc, args: [3]uint8{2}, group: groupMi},
+	{name: "heap_calloc_aligned", shape: Calloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_realloc_aligned", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_rezalloc_aligned", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_recalloc_aligned", shape: Reallocarray, args: [3]uint8{2, 3, 4}, group: groupMi},
+	{name: "heap_malloc_aligned_at", shape: Malloc, args: [3]uint8{2}, group: groupMi},
+	{name: "heap_zalloc_aligned_at", shape: Malloc, args: [3]uint8{2}, group: groupMi},
+	{name: "heap_calloc_aligned_at", shape: Calloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_realloc_aligned_at", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_rezalloc_aligned_at", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
+	{name: "heap_recalloc_aligned_at", shape: Reallocarray, args: [3]uint8{2, 3, 4}, group: groupMi},
+	{name: "heap_alloc_new", shape: Malloc, args: [3]uint8{2}, group: groupMi},
+	{name: "heap_alloc_new_n", shape: Calloc, args: [3]uint8{2, 3}, group: groupMi},
 	{name: "new", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "new_n", shape: Calloc, args: [3]uint8{1, 2}, group: groupMi},
 	{name: "new_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi},
 	{name: "new_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupMi},
 	{name: "new_aligned_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "new_realloc", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
+	{name: "new_reallocn", shape: Reallocarray, args: [3]uint8{1, 2, 3}, group: groupMi},
+	{name: "expand", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
 	{name: "free_size", shape: Free, args: [3]uint8{1}, group: groupMi},
 	{name: "free_aligned", shape: Free, args: [3]uint8{1}, group: groupMi},
 	{name: "free_size_aligned", shape: Free, args: [3]uint8{1}, group: groupMi},
+
+	{name: "new", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "new_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "new_aligned", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "new_aligned_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "newarray", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "newarray_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "newarray_aligned", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "newarray_aligned_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "delete", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "delete_sized", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "delete_nothrow", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "delete_aligned", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "delete_sized_aligned", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "delete_aligned_nothrow", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "deletearray", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "deletearray_sized", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "deletearray_nothrow", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "deletearray_aligned", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "deletearray_sized_aligned", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "deletearray_aligned_nothrow", shape: Free, args: [3]uint8{1}, group: groupTc},
+	{name: "malloc_skip_new_handler", shape: Malloc, args: [3]uint8{1}, group: groupTc},
 
 	{name: "_Znwm", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
 	{name: "_Znam", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
@@ -85,6 +154,11 @@ var functionTable = []function{
 	{name: "_ZdaPvSt11align_val_tRKSt9nothrow_t", shape: Free, args: [3]uint8{1}, group: groupCXX},
 	{name: "_ZdlPvmSt11align_val_t", shape: Free, args: [3]uint8{1}, group: groupCXX},
 	{name: "_ZdaPvmSt11align_val_t", shape: Free, args: [3]uint8{1}, group: groupCXX},
+
+	{name: "__rust_alloc", shape: Malloc, args: [3]uint8{1}, group: groupRust},
+	{name: "__rust_alloc_zeroed", shape: Malloc, args: [3]uint8{1}, group: groupRust},
+	{name: "__rust_realloc", shape: Realloc, args: [3]uint8{1, 4}, group: groupRust},
+	{name: "__rust_dealloc", shape: Release, args: [3]uint8{1}, group: groupRust},
 
 	{name: "mmap", shape: Mmap, args: [3]uint8{2}, group: groupMapping},
 	{name: "mmap64", shape: Mmap, args: [3]uint8{2}, group: groupMapping},
@@ -115,14 +189,16 @@ func (fn function) takes(prefix string) bool {
 	case groupC:
 		return true
 	case groupX:
-		return prefix != "mi_"
+		return prefix != "mi_" && prefix != "tc_"
 	case groupMi:
 		return prefix == "mi_"
+	case groupTc:
+		return prefix == "tc_"
 	}
 	return prefix == ""
 }
 
-// prefixed says whether a name has one of the prefixes.
+// prefixed says whether a name has one of the prefixes, or is Rust's.
 func prefixed(name string) bool {
-	return slices.ContainsFunc(prefixes[1:], func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return strings.HasPrefix(name, rustPrefix) || name == rustOwn || name == rustDefault || slices.ContainsFunc(prefixes[1:], func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -13,7 +14,11 @@ import (
 // each. A file without an allocator gives an Object without Probes and no
 // error. Errors: ErrNotELF, Err32Bit, ErrNotSupportedMachine (neither amd64
 // nor arm64), or what is malformed.
-func Inspect(r io.ReaderAt) (o Object, err error) {
+func Inspect(r io.ReaderAt) (o Object, err error) { return inspectAt(r, locator{root: -1}, nil) }
+
+// inspectAt is Inspect, with a locator of the file's separate debug file and
+// functions that the user asks for.
+func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err error) {
 	defer func() {
 		// The file is hostile until proven otherwise, and two of the
 		// decoders are not ours.
@@ -25,25 +30,32 @@ func Inspect(r io.ReaderAt) (o Object, err error) {
 	if err != nil {
 		return Object{}, err
 	}
+	im.asked = askedIn(at.path, users)
 	id, err := im.identity()
 	if err != nil {
 		return Object{}, err
 	}
 	o = Object{Machine: im.file.Machine, Static: id.static, Soname: id.soname, BuildID: im.buildID(), Go: im.builtByGo(), Family: FamilyUnknown}
-	syms, err := im.allocator(id.executable)
+	syms, err := im.allocator(id.executable, at)
 	if err != nil {
 		return Object{}, err
 	}
+	syms.setFamilies(id.soname)
+	o.Source = syms.source
 	o.stripped = id.static && syms.count == 0
-	if len(syms.found) == 0 || isLoader(id.soname) && !syms.defined[libcMark] {
+	if isLoader(id.soname) && syms.defined[libcMark] == 0 {
+		syms.found = nil
+	}
+	if len(syms.found) == 0 && !im.asked.any() {
 		return o, nil
 	}
-	o.Family = familyOf(syms.defined, id.soname)
+	o.Family = syms.ownFamily(id.soname)
 	if err := im.relocations(); err != nil {
 		return Object{}, err
 	}
 	known := im.candidates(&o, syms.found)
 	im.dropForwarders(&o, known)
+	im.addUsers(&o, known, &syms)
 	return o, im.placeAll(&o, known)
 }
 
@@ -57,11 +69,12 @@ func isLoader(soname string) bool {
 // address, under its most telling name.
 func (im *image) candidates(o *Object, found []symbol) entries {
 	known := entries{}
+	operatorNew := slices.ContainsFunc(found, func(s symbol) bool { return s.family.bringsOperatorNew() })
 	for _, s := range found {
 		switch {
-		case s.group == groupCXX && !o.Family.bringsOperatorNew():
+		case s.group == groupCXX && !operatorNew:
 			continue // calls malloc
-		case s.group == groupX && s.prefix == "" && o.Family != Jemalloc:
+		case s.group == groupX && s.family != Jemalloc:
 			continue
 		case s.ifunc:
 			o.skip(s.name, "an indirect function: its code is chosen at run time")
@@ -121,7 +134,7 @@ func (im *image) placeAll(o *Object, known entries) error {
 			continue
 		}
 		o.Probes = append(o.Probes, Probe{
-			Name: s.name, Shape: s.shape, Entry: entry, Offset: offset, Args: where.args,
+			Name: s.name, Family: s.family, Shape: s.shape, Entry: entry, Offset: offset, Args: where.args,
 			SPDelta: where.grown, Cost: where.cost, Instruction: where.instruction, MayForward: s.mayForward,
 		})
 	}

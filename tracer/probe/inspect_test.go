@@ -41,9 +41,9 @@ func TestInspectAArch64(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Probe{
-		{Name: "malloc", Shape: Malloc, Entry: 0x200, Offset: 0x200, Args: [3]Reg{1}, Cost: Stepped, Instruction: "stp x29, x30, [sp,#-32]!"},
-		{Name: "free", Shape: Free, Entry: 0x300, Offset: 0x300, Args: [3]Reg{1}, Cost: Emulated, Instruction: "cbz x0, .+0x8"},
-		{Name: "posix_memalign", Shape: PosixMemalign, Entry: 0x500, Offset: 0x500, Args: [3]Reg{1, 3}, Cost: Stepped, Instruction: "hint #0x22"},
+		{Name: "malloc", Family: FamilyUnknown, Shape: Malloc, Entry: 0x200, Offset: 0x200, Args: [3]Reg{1}, Cost: Stepped, Instruction: "stp x29, x30, [sp,#-32]!"},
+		{Name: "free", Family: FamilyUnknown, Shape: Free, Entry: 0x300, Offset: 0x300, Args: [3]Reg{1}, Cost: Emulated, Instruction: "cbz x0, .+0x8"},
+		{Name: "posix_memalign", Family: FamilyUnknown, Shape: PosixMemalign, Entry: 0x500, Offset: 0x500, Args: [3]Reg{1, 3}, Cost: Stepped, Instruction: "hint #0x22"},
 	}
 	if !slices.Equal(o.Probes, want) {
 		t.Errorf("probes = %+v\nwant %+v", o.Probes, want)

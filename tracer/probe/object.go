@@ -14,8 +14,9 @@ type Object struct {
 	Inode   uint64
 	BuildID string      // hexadecimal; empty where the file has none
 	Soname  string      // DT_SONAME; empty where the file has none
-	Family  Family      // whose allocator it is
+	Family  Family      // whose malloc it has; where it has but a prefixed one, whose that is
 	Machine elf.Machine // EM_X86_64 or EM_AARCH64
+	Source  string      // what named its functions: "exported symbols", "symbol table", "debug file PATH", ".gnu_debugdata", "DWARF"
 	Static  bool        // an executable that uses no dynamic loader
 	Go      bool        // built by the Go toolchain
 	Probes  []Probe     // sorted by Entry; empty where the file has no allocator
@@ -33,6 +34,7 @@ type Object struct {
 // Probe is one function to probe.
 type Probe struct {
 	Name        string // most telling name of the function
+	Family      Family // whose function it is
 	Shape       Shape
 	Entry       uint64 // file offset of the function's first instruction
 	Offset      uint64 // file offset of the instruction to probe

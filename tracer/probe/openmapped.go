@@ -6,10 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // openMapped opens the very file that is mapped at m: through
@@ -18,7 +19,7 @@ import (
 // under the process's own root, provided that leads to the same file.
 func openMapped(dir string, m mapping) (*os.File, error) {
 	exact, err := openRegular(filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.Start, m.End)))
-	if err == nil || errors.Is(err, errNotRegular) {
+	if err == nil || errors.Is(err, debugfile.ErrNotRegular) {
 		return exact, err
 	}
 	f, err := openRegular(filepath.Join(dir, "root", m.path))
@@ -39,29 +40,14 @@ func openMapped(dir string, m mapping) (*os.File, error) {
 	return f, nil
 }
 
-// errNotRegular: a device, a FIFO or the like, mapped as no program is.
-var errNotRegular = errors.New("not a regular file")
-
 // openRegular opens a regular file for reading. It looks before it opens:
 // opening a device may have effects, opening a FIFO may never return.
 func openRegular(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, _, err := debugfile.OpenRegular(path)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, err
 	}
-	defer func() { _ = unix.Close(fd) }() // a reference only: nothing can be lost
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errNotRegular
-	}
-	readable, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(readable), path), nil
+	return debugfile.Readable(fd, path)
 }
 
 // sameFile says whether f is the file that maps shows as m.

@@ -6,89 +6,92 @@ import (
 	"testing"
 )
 
-// TestPlace checks the placement rule on hand-assembled code. The expected
-// offsets were counted by hand from the bytes given.
+// place is what the placement rule says of a function.
+type place struct {
+	off   uint64
+	args  [3]Reg
+	grown uint32
+	cost  Cost
+}
+
+// placements are hand-assembled functions. The expected offsets were counted
+// by hand from the bytes given.
+var placements = []struct {
+	name, function, code string
+	want                 place
+}{
+	{"entry is a push", "malloc", "53 48 89 fb 5b c3", // push %rbx
+		place{0, [3]Reg{RegRDI}, 0, Emulated}},
+	{"entry is a nop", "malloc", "90 c3",
+		place{0, [3]Reg{RegRDI}, 0, Emulated}},
+	{"entry is a two-byte nop", "malloc", "66 90 c3",
+		place{0, [3]Reg{RegRDI}, 0, Emulated}},
+	{"long nop is stepped on old kernels", "malloc", "0f 1f 40 00 90 c3", // nopl 0(%rax); nop
+		place{4, [3]Reg{RegRDI}, 0, Emulated}},
+	{"pause is no nop", "malloc", "f3 90 90 c3",
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"xchg %r8d,%eax is no nop", "malloc", "41 90 90 c3", // writes rax and r8, neither an argument
+		place{2, [3]Reg{RegRDI}, 0, Emulated}},
+	{"endbr64, then push", "malloc", "f3 0f 1e fa 41 54 c3",
+		place{4, [3]Reg{RegRDI}, 0, Emulated}},
+	{"test, je", "free", "48 85 ff 74 01 c3 c3",
+		place{3, [3]Reg{RegRDI}, 0, Emulated}},
+	{"tail jump", "free", "31 d2 e9 00 10 00 00", // xor %edx,%edx; jmp
+		place{2, [3]Reg{RegRDI}, 0, Emulated}},
+	{"return comes first", "free", "48 85 ff c3",
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"copied, then overwritten", "free", "48 89 f8 31 ff 74 01 c3 c3", // mov %rdi,%rax; xor %edi,%edi; je
+		place{5, [3]Reg{RegRAX}, 0, Emulated}},
+	{"copy of a copy", "free", "48 89 f8 49 89 c4 31 c0 31 ff 74 01 c3 c3", // rdi -> rax -> r12
+		place{10, [3]Reg{RegR12}, 0, Emulated}},
+	{"copy overwritten too", "free", "48 89 f8 31 ff b0 01 74 01 c3 c3", // mov $1,%al
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"32-bit copy holds nothing", "free", "89 f8 31 ff 74 01 c3 c3", // mov %edi,%eax
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"partial write", "free", "40 b7 01 74 01 c3 c3", // mov $1,%dil
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"exchanged", "realloc", "48 87 fe 74 01 c3 c3", // xchg %rdi,%rsi
+		place{0, [3]Reg{RegRDI, RegRSI}, 0, Stepped}},
+	{"one of two overwritten", "calloc", "48 0f af fe 70 01 c3 c3", // imul %rsi,%rdi; jo
+		place{0, [3]Reg{RegRDI, RegRSI}, 0, Stepped}},
+	{"mul overwrites rdx", "reallocarray", "48 89 f0 48 f7 e2 70 01 c3 c3",
+		place{0, [3]Reg{RegRDI, RegRSI, RegRDX}, 0, Stepped}},
+	{"mul spares calloc's arguments", "calloc", "48 89 f8 48 f7 e6 70 01 c3 c3", // mov %rdi,%rax; mul %rsi; jo
+		place{6, [3]Reg{RegRDI, RegRSI}, 0, Emulated}},
+	{"third argument", "posix_memalign", "48 89 d3 31 d2 74 01 c3 c3", // mov %rdx,%rbx
+		place{5, [3]Reg{RegRDI, RegRBX}, 0, Emulated}},
+	{"stack moved before, return wanted", "malloc", "48 83 ec 18 74 01 c3 c3", // sub $24,%rsp; je
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"stack moved before, no return wanted", "free", "48 83 ec 18 74 01 c3 c3",
+		place{4, [3]Reg{RegRDI}, 24, Emulated}},
+	{"stack pointer aligned", "free", "48 83 e4 f0 74 01 c3 c3", // and $-16,%rsp
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"branch back to the instruction", "free", "48 85 ff 55 48 ff cf 75 fa c3", // test; push; dec; jne to the push
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"branch back beyond the instruction", "free", "48 85 ff 55 5d 48 ff cf 75 fa c3", // jne to the pop
+		place{3, [3]Reg{RegRDI}, 0, Emulated}},
+	{"branch back to the entry", "free", "55 5d 48 ff cf 75 f9 c3", // jne to the push at the entry
+		place{0, [3]Reg{RegRDI}, 0, Emulated}},
+	{"store to memory that others see", "free", "48 89 37 74 01 c3 c3", // mov %rsi,(%rdi)
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"store to the stack", "free", "48 89 74 24 f8 74 01 c3 c3", // mov %rsi,-8(%rsp)
+		place{5, [3]Reg{RegRDI}, 0, Emulated}},
+	{"locked exchange", "free", "f0 48 0f b1 37 74 01 c3 c3", // lock cmpxchg
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"exchange with memory is locked", "free", "48 87 37 74 01 c3 c3", // xchg %rsi,(%rdi)
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"system call", "munmap", "b8 0b 00 00 00 0f 05 48 3d 01 f0 ff ff 73 01 c3 c3",
+		place{0, [3]Reg{RegRDI, RegRSI}, 0, Stepped}},
+	{"memory-indirect call", "free", "48 85 ff ff 15 00 00 00 00 74 01 c3 c3",
+		place{0, [3]Reg{RegRDI}, 0, Stepped}},
+	{"size in the second argument", "memalign", "48 89 f8 31 ff 74 01 c3 c3",
+		place{5, [3]Reg{RegRSI}, 0, Emulated}},
+	{"mmap wants the length alone", "mmap", "41 89 ca 31 ff 75 01 c3 c3",
+		place{5, [3]Reg{RegRSI}, 0, Emulated}},
+}
+
 func TestPlace(t *testing.T) {
-	type want struct {
-		off   uint64
-		args  [3]Reg
-		grown uint32
-		cost  Cost
-	}
-	tests := []struct {
-		name, function, code string
-		want                 want
-	}{
-		{"entry is a push", "malloc", "53 48 89 fb 5b c3", // push %rbx
-			want{0, [3]Reg{RegRDI}, 0, Emulated}},
-		{"entry is a nop", "malloc", "90 c3",
-			want{0, [3]Reg{RegRDI}, 0, Emulated}},
-		{"entry is a two-byte nop", "malloc", "66 90 c3",
-			want{0, [3]Reg{RegRDI}, 0, Emulated}},
-		{"long nop is stepped on old kernels", "malloc", "0f 1f 40 00 90 c3", // nopl 0(%rax); nop
-			want{4, [3]Reg{RegRDI}, 0, Emulated}},
-		{"pause is no nop", "malloc", "f3 90 90 c3",
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"xchg %r8d,%eax is no nop", "malloc", "41 90 90 c3", // writes rax and r8, neither an argument
-			want{2, [3]Reg{RegRDI}, 0, Emulated}},
-		{"endbr64, then push", "malloc", "f3 0f 1e fa 41 54 c3",
-			want{4, [3]Reg{RegRDI}, 0, Emulated}},
-		{"test, je", "free", "48 85 ff 74 01 c3 c3",
-			want{3, [3]Reg{RegRDI}, 0, Emulated}},
-		{"tail jump", "free", "31 d2 e9 00 10 00 00", // xor %edx,%edx; jmp
-			want{2, [3]Reg{RegRDI}, 0, Emulated}},
-		{"return comes first", "free", "48 85 ff c3",
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"copied, then overwritten", "free", "48 89 f8 31 ff 74 01 c3 c3", // mov %rdi,%rax; xor %edi,%edi; je
-			want{5, [3]Reg{RegRAX}, 0, Emulated}},
-		{"copy of a copy", "free", "48 89 f8 49 89 c4 31 c0 31 ff 74 01 c3 c3", // rdi -> rax -> r12
-			want{10, [3]Reg{RegR12}, 0, Emulated}},
-		{"copy overwritten too", "free", "48 89 f8 31 ff b0 01 74 01 c3 c3", // mov $1,%al
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"32-bit copy holds nothing", "free", "89 f8 31 ff 74 01 c3 c3", // mov %edi,%eax
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"partial write", "free", "40 b7 01 74 01 c3 c3", // mov $1,%dil
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"exchanged", "realloc", "48 87 fe 74 01 c3 c3", // xchg %rdi,%rsi
-			want{0, [3]Reg{RegRDI, RegRSI}, 0, Stepped}},
-		{"one of two overwritten", "calloc", "48 0f af fe 70 01 c3 c3", // imul %rsi,%rdi; jo
-			want{0, [3]Reg{RegRDI, RegRSI}, 0, Stepped}},
-		{"mul overwrites rdx", "reallocarray", "48 89 f0 48 f7 e2 70 01 c3 c3",
-			want{0, [3]Reg{RegRDI, RegRSI, RegRDX}, 0, Stepped}},
-		{"mul spares calloc's arguments", "calloc", "48 89 f8 48 f7 e6 70 01 c3 c3", // mov %rdi,%rax; mul %rsi; jo
-			want{6, [3]Reg{RegRDI, RegRSI}, 0, Emulated}},
-		{"third argument", "posix_memalign", "48 89 d3 31 d2 74 01 c3 c3", // mov %rdx,%rbx
-			want{5, [3]Reg{RegRDI, RegRBX}, 0, Emulated}},
-		{"stack moved before, return wanted", "malloc", "48 83 ec 18 74 01 c3 c3", // sub $24,%rsp; je
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"stack moved before, no return wanted", "free", "48 83 ec 18 74 01 c3 c3",
-			want{4, [3]Reg{RegRDI}, 24, Emulated}},
-		{"stack pointer aligned", "free", "48 83 e4 f0 74 01 c3 c3", // and $-16,%rsp
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"branch back to the instruction", "free", "48 85 ff 55 48 ff cf 75 fa c3", // test; push; dec; jne to the push
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"branch back beyond the instruction", "free", "48 85 ff 55 5d 48 ff cf 75 fa c3", // jne to the pop
-			want{3, [3]Reg{RegRDI}, 0, Emulated}},
-		{"branch back to the entry", "free", "55 5d 48 ff cf 75 f9 c3", // jne to the push at the entry
-			want{0, [3]Reg{RegRDI}, 0, Emulated}},
-		{"store to memory that others see", "free", "48 89 37 74 01 c3 c3", // mov %rsi,(%rdi)
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"store to the stack", "free", "48 89 74 24 f8 74 01 c3 c3", // mov %rsi,-8(%rsp)
-			want{5, [3]Reg{RegRDI}, 0, Emulated}},
-		{"locked exchange", "free", "f0 48 0f b1 37 74 01 c3 c3", // lock cmpxchg
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"exchange with memory is locked", "free", "48 87 37 74 01 c3 c3", // xchg %rsi,(%rdi)
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"system call", "munmap", "b8 0b 00 00 00 0f 05 48 3d 01 f0 ff ff 73 01 c3 c3",
-			want{0, [3]Reg{RegRDI, RegRSI}, 0, Stepped}},
-		{"memory-indirect call", "free", "48 85 ff ff 15 00 00 00 00 74 01 c3 c3",
-			want{0, [3]Reg{RegRDI}, 0, Stepped}},
-		{"size in the second argument", "memalign", "48 89 f8 31 ff 74 01 c3 c3",
-			want{5, [3]Reg{RegRSI}, 0, Emulated}},
-		{"mmap wants the length alone", "mmap", "41 89 ca 31 ff 75 01 c3 c3",
-			want{5, [3]Reg{RegRSI}, 0, Emulated}},
-	}
-	for _, tt := range tests {
+	for _, tt := range placements {
 		t.Run(tt.name, func(t *testing.T) {
 			const addr = 0x1000
 			code, ok := decodeBody(unhex(t, tt.code), addr)
@@ -98,7 +101,7 @@ func TestPlace(t *testing.T) {
 			targets := map[uint64]bool{}
 			code.targets(targets)
 			s := code.place(functionsByName[tt.function], targets)
-			if got := (want{s.addr - addr, s.args, s.grown, s.cost}); got != tt.want {
+			if got := (place{s.addr - addr, s.args, s.grown, s.cost}); got != tt.want {
 				t.Errorf("place = %+v (%s), want %+v", got, s.instruction, tt.want)
 			}
 		})

@@ -14,12 +14,14 @@ const (
 	PosixMemalign       // (out, size) returns 0 and stores a block at out
 	Mmap                // (size) returns the address of a mapping
 	Munmap              // (addr, size)
+	Release             // (ptr), and the releases within it may be part of it
+	Resize              // (ptr, size, extra) returns the size that the block then has, in place
 )
 
 var shapeNames = [...]string{
 	ShapeNone: "none", Malloc: "malloc", Calloc: "calloc", Realloc: "realloc",
 	Reallocarray: "reallocarray", Free: "free", PosixMemalign: "posix_memalign",
-	Mmap: "mmap", Munmap: "munmap",
+	Mmap: "mmap", Munmap: "munmap", Release: "release", Resize: "resize",
 }
 
 // String returns the name of the C function that has the shape.

@@ -3,39 +3,47 @@ package probe
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
 // symbol is one definition of an allocation function.
 type symbol struct {
 	function
-	addr  uint64 // virtual address
-	size  uint64 // bytes; 0 where unknown
-	ifunc bool   // addr is the resolver's
+	addr   uint64 // virtual address
+	size   uint64 // bytes; 0 where unknown
+	ifunc  bool   // addr is the resolver's
+	family Family
 
+	layer      string // of a function of a layer: which
+	inlined    string // why it would not show all of it
 	mayForward string // see Probe.MayForward
 }
 
 // symbols is what a symbol table says about allocation.
 type symbols struct {
 	found   []symbol
-	defined map[string]bool // marks of families and allocation functions
-	count   int             // function symbols of any name that are defined
-	locals  []symbol        // local ones with the name of an allocation function; see adopt
+	defined map[string]uint64 // marks of families and allocation functions, where they are
+	count   int               // function symbols of any name that are defined
+	locals  []symbol          // local ones with the name of an allocation function; see adopt
 	aliases map[string]uint64
+	asked   asked
+	users   []symbol // of what is asked for
+	source  string   // what named the functions; see Object.Source
 }
 
 // has says whether both malloc and free are defined, under a prefix.
 func (s *symbols) has(prefix string) bool {
-	return s.defined[prefix+"malloc"] && s.defined[prefix+"free"]
+	return s.defined[prefix+"malloc"] != 0 && s.defined[prefix+"free"] != 0
 }
 
 // wanted are the names that readSymbols records in defined.
 var wanted = indexWanted()
 
 func indexWanted() map[string]bool {
-	names := map[string]bool{libcMark: true}
+	names := map[string]bool{libcMark: true, rustOwn: true, rustDefault: true}
 	for _, mark := range familyMarks {
 		names[mark.symbol] = true
 	}
@@ -45,12 +53,19 @@ func indexWanted() map[string]bool {
 	return names
 }
 
+func (im *image) newSymbols() symbols {
+	return symbols{defined: map[string]uint64{}, aliases: map[string]uint64{}, asked: im.asked}
+}
+
+// maxKnownName is longer than the name of any function of the table.
+const maxKnownName = 64
+
 const symbolSize = 24 // Elf64_Sym
 
 // readSymbols reads a symbol table section of the given type. A file without
 // one gives the zero symbols.
 func (im *image) readSymbols(t elf.SectionType) (symbols, error) {
-	out := symbols{defined: map[string]bool{}, aliases: map[string]uint64{}}
+	out := im.newSymbols()
 	s := im.section(t)
 	if s == nil {
 		return out, nil
@@ -99,34 +114,43 @@ func (im *image) decodeSymbol(b []byte) rawSymbol {
 // prefix: a file's own static function named free is nobody's allocator.
 func (s *symbols) add(raw rawSymbol, names []byte) {
 	kind := elf.ST_TYPE(raw.info)
-	if raw.section == elf.SHN_UNDEF || raw.value == 0 || kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC {
+	if raw.section == elf.SHN_UNDEF || raw.value == 0 || !isFunction(kind) {
 		return
 	}
 	s.count++
 	if uint64(raw.name) >= uint64(len(names)) {
 		return
 	}
-	name := names[raw.name:min(len(names), int(raw.name)+64)]
+	name := names[raw.name:min(len(names), int(raw.name)+max(maxKnownName, s.asked.longest+1))]
 	end := bytes.IndexByte(name, 0)
 	if end < 0 {
 		return
 	}
-	if public, ok := bytes.CutPrefix(name[:end], libcAlias); ok {
-		s.aliases[string(public)] = raw.value
+	hidden := elf.ST_VISIBILITY(raw.other) != elf.STV_DEFAULT
+	found := symbol{addr: raw.value, size: raw.size, ifunc: kind == elf.STT_GNU_IFUNC}
+	s.addUser(name[:end], found)
+	s.define(name[:end], found, elf.ST_BIND(raw.info) == elf.STB_LOCAL && !hidden)
+}
+
+// define records a function if its name is of interest. own says that it is
+// its file's own.
+func (s *symbols) define(name []byte, found symbol, own bool) {
+	name = rustName(name)
+	if public, ok := bytes.CutPrefix(name, libcAlias); ok {
+		s.aliases[string(public)] = found.addr
 	}
-	if !wanted[string(name[:end])] {
+	if !wanted[string(name)] {
 		return
 	}
-	fn, function := functionsByName[string(name[:end])]
-	found := symbol{function: fn, addr: raw.value, size: raw.size, ifunc: kind == elf.STT_GNU_IFUNC}
-	hidden := elf.ST_VISIBILITY(raw.other) != elf.STV_DEFAULT
-	if elf.ST_BIND(raw.info) == elf.STB_LOCAL && !hidden && !prefixed(string(name[:end])) {
+	fn, function := functionsByName[string(name)]
+	found.function = fn
+	if own && !prefixed(string(name)) {
 		if function {
 			s.locals = append(s.locals, found)
 		}
 		return
 	}
-	s.defined[string(name[:end])] = true
+	s.defined[string(name)] = found.addr
 	if function {
 		s.found = append(s.found, found)
 	}
@@ -141,29 +165,81 @@ var libcAlias = []byte("__libc_")
 func (s *symbols) adopt() {
 	for _, local := range s.locals {
 		if at, ok := s.aliases[local.name]; ok && at == local.addr {
-			s.defined[local.name] = true
+			s.defined[local.name] = local.addr
 			s.found = append(s.found, local)
 		}
 	}
 }
 
-// allocator reads the symbols of the allocator in the file. A library has
-// what it exports. A program may also have one of its own, prefixed or not,
-// that only the full table names.
-func (im *image) allocator(executable bool) (symbols, error) {
+// allocator reads the symbols of the allocators in the file: those that it
+// exports, and those of its own, prefixed or not, that only its full symbol
+// table names, which may be elsewhere. A library that exports one is content
+// with it.
+func (im *image) allocator(executable bool, at locator) (symbols, error) {
 	dynamic, err := im.readSymbols(elf.SHT_DYNSYM)
-	if err != nil || dynamic.has("") {
-		return dynamic.only(""), err
+	if err != nil {
+		return dynamic, err
 	}
-	if !executable {
-		return symbols{}, nil
+	if dynamic.complete() && !executable && !im.asked.any() {
+		return dynamic.only(prefixes[:]...).from("exported symbols"), nil
 	}
-	full, err := im.readSymbols(elf.SHT_SYMTAB)
+	full, err := im.fullSymbols(at)
+	if errors.Is(err, errTooLarge) && dynamic.complete() {
+		err = nil
+	}
 	if err != nil {
 		return full, err
 	}
-	full.count += dynamic.count
-	return full.only(prefixes[:]...), nil
+	return dynamic.with(full).only(prefixes[:]...), nil
+}
+
+// fullSymbols reads the first of these that there is: the symbol table, that
+// of a separate debug file, .gnu_debugdata, DWARF. Trouble in what lies outside
+// of the file is none of the file's.
+func (im *image) fullSymbols(at locator) (symbols, error) {
+	if im.section(elf.SHT_SYMTAB) != nil {
+		full, err := im.readSymbols(elf.SHT_SYMTAB)
+		return full.from("symbol table"), err
+	}
+	debug, f := im.separate(at)
+	if debug != nil {
+		defer f.Close()
+		if full, err := debug.readSymbols(elf.SHT_SYMTAB); err == nil && full.count > 0 {
+			return full.from("debug file " + f.Name()), nil
+		}
+	}
+	if mini, err := im.mini(); err == nil && mini != nil {
+		if full, err := mini.readSymbols(elf.SHT_SYMTAB); err == nil && full.count > 0 {
+			return full.from(".gnu_debugdata"), nil
+		}
+	}
+	for _, described := range []*image{im, debug} {
+		if described != nil && described.hasDWARF() {
+			full, err := described.dwarfSymbols()
+			return full.from("DWARF"), err
+		}
+	}
+	return im.newSymbols().from("exported symbols"), nil
+}
+
+func (s symbols) from(source string) symbols {
+	s.source = source
+	return s
+}
+
+// complete says whether an allocator is defined, prefixed or not.
+func (s *symbols) complete() bool {
+	return slices.ContainsFunc(prefixes[:], s.has)
+}
+
+// with adds the symbols of another table of the same file.
+func (s symbols) with(more symbols) symbols {
+	s.found = append(s.found, more.found...)
+	s.users = append(s.users, more.users...)
+	s.count += more.count
+	maps.Copy(s.defined, more.defined)
+	s.source = more.source
+	return s
 }
 
 // only drops the functions of prefixes that are not given or under which no
@@ -171,10 +247,11 @@ func (im *image) allocator(executable bool) (symbols, error) {
 func (s symbols) only(given ...string) symbols {
 	var kept []symbol
 	for _, fn := range s.found {
-		if s.has(fn.prefix) && slices.Contains(given, fn.prefix) {
+		if (s.has(fn.prefix) || fn.group == groupRust) && slices.Contains(given, fn.prefix) {
 			kept = append(kept, fn)
 		}
 	}
 	s.found = kept
+	s.withoutRust()
 	return s
 }

@@ -2,7 +2,6 @@ package unwind
 
 import (
 	"bytes"
-	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -26,7 +25,9 @@ type File struct {
 	Bad      int // entries that were left out: malformed, or of an unknown kind
 }
 
-// Segment is an executable segment (PT_LOAD) of a file.
+// Segment is an executable segment (PT_LOAD) of a file, or a part of one: where
+// much code in a row has no call frame information, a table ends before it and
+// the next one begins after it.
 type Segment struct {
 	Offset, Size uint64 // in the file
 	Address      uint64 // at which it is linked
@@ -43,8 +44,13 @@ type Source struct {
 	start    muslStart
 }
 
-// Open reads the call frame information of an ELF file. A file without any is no error.
+// Open reads the call frame information of an ELF file. A file without any is
+// no error; one that is no ELF file has none (ErrNoTables).
 func Open(r io.ReaderAt) (*Source, error) {
+	var magic [len(elf.ELFMAG)]byte
+	if _, err := r.ReadAt(magic[:], 0); err == nil && string(magic[:]) != elf.ELFMAG {
+		return nil, ErrNoTables
+	}
 	e, err := elf.NewFile(r)
 	if err != nil {
 		return nil, fmt.Errorf("read ELF headers: %w", err)
@@ -106,30 +112,6 @@ func Read(r io.ReaderAt) (*File, error) {
 		return nil, err
 	}
 	return s.Build()
-}
-
-// split gives each segment its rows.
-func (f *File) split(all *rows) error {
-	list := all.merged()
-	found := false
-	for i := range f.Segments {
-		s := &f.Segments[i]
-		from, _ := slices.BinarySearchFunc(list, s.Address, func(r row, at uint64) int { return cmp.Compare(r.at, at) })
-		to, _ := slices.BinarySearchFunc(list, s.Address+s.Size+1, func(r row, at uint64) int { return cmp.Compare(r.at, at) })
-		if from >= to {
-			continue
-		}
-		if list[to-1].at-list[from].at >= maxText {
-			return fmt.Errorf("a segment's code spans more than %d bytes", uint64(maxText))
-		}
-		s.Table = newTable(list[from:to], all.rules)
-		s.Table.pack()
-		found = true
-	}
-	if !found {
-		return ErrNoTables
-	}
-	return nil
 }
 
 // frameSections finds .eh_frame, by its name or through the program header

@@ -1,0 +1,91 @@
+package reach
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestStopLosesNoSignal stops a program again and again that signals come to
+// all the time: a thread may stop with one on its way, which it must get.
+func TestStopLosesNoSignal(t *testing.T) {
+	const stops, sent = 4000, 150_000
+	program := filepath.Join(t.TempDir(), "signal_count")
+	compile(t, "gcc", "-O2", "-o", program, programs+"/signal_count.c")
+	cmd := exec.Command(program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewReader(out)
+	var signal int
+	if _, err := fmt.Fscanf(lines, "ready %d\n", &signal); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	done := make(chan error, 1)
+	go func() {
+		for i := range sent {
+			for i%1000 == 0 && queued(pid) > 10_000 { // beyond a limit they are lost
+			}
+			if err := unix.Kill(pid, unix.Signal(signal)); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	stopAgainAndAgain(t, pid, stops)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close()
+	got := 0
+	if _, err := fmt.Fscanf(lines, "got %d\n", &got); err != nil || got != sent {
+		t.Errorf("the program got %d of %d signals (%v)", got, sent, err)
+	}
+}
+
+func stopAgainAndAgain(t *testing.T, pid, n int) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	withSignal := 0
+	for range n {
+		thread, err := Stop(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if thread.signal != 0 {
+			withSignal++
+		}
+		Release(thread)
+	}
+	t.Logf("%d of %d stops were with a signal on its way", withSignal, n)
+}
+
+// queued is how many signals are on their way to the processes of a user.
+func queued(pid int) (n int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(text), "\nSigQ:\t")
+	_, _ = fmt.Sscanf(after, "%d/", &n) // 0 where there is none
+	return n
+}

@@ -1,0 +1,167 @@
+//go:build integration
+
+package main
+
+import (
+	"debug/elf"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// tree makes a root directory with a test program as /program, and its loader
+// and C library, which are other files than the host's.
+func tree(t *testing.T, name string) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join("..", "..", "build", "testdata", name)
+	place(t, root, program, "/program")
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	interp := f.Section(".interp")
+	if interp == nil {
+		return root
+	}
+	text, err := interp.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loader := strings.TrimRight(string(text), "\x00")
+	place(t, root, loader, loader)
+	needed, err := f.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, library := range needed {
+		found, _ := filepath.Glob("/lib/*-linux-gnu/" + library)
+		if len(found) > 0 && !strings.Contains(loader, "musl") {
+			place(t, root, found[0], found[0])
+		}
+	}
+	return root
+}
+
+// place copies a file into a tree.
+func place(t *testing.T, root, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	to = filepath.Join(root, to)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inTree starts /program of a tree in namespaces of its own.
+func inTree(t *testing.T, root string, namespaces uintptr) *child {
+	t.Helper()
+	cmd := &exec.Cmd{Path: "/program", Args: []string{"program", "attach"}, Dir: "/"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Cloneflags: namespaces}
+	if namespaces&unix.CLONE_NEWUSER != 0 {
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1000}}
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = ids, ids
+	}
+	c, err := startCommand(t, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A container's process is traced by its own files, whatever became of them,
+// and shown with both of its numbers.
+func TestNamespaces(t *testing.T) {
+	const all = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	for _, c := range []struct {
+		name, program string
+		namespaces    uintptr
+		family        string
+		spoil         func(t *testing.T, root string)
+	}{
+		{"glibc", "every_function", all, "glibc", nil},
+		{"musl", "every_function_musl", all, "musl", nil},
+		{"musl static", "every_function_musl_static", all, "musl", nil},
+		{"user", "every_function", all | unix.CLONE_NEWUSER, "glibc", nil},
+		{"deleted", "every_function", all, "glibc", func(t *testing.T, root string) { eachFile(t, root, os.Remove) }},
+		{"replaced", "every_function", all, "glibc", func(t *testing.T, root string) {
+			eachFile(t, root, func(path string) error {
+				if err := os.WriteFile(path+".new", []byte("something else"), 0o755); err != nil {
+					return err
+				}
+				return os.Rename(path+".new", path)
+			})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := tree(t, c.program)
+			target := inTree(t, root, c.namespaces)
+			if c.spoil != nil {
+				c.spoil(t, root)
+			}
+			tr := attach(t, target.cmd.Process.Pid)
+			if err := target.proceed(); err != nil {
+				t.Fatal(err)
+			}
+			r := tr.interrupt()
+			if err := target.end(); err != nil {
+				t.Error(err)
+			}
+			target.checkContained(t, &r, c.family)
+		})
+	}
+}
+
+func eachFile(t *testing.T, root string, do func(path string) error) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		return do(path)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *child) checkContained(t *testing.T, r *analyzer.Report, family string) {
+	t.Helper()
+	c.checkSites(t, r)
+	checkReport(t, r)
+	if len(r.Processes) != 1 {
+		t.Fatalf("%d processes", len(r.Processes))
+	}
+	p := r.Processes[0]
+	if p.PID != c.cmd.Process.Pid || !slices.Equal(p.InnerPIDs, []int{1}) {
+		t.Errorf("process %d, inside %v; want %d, [1]", p.PID, p.InnerPIDs, c.cmd.Process.Pid)
+	}
+	if len(p.Allocators) != 1 || !strings.HasPrefix(p.Allocators[0], family+" ") {
+		t.Errorf("allocators %q, want %s", p.Allocators, family)
+	}
+}

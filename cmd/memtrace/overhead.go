@@ -1,0 +1,200 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/tracer"
+)
+
+func overheadFlag() cli.Flag {
+	return &cli.StringFlag{Name: "max-overhead", Usage: "take at most `SHARE` of the processes' own processor time, such as 5%: record less, or pause, to keep to that"}
+}
+
+// maxOverhead reads --max-overhead, 0 where it is not given.
+func maxOverhead(c *cli.Context) (float64, error) {
+	text := c.String("max-overhead")
+	if text == "" {
+		return 0, nil
+	}
+	number, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || math.IsNaN(v) || v < 0.001 || v > 10 {
+		return 0, usageError("--max-overhead %q is no share from 0.1%% to 1000%%, such as 5%%", text)
+	}
+	return v, nil
+}
+
+// A limiter keeps what the probes cost within a limit: it counts hits, asks a
+// budget for the level to trace at, and remembers when each was in force.
+type limiter struct {
+	budget   tracer.Budget
+	interval uint32 // of Sampled; Sparse has 16 times that
+	hits     tracer.Hits
+	cpu      map[int]uint64 // by process, at the last step
+	at       uint64         // ns, CLOCK_MONOTONIC: of the last step
+	spans    []analyzer.Span
+	total    map[string]uint64 // ns by mode
+	broken   bool
+}
+
+const (
+	limiterInterval = 64 << 10
+	sparser         = 16
+	maxSpans        = 256
+)
+
+// newLimiter calibrates; nil where no limit was set.
+func newLimiter(limit float64, t *tracer.Tracer, interval uint32) (*limiter, error) {
+	if limit == 0 {
+		return nil, nil
+	}
+	costs, err := t.Calibrate()
+	if err != nil {
+		return nil, err
+	}
+	l := &limiter{budget: tracer.Budget{Limit: limit, Costs: costs}, interval: limiterInterval, cpu: make(map[int]uint64), total: make(map[string]uint64)}
+	if interval != 0 {
+		l.budget.Floor, l.interval = tracer.Sampled, interval
+	}
+	return l, nil
+}
+
+func (l *limiter) intervalOf(level tracer.Level) uint32 {
+	switch level {
+	case tracer.Sampled:
+		return l.interval
+	case tracer.Sparse:
+		return uint32(min(uint64(l.interval)*sparser, math.MaxUint32))
+	}
+	return 0
+}
+
+// keepWithin looks at what the probes took since the last time, and traces
+// less or more for it.
+func (s *session) keepWithin() {
+	l := s.limiter
+	if l == nil || s.stopping || l.broken {
+		return
+	}
+	at := now()
+	if l.at == 0 {
+		l.at, l.hits = at, s.tracer.Hits()
+		l.spent(s.targets)
+		return
+	}
+	hits, cpu, was := s.tracer.Hits(), l.spent(s.targets), l.budget.Level()
+	l.note(was, at-s.started, at-l.at)
+	level := l.budget.Observe(time.Duration(at-s.started), time.Duration(at-l.at), hits.Sub(l.hits), cpu)
+	l.at, l.hits = at, hits
+	if level == was {
+		return
+	}
+	if err := s.enter(was, level); err != nil {
+		l.broken = true
+		s.warn("the overhead is not limited any more: %v", err)
+	}
+}
+
+// enter changes to another level.
+func (s *session) enter(was, level tracer.Level) error {
+	if level == tracer.Paused {
+		err := s.tracer.Pause()
+		s.lostSight()
+		return err
+	}
+	if err := s.tracer.SetInterval(s.limiter.intervalOf(level)); err != nil {
+		return err
+	}
+	if was != tracer.Paused {
+		return nil
+	}
+	s.lostSight() // what was still in the rings
+	return s.tracer.Resume()
+}
+
+// lostSight drops what is known of live blocks.
+func (s *session) lostSight() {
+	s.analyzer.Pause()
+	for _, t := range s.targets {
+		if t.exited {
+			continue
+		}
+		if base, err := analyzer.ReadBaseline(t.held.Process); err == nil {
+			t.base = base
+		}
+	}
+}
+
+// spent is the processor time of the targets since the last call, in ns.
+func (l *limiter) spent(targets map[int]*target) (ns uint64) {
+	for pid, t := range targets {
+		if t.exited || t.shared {
+			continue
+		}
+		var ts unix.Timespec
+		clock := int32(^pid)<<3 | 2 // clock_getcpuclockid(3)
+		if unix.ClockGettime(clock, &ts) != nil {
+			continue // it has ended
+		}
+		is := uint64(ts.Nano())
+		if was, known := l.cpu[pid]; known && is > was {
+			ns += is - was
+		}
+		l.cpu[pid] = is
+	}
+	for pid := range l.cpu {
+		if targets[pid] == nil {
+			delete(l.cpu, pid)
+		}
+	}
+	return ns
+}
+
+// note adds a step that ended at a time, since the attach, to the spans.
+func (l *limiter) note(level tracer.Level, at, step uint64) {
+	mode, interval := level.String(), uint64(l.intervalOf(level))
+	l.total[mode] += step
+	if n := len(l.spans); n > 0 && l.spans[n-1].Mode == mode && l.spans[n-1].Interval == interval {
+		l.spans[n-1].ToNS = at
+		return
+	}
+	if len(l.spans) == maxSpans {
+		l.spans = slices.Delete(l.spans, 0, 1)
+	}
+	l.spans = append(l.spans, analyzer.Span{FromNS: at - min(at, step), ToNS: at, Mode: mode, Interval: interval})
+}
+
+// report is what a Report says of it; nil without a limit.
+func (l *limiter) report() *analyzer.Overhead {
+	if l == nil {
+		return nil
+	}
+	round := func(ns float64) float64 { return math.Round(ns*10) / 10 }
+	return &analyzer.Overhead{
+		Limit: l.budget.Limit, Share: math.Round(l.budget.Overhead()*1e5) / 1e5, Mode: l.budget.Level().String(),
+		EntryNS: round(l.budget.Costs.Entry), ReturnNS: round(l.budget.Costs.Return),
+		FullNS: l.total["full"], SampledNS: l.total["sampled"], PausedNS: l.total["paused"],
+		Spans: append([]analyzer.Span{}, l.spans...),
+	}
+}
+
+// warnings says what pauses do to the figures.
+func (l *limiter) warnings() []string {
+	if l == nil || l.total["paused"] == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("nothing was seen for %v, to keep within the overhead: no block from before the last pause is known, and frees of such match nothing",
+		time.Duration(l.total["paused"]).Round(time.Millisecond))}
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"math"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/threshold"
+	"github.com/memtrace/memtrace/tracer"
+)
+
+func sampleFlag() cli.Flag {
+	return &cli.StringFlag{Name: "sample-bytes", Value: "0", Usage: "record one allocation every `BYTES` on average, such as 64KiB, and estimate the rest; 0 records every one"}
+}
+
+// sampleInterval reads --sample-bytes.
+func sampleInterval(c *cli.Context) (uint32, error) {
+	text := c.String("sample-bytes")
+	if text == "" {
+		return 0, nil // not a flag of this command
+	}
+	bytes, err := threshold.ParseSize(text)
+	if err != nil {
+		return 0, usageError("--sample-bytes: %v", err)
+	}
+	if bytes > math.MaxUint32 {
+		return 0, usageError("--sample-bytes %s is more than 4 GiB", text)
+	}
+	return uint32(bytes), nil
+}
+
+// sampleOf is whom the analyzer tells of the sample's blocks; nil where every block is recorded.
+func sampleOf(t *tracer.Tracer) analyzer.Sample {
+	if !t.Config().Sampling {
+		return nil
+	}
+	return t
+}

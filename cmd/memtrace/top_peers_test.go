@@ -1,0 +1,149 @@
+//go:build integration && services
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startBurner starts a nice process that has used some processor time and then
+// stopped, so that its figures stay as they are.
+func startBurner(t *testing.T) int {
+	t.Helper()
+	const program = `import os, signal, time
+x = bytearray(24 << 20)
+while time.process_time() < 0.7: pass
+os.kill(os.getpid(), signal.SIGSTOP)`
+	burner := spawn(t, exec.Command("nice", "-n", "7", need(t, "python3"), "-c", program))
+	eventually(t, "python stops", func() bool {
+		out, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(burner.pid())).Output()
+		return err == nil && strings.TrimSpace(string(out)) == "T"
+	})
+	return burner.pid()
+}
+
+// TestTopAgreesWithTop compares a row with that of procps' top: sizes to its
+// KiB, processor time to its hundredth of a second.
+func TestTopAgreesWithTop(t *testing.T) {
+	pid := startBurner(t)
+	row := only(t, topOnceAs(t, 0, "--filter", "pid:"+strconv.Itoa(pid)))
+	cmd := exec.Command(need(t, "top"), "-b", "-n", "1", "-p", strconv.Itoa(pid))
+	cmd.Env = append(cmd.Environ(), "LC_ALL=C", "COLUMNS=200", "HOME=/nonexistent")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	titles, cells := strings.Fields(lines[len(lines)-2]), strings.Fields(lines[len(lines)-1])
+	peer := make(map[string]string)
+	for i, title := range titles {
+		peer[title] = cells[i]
+	}
+	spent := time.Duration(figure(t, row, "time"))
+	for title, ours := range map[string]any{
+		"PID": figure(t, row, "pid"), "USER": row["user"], "S": row["state"],
+		"PR": figure(t, row, "priority"), "NI": figure(t, row, "nice"),
+		"VIRT": figure(t, row, "virt") >> 10, "RES": figure(t, row, "rss") >> 10, "SHR": figure(t, row, "shr") >> 10,
+		"TIME+": fmt.Sprintf("%d:%05.2f", int(spent.Minutes()), math.Mod(spent.Seconds(), 60)),
+	} {
+		if fmt.Sprint(ours) != peer[title] {
+			t.Errorf("%s is %v; top says %q", title, ours, peer[title])
+		}
+	}
+	if share, err := strconv.ParseFloat(peer["%MEM"], 64); err != nil || math.Abs(share-row["mem"].(float64)) > 0.06 {
+		t.Errorf("%%MEM is %v; top says %s", row["mem"], peer["%MEM"])
+	}
+	if spent < 680*time.Millisecond { // user and system time are cut off to hundredths
+		t.Errorf("it has used %v", spent)
+	}
+}
+
+// TestTopAgreesWithPs: what a stopped process used of its life falls from one
+// look to the next, so that memtrace's share lies between two of ps'.
+func TestTopAgreesWithPs(t *testing.T) {
+	pid := startBurner(t)
+	before := psFields(t, pid)
+	row := only(t, topOnceAs(t, 0, "--filter", "pid:"+strconv.Itoa(pid)))
+	after := psFields(t, pid)
+	share, slack := row["cpu"].(float64), 0.2
+	if share > before["pcpu"]+slack || share < after["pcpu"]-slack {
+		t.Errorf("%%CPU is %.2f; ps says %v before and %v after", share, before["pcpu"], after["pcpu"])
+	}
+	for name, want := range map[string]float64{"priority": after["priority"], "nice": after["nice"], "threads": after["nlwp"]} {
+		if got := figure(t, row, name); float64(got) != want {
+			t.Errorf("%s is %d; ps says %v", name, got, want)
+		}
+	}
+}
+
+// psFields are the figures that ps has of a process.
+func psFields(t *testing.T, pid int) map[string]float64 {
+	t.Helper()
+	names := []string{"pcpu", "priority", "nice", "nlwp"}
+	out, err := exec.Command(need(t, "ps"), "-o", strings.Join(names, "=,")+"=", "-p", strconv.Itoa(pid)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := make(map[string]float64)
+	for i, word := range strings.Fields(string(out)) {
+		if fields[names[i]], err = strconv.ParseFloat(word, 64); err != nil {
+			t.Fatalf("ps says %q: %v", out, err)
+		}
+	}
+	return fields
+}
+
+// psMemSum adds a program up as ps_mem documents that it does: private memory,
+// and of what is shared each process's part (PSS − private), in KiB; processes
+// that share one address space, whose figures are the same to the last, once.
+// ps_mem itself is not in Debian.
+const psMemSum = `
+import os, sys
+seen, private, shared, processes = set(), 0, 0, 0
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        if os.path.basename(os.readlink("/proc/%s/exe" % pid)) != sys.argv[1]:
+            continue
+        text = open("/proc/%s/smaps" % pid).read()
+    except OSError:
+        continue
+    processes += 1
+    if text in seen:
+        continue
+    seen.add(text)
+    def total(*keys):
+        return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(keys))
+    own = total("Private_Clean:", "Private_Dirty:")
+    private, shared = private + own, shared + total("Pss:") - own
+print(processes, private, shared)
+`
+
+// TestProgramsAgreeWithPsMem holds a program's row against ps_mem's sum.
+func TestProgramsAgreeWithPsMem(t *testing.T) {
+	startKnownMemory(t, "twin")
+	k := startKnownMemory(t)
+	row := only(t, topOnceAs(t, 0, "--view", "programs", "--filter", "name:known_memory"))
+	out, err := exec.Command(need(t, "python3"), "-c", psMemSum, "known_memory").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var processes, private, shared int64
+	if _, err := fmt.Sscan(string(out), &processes, &private, &shared); err != nil {
+		t.Fatal(err)
+	}
+	if n := figure(t, row, "processes"); n != processes || n != 3 {
+		t.Errorf("%d processes, by ps_mem's way %d", n, processes)
+	}
+	// The peer is a Python, which maps the C library as well, and smaps rounds each mapping down.
+	checkNear(t, "private", uint64(figure(t, row, "uss")), uint64(private)<<10, 1<<20)
+	checkNear(t, "private and shared", uint64(figure(t, row, "pss")), uint64(private+shared)<<10, 1<<20)
+	if n := figure(t, row, "pss"); n < 2*k.Private || n > 2*k.Private+slack {
+		t.Errorf("two address spaces of %d bytes have %d", k.Private, n)
+	}
+}

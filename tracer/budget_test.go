@@ -1,0 +1,106 @@
+package tracer
+
+import (
+	"testing"
+	"time"
+)
+
+// A program for a Budget: its own time, and calls of malloc and free a second
+// of it, half each.
+type workload struct {
+	calls float64
+	busy  float64 // processors
+}
+
+// trace runs a Budget over a load for a time and returns the share of the
+// cost in the program's own time over all, and the time at each level.
+func (l workload) trace(b *Budget, from, until time.Duration) (overhead float64, at map[Level]time.Duration) {
+	const step = 250 * time.Millisecond
+	at = make(map[Level]time.Duration)
+	var cost, own float64
+	for now := from; now < until; now += step {
+		level := b.Level()
+		at[level] += step
+		work := l.busy * float64(step) // of the program itself; the probes' time comes on top
+		pairs := l.calls / 2 * l.busy * step.Seconds()
+		var h Hits
+		switch level {
+		case Full:
+			h = Hits{Entry: uint64(pairs), Recorded: uint64(pairs)}
+		case Sampled:
+			h = Hits{Entry: uint64(pairs * 1.99), Recorded: uint64(pairs * 0.01)}
+		case Sparse:
+			h = Hits{Entry: uint64(2 * pairs)}
+		}
+		h.Timed, h.TimedNS = h.Recorded/64, h.Recorded/64*800
+		c := float64(h.Entry)*b.Costs.Entry + float64(h.Recorded)*(b.Costs.Return+800)
+		cost, own = cost+c, own+work
+		b.Observe(now+step, step, h, uint64(work+c))
+	}
+	return cost / own, at
+}
+
+func TestBudgetIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		load workload
+		mode Level // where most of the time goes
+	}{
+		"idle":              {workload{0, 0.01}, Full},
+		"few calls":         {workload{20_000, 1}, Full},
+		"full is too dear":  {workload{60_000, 1}, Sampled},
+		"entries alone are": {workload{2_000_000, 1}, Paused},
+	} {
+		b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
+		overhead, at := c.load.trace(b, 0, 5*time.Minute)
+		most := Full
+		for level, spent := range at {
+			if spent > at[most] {
+				most = level
+			}
+		}
+		if most != c.mode {
+			t.Errorf("%s: mostly %v (%v), want %v", name, most, at, c.mode)
+		}
+		if overhead > 0.06 {
+			t.Errorf("%s: the probes took %.1f %% of the program's time, want 5 at most", name, 100*overhead)
+		}
+		if got := b.Overhead(); got < overhead*0.8-0.001 || got > overhead*1.2+0.001 {
+			t.Errorf("%s: says %.3f, is %.3f", name, got, overhead)
+		}
+	}
+}
+
+// A load at the limit must not have it change its mind all the time.
+func TestBudgetHasHysteresis(t *testing.T) {
+	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
+	changes, last := 0, b.Level()
+	l := workload{48_000, 1}
+	for now := time.Duration(0); now < time.Minute; now += time.Second {
+		l.trace(b, now, now+time.Second)
+		if b.Level() != last {
+			changes, last = changes+1, b.Level()
+		}
+	}
+	if changes > 2 {
+		t.Errorf("%d changes of level in a minute of an even load", changes)
+	}
+}
+
+func TestBudgetComesBack(t *testing.T) {
+	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
+	workload{5_000_000, 1}.trace(b, 0, time.Minute)
+	if b.Level() == Full {
+		t.Fatal("a program that does nothing but allocate is traced fully")
+	}
+	workload{1000, 1}.trace(b, time.Minute, 3*time.Minute)
+	if b.Level() != Full {
+		t.Errorf("two minutes after the storm the level is %v", b.Level())
+	}
+}
+
+func TestBudgetKeepsToItsFloor(t *testing.T) {
+	b := &Budget{Limit: 0.05, Floor: Sampled, Costs: Costs{Entry: 500, Return: 800}}
+	if _, at := (workload{1000, 1}).trace(b, 0, time.Minute); at[Full] != 0 {
+		t.Errorf("%v of full tracing where only samples were asked for", at[Full])
+	}
+}

@@ -1,0 +1,79 @@
+//go:build integration
+
+package tracer
+
+import (
+	"math"
+	"os"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	ServeCalibration()
+	os.Exit(m.Run())
+}
+
+func TestCalibration(t *testing.T) {
+	for _, m := range rungs(t) {
+		t.Run(string(m), func(t *testing.T) {
+			tr, err := New(Config{Mechanism: m, StackDepth: 8, Sampling: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			began := time.Now()
+			costs, err := tr.Calibrate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%+v, in %v", costs, time.Since(began))
+			// A trap takes some hundred ns on any machine, and an emulated one some ten µs.
+			if costs.Entry < 20 || costs.Entry > 1e6 || costs.Return < costs.Entry {
+				t.Errorf("a hit costs %+v ns", costs)
+			}
+			if h := tr.Hits(); h.Return < calibrationCalls*calibrationTurns || h.Recorded != 0 {
+				t.Errorf("the child's calls were counted as %+v", h)
+			}
+			if got := tr.config.Interval; got != 0 {
+				t.Errorf("the interval is %d afterwards", got)
+			}
+		})
+	}
+}
+
+// A paused trace sees nothing, and sees all again after it.
+func TestPauseAndResume(t *testing.T) {
+	for _, m := range rungs(t) {
+		t.Run(string(m), func(t *testing.T) {
+			tr, err := New(Config{Mechanism: m, StackDepth: 4, Sampling: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			quiet, seen := start(t, nil, "churn", "3", "1", "0", "200"), start(t, nil, "churn", "3", "1", "0", "200")
+			if err := tr.Attach(quiet.cmd.Process.Pid, discover(t, quiet.cmd.Process.Pid)); err != nil {
+				t.Fatal(err)
+			}
+			if err := tr.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			if err := tr.Attach(seen.cmd.Process.Pid, discover(t, seen.cmd.Process.Pid)); err != nil {
+				t.Fatal(err) // while paused: its probes come with Resume
+			}
+			quiet.answer()
+			if h := tr.Hits(); h != (Hits{}) {
+				t.Errorf("while paused: %+v", h)
+			}
+			if err := tr.Resume(); err != nil {
+				t.Fatal(err)
+			}
+			a := seen.answer()
+			if h := tr.Hits(); math.Abs(float64(h.Recorded)-float64(a.Total.Alloc)) > 10 {
+				t.Errorf("after it: %d calls recorded, the program says %d", h.Recorded, a.Total.Alloc)
+			}
+			quiet.finish()
+			seen.finish()
+		})
+	}
+}

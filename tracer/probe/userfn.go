@@ -1,0 +1,264 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// UserFunction is an allocation function that the user names.
+type UserFunction struct {
+	Text   string // as it was given, for messages
+	Layer  string // of a layer: which
+	Object string // the base name or the path of the file that has it; "" any file
+	Symbol string // as the symbol table has it; "" where Addr says which
+	Addr   uint64 // the address that nm and objdump show for it
+	Shape  Shape
+	Args   [3]uint8 // positions of Shape's arguments, from 1
+}
+
+// maxUserArgs is how many arguments are passed in registers on both machines.
+const maxUserArgs = 6
+
+// ParseAllocFunction reads the description of a function that returns memory:
+//
+//	[OBJECT!]SYMBOL:WHAT,…   or   OBJECT+0xADDRESS:WHAT,…
+//
+// WHAT is size=N (argument N, counted from 0, is the size in bytes) or
+// size=N*M; ret (the block is returned, which is also meant without it) or
+// out=N (it is stored where argument N points to, and 0 is returned); ptr=N
+// (the block is given in place of the one in argument N, as by realloc).
+func ParseAllocFunction(text string) (UserFunction, error) {
+	f, given, err := parseUser(text, "size", "ret", "out", "ptr")
+	if err != nil {
+		return f, err
+	}
+	size, ok := given["size"]
+	if !ok {
+		return f, fmt.Errorf("%q does not say which argument is the size: my_alloc:size=0,ret", text)
+	}
+	out, hasOut := given["out"]
+	ptr, hasPtr := given["ptr"]
+	_, hasRet := given["ret"]
+	switch {
+	case hasOut && (hasRet || hasPtr || len(size) > 1):
+		return f, fmt.Errorf("%q: out=N goes with size=N alone", text)
+	case hasOut:
+		f.set(PosixMemalign, out[0], size[0])
+	case hasPtr && len(size) > 1:
+		f.set(Reallocarray, ptr[0], size[0], size[1])
+	case hasPtr:
+		f.set(Realloc, ptr[0], size[0])
+	case len(size) > 1:
+		f.set(Calloc, size...)
+	default:
+		f.set(Malloc, size...)
+	}
+	return f, nil
+}
+
+// ParseFreeFunction reads the description of a function that takes memory
+// back: [OBJECT!]SYMBOL:ptr=N or OBJECT+0xADDRESS:ptr=N.
+func ParseFreeFunction(text string) (UserFunction, error) {
+	f, given, err := parseUser(text, "ptr")
+	if err != nil {
+		return f, err
+	}
+	ptr, ok := given["ptr"]
+	if !ok {
+		return f, fmt.Errorf("%q does not say which argument is the block: my_free:ptr=0", text)
+	}
+	f.set(Release, ptr[0])
+	return f, nil
+}
+
+func (f *UserFunction) set(s Shape, args ...uint8) {
+	f.Shape = s
+	copy(f.Args[:], args)
+}
+
+// parseUser reads what both kinds have in common. The values are positions of
+// arguments, from 1; two of them where one is N*M.
+func parseUser(text string, keys ...string) (UserFunction, map[string][]uint8, error) {
+	f := UserFunction{Text: text}
+	at := strings.LastIndexByte(text, ':')
+	if at <= 0 {
+		return f, nil, fmt.Errorf("%q is not of the form FUNCTION:%s=N", text, keys[0])
+	}
+	if err := f.parseName(text[:at]); err != nil {
+		return f, nil, fmt.Errorf("%q: %w", text, err)
+	}
+	given := map[string][]uint8{}
+	for part := range strings.SplitSeq(text[at+1:], ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		positions, err := parsePositions(key, value)
+		known := false
+		for _, k := range keys {
+			known = known || k == key
+		}
+		_, twice := given[key]
+		switch {
+		case !known:
+			err = fmt.Errorf("%q is none of %s", key, strings.Join(keys, ", "))
+		case twice:
+			err = fmt.Errorf("%s is given twice", key)
+		}
+		if err != nil {
+			return f, nil, fmt.Errorf("%q: %w", text, err)
+		}
+		given[key] = positions
+	}
+	return f, given, nil
+}
+
+func (f *UserFunction) parseName(name string) error {
+	if object, symbol, ok := strings.Cut(name, "!"); ok {
+		f.Object, f.Symbol = object, symbol
+		if object == "" || symbol == "" {
+			return errors.New("OBJECT!SYMBOL lacks one of both")
+		}
+		return nil
+	}
+	if at := strings.LastIndex(name, "+0x"); at > 0 {
+		addr, err := strconv.ParseUint(name[at+3:], 16, 64)
+		if err != nil || addr == 0 {
+			return fmt.Errorf("%q is no address", name[at+1:])
+		}
+		f.Object, f.Addr = name[:at], addr
+		return nil
+	}
+	f.Symbol = name
+	return nil
+}
+
+func parsePositions(key, value string) ([]uint8, error) {
+	if key == "ret" {
+		if value != "" {
+			return nil, errors.New("ret takes no value")
+		}
+		return []uint8{0}, nil
+	}
+	var positions []uint8
+	factors := strings.Split(value, "*")
+	if len(factors) > 2 || len(factors) == 2 && key != "size" {
+		return nil, fmt.Errorf("%s=%s: want %s=N", key, value, key)
+	}
+	for _, factor := range factors {
+		n, err := strconv.ParseUint(factor, 10, 8)
+		if err != nil || n >= maxUserArgs {
+			return nil, fmt.Errorf("%s=%s: arguments are counted from 0 to %d, those passed in registers", key, value, maxUserArgs-1)
+		}
+		positions = append(positions, uint8(n)+1)
+	}
+	return positions, nil
+}
+
+// in says whether the function may be in the file that its process maps as
+// path.
+func (f UserFunction) in(file string) bool {
+	return f.Object == "" || f.Object == file || !strings.Contains(f.Object, "/") && f.Object == path.Base(file)
+}
+
+// name is what the function's probe is called.
+func (f UserFunction) name() string {
+	if f.Symbol == "" {
+		return fmt.Sprintf("%s+%#x", f.Object, f.Addr)
+	}
+	return f.Symbol
+}
+
+// asked are the functions that are looked for in one file, beside those that
+// memtrace knows.
+type asked struct {
+	symbols map[string]UserFunction
+	addrs   map[uint64]UserFunction
+	longest int
+}
+
+func askedIn(file string, all []UserFunction) asked {
+	a := asked{symbols: map[string]UserFunction{}, addrs: map[uint64]UserFunction{}}
+	for _, f := range all {
+		switch {
+		case !f.in(file):
+		case f.Symbol == "":
+			a.addrs[f.Addr] = f
+		default:
+			a.symbols[f.Symbol] = f
+			a.longest = max(a.longest, len(f.Symbol))
+		}
+	}
+	return a
+}
+
+func (a asked) any() bool { return len(a.symbols)+len(a.addrs) > 0 }
+
+// addUser records a symbol that the user asked for.
+func (s *symbols) addUser(name []byte, found symbol) {
+	f, ok := s.asked.symbols[string(name)]
+	if !ok {
+		f, ok = s.asked.addrs[found.addr]
+	}
+	if !ok {
+		return
+	}
+	found.function = function{name: f.name(), shape: f.Shape, args: f.Args}
+	found.family = User
+	found.layer, found.inlined = f.Layer, f.inlined(found.size)
+	s.users = append(s.users, found)
+}
+
+// addUsers adds the functions that the user asked for to those to be probed.
+// Of a function that is given by its address it must be certain that an
+// instruction begins there: a probe in the midst of one breaks the program.
+func (im *image) addUsers(o *Object, known entries, syms *symbols) {
+	found, spoilt := map[uint64]bool{}, map[string]string{}
+	for _, s := range syms.users {
+		if s.inlined != "" {
+			spoilt[s.layer] = s.inlined // of which a part would be worse than nothing
+		}
+	}
+	for _, s := range syms.users {
+		found[s.addr] = true
+		switch {
+		case s.ifunc:
+			o.skip(s.name, "an indirect function: its code is chosen at run time")
+		case im.segment(s.addr) == nil:
+			o.skip(s.name, "defined outside the code")
+		case spoilt[s.layer] != "":
+			o.skip(s.name, spoilt[s.layer])
+		default:
+			known[s.addr] = s
+		}
+	}
+	for addr, f := range syms.asked.addrs {
+		switch {
+		case found[addr]:
+		case im.segment(addr) == nil || !im.beginsFunction(addr):
+			o.skip(f.name(), "no function is known to begin there")
+		default:
+			known[addr] = symbol{function: function{name: f.name(), shape: f.Shape, args: f.Args}, addr: addr, family: User}
+		}
+	}
+}
+
+// beginsFunction says whether the table of .eh_frame_hdr has a function that
+// begins at addr (Linux Standard Base, "Exception Frames").
+func (im *image) beginsFunction(addr uint64) bool {
+	const pcrel4, udata4, datarel4 = 0x1b, 0x03, 0x3b // DW_EH_PE encodings, those that linkers write
+	section := im.file.Section(".eh_frame_hdr")
+	if section == nil {
+		return false
+	}
+	data, err := im.table(section, maxTable)
+	if err != nil || len(data) < 12 || data[0] != 1 || data[1] != pcrel4 || data[2] != udata4 || data[3] != datarel4 {
+		return false
+	}
+	for entries := data[12:]; len(entries) >= 8; entries = entries[8:] {
+		if section.Addr+uint64(int64(int32(im.order.Uint32(entries)))) == addr {
+			return true
+		}
+	}
+	return false
+}
