@@ -26,12 +26,17 @@ VM_TIMEOUT ?= 800
 # to be followed within two seconds, which an emulator does not keep to; and what needs a compiler.
 # Too slow there, for the same reason: at-exit checks and births, which hold what they look at, and the untraced heaps;
 # the last three need programs that the VMs lack.
-VM_SLOW := VerdictsAt|ChildrenAreSeen|PreforkServer|SIGKILLWhile|ShellScript|UntracedHeap|NothingIsLostByMoving|RootScripts|ChooseBy|TargetUnder
-VM_SKIP := Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|Debugger|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|$(VM_SLOW)
-VM_TEST_ARGUMENTS ?= -test.v -test.timeout=500s -test.skip=^Test($(VM_SKIP))
-VM_KERNELS ?= $(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels)
+VM_SLOW := FirstThreadEndedBefore|Container|SampledChildren|InterruptedMemtrace|SIGKILLLeaves|BlockedSignal|LineRingTellsLaps|KilledMemtraceLeaves|TwoTracersOnOne|TargetThatExits|PIDIsReused|ModestPrograms|SampledReport|Calibration|CorporaEndToEnd|DamagedFile|OtherAllocators|StoppedTracer|OverheadIsLimited|PauseAndResume|SampledLeaks|ProcessEndsDuring|VerdictsAt|ChildrenAreSeen|PreforkServer|SIGKILLWhile|ShellScript|UntracedHeap|NothingIsLostByMoving|RootScripts|ChooseBy|TargetUnder
+# These need programs and libraries that the VMs lack, or are too slow there.
+VM_ALLOCATORS := OwnFunction|OneFamily|OwnInterfaces|OwnAllocator|AllProcesses|Namespaces|PythonLayer|AllocatorTable
+VM_SKIP := Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|Debugger|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|$(VM_SLOW)|$(VM_ALLOCATORS)
+VM_TEST_ARGUMENTS ?= -test.v -test.short -test.timeout=500s -test.skip=^Test($(VM_SKIP))
+# arm64: what depends on the architecture, and what comes with the programs that are built for it.
+VM_ARM64_TESTS := TestKernelHas|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunSees|TestAttachSees|TestKilledMemtrace
+VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
+VM_KERNELS ?= $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 
-.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-matrix bench bench-stacks demo test \
+.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-leaks bench-stacks bench-names demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -92,10 +97,20 @@ vm-kernels:
 # Two at a time, as each takes one core; all of them, even after one has failed.
 vm-test: vm-kernels build
 	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+ifneq ($(filter-out arm64%,$(VM_KERNELS)),)
 	$(AS_USER) testdata/vm/build-initramfs $(GO) '$(VM_TEST_ARGUMENTS)'
+endif
+ifneq ($(filter arm64%,$(VM_KERNELS)),)
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms-arm64
+	$(AS_USER) env VM_ARCH=arm64 testdata/vm/build-initramfs $(GO) '$(VM_ARM64_ARGUMENTS)'
+endif
 	@printf '%s\n' $(VM_KERNELS) | xargs -P2 -I{} testdata/vm/run-kernel {} $(VM_TIMEOUT) || \
 		{ echo "vm-test: failed; the kernels are named above" >&2; exit 1; }
 	testdata/vm/matrix check
+
+# Not part of `make test`: an emulated arm64 takes a quarter of an hour.
+vm-test-arm64: check-root deps-test deps-arm64
+	@$(MAKE) --no-print-directory vm-test VM_KERNELS=arm64 VM_TIMEOUT=1800
 
 # Writes what the last vm-test found into README.md.
 vm-matrix:
@@ -109,12 +124,40 @@ bench: check-root deps-bench build
 	cd testdata/bench/system && $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../../build/bench-system .
 	build/bench -o docs/benchmarks.md $(BENCH_ARGUMENTS)
 	build/bench-system -o docs/benchmarks.md
+	@$(MAKE) --no-print-directory bench-leaks
 
-# How the stacks of real programs end; a first run fills the cache of tables.
+# Leak checks: of 4 GiB, beside a program that needs its mmap lock, and of services under load. The parts stand for
+# themselves (BENCH_LEAKS=near), as each takes minutes.
+BENCH_LEAKS ?= near far locks
+BENCH_SCANS ?= 60
+bench-leaks: check-root deps-bench build
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms $(TP_OUT)/leak_bench_lsan
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
+	for part in $(BENCH_LEAKS); do build/bench -o docs/benchmarks.md -leaks $$part || exit; done
+	mkdir -p build/leaks-services
+	MEMTRACE_SCANS=$(BENCH_SCANS) MEMTRACE_SCANS_OUT=$(CURDIR)/build/leaks-services $(GO) test -buildvcs=false -tags integration,services \
+		-count=1 -timeout 3h -run 'TestLeakScansUnderLoad$(BENCH_SERVICES)' ./cmd/memtrace
+	build/bench -o docs/benchmarks.md -leaks show
+
+# Depths, threads and allocators: some 4 minutes each.
+bench-grid: check-root deps-bench build
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
+	@for allocator in glibc jemalloc mimalloc tcmalloc; do build/bench -o docs/benchmarks.md -grid $$allocator $(BENCH_ARGUMENTS) || exit 1; done
+
+# How the stacks of real programs end, and what their frames cost.
 bench-stacks: check-root deps-test build
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-stacks ./testdata/bench/stacks
-	build/bench-stacks >/dev/null
+	build/bench-stacks
+	build/bench-stacks -cost
 	build/bench-stacks -o docs/benchmarks.md
+
+# How fast names are, on a big binary that is built once.
+bench-names: deps-bench build/bigdwarf
+	$(AS_USER) $(GO) run ./testdata/bench/names -file build/bigdwarf
+
+build/bigdwarf: analyzer/symbol/testdata/bigdwarf.sh
+	$(AS_USER) $< $@
 
 demo: check-root deps-demo build
 	@$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_service
@@ -133,7 +176,7 @@ test: check-root deps-test
 	@$(MAKE) --no-print-directory integration
 	@$(MAKE) --no-print-directory vm-test
 
-deps-demo deps-test deps-bench: deps-%: check-go
+deps-demo deps-test deps-bench deps-arm64: deps-%: check-go
 	@.ci/setup $*
 
 clean:

@@ -43,9 +43,11 @@ func (s *settings) contenders() []contender {
 	all := []contender{
 		{name: "untraced", program: "churn", attach: noTool},
 		{name: floorName, program: "churn", attach: attachFloor},
+		{name: entriesName, program: "churn", attach: attachEntries},
 		{name: fpName, program: "churn", attach: memtrace("--unwind", "fp")},
 		{name: bareName, program: "churn", attach: memtrace("--unwind", "none")},
 		{name: tablesName, program: "churn_nofp", attach: memtrace("--unwind", "dwarf")},
+		{name: "memtrace, no frame pointers, sampled", program: "churn_nofp", attach: memtrace("--sample-bytes", sampleEvery)},
 		{name: stackidName, program: "churn", attach: attachStackid},
 		{name: "bpftrace, counting only", program: "churn", attach: startBpftrace},
 		{name: "heaptrack", program: "churn", attach: noTool, wrap: preloadHeaptrack()},
@@ -66,10 +68,11 @@ func (s *settings) contenders() []contender {
 }
 
 const (
-	floorName  = "floor: empty probes"
-	fpName     = "memtrace"
-	bareName   = "memtrace, no stacks"
-	tablesName = "memtrace, no frame pointers"
+	floorName   = "floor: empty probes"
+	entriesName = "empty probes, entries only"
+	fpName      = "memtrace"
+	bareName    = "memtrace, no stacks"
+	tablesName  = "memtrace, no frame pointers"
 )
 
 func missing(c contender) bool {
@@ -116,8 +119,8 @@ type answer struct {
 }
 
 // measure gives a contender one turn.
-func (s *settings) measure(c contender, threads int) (m measurement, err error) {
-	p, err := startLoop(c.wrap, filepath.Join(s.programs, c.program), threads, s.span)
+func (s *settings) measure(c contender, shape loopShape) (m measurement, err error) {
+	p, err := startLoop(c.wrap, filepath.Join(s.programs, c.program), shape)
 	if err != nil {
 		return m, err
 	}
@@ -142,13 +145,31 @@ type loop struct {
 	out *bufio.Reader
 }
 
-func startLoop(wrap []string, program string, threads int, span time.Duration) (*loop, error) {
+// loopShape says how the loop runs: until a time has gone by, or so many pairs in each thread.
+type loopShape struct {
+	depth, threads int
+	span           time.Duration // whole seconds; 0: no limit
+	pairs          int           // 0: no limit
+}
+
+func (s loopShape) arguments() []string {
+	seconds := int(s.span / time.Second)
+	if s.span > 0 {
+		seconds = max(1, seconds)
+	}
+	var out []string
+	for _, n := range []int{s.depth, s.threads, seconds, s.pairs} {
+		out = append(out, strconv.Itoa(n))
+	}
+	return out
+}
+
+func startLoop(wrap []string, program string, shape loopShape) (*loop, error) {
 	program, err := filepath.Abs(program)
 	if err != nil {
 		return nil, err
 	}
-	seconds := max(1, int(span/time.Second))
-	argv := append(slices.Clone(wrap), program, "attach", strconv.Itoa(depth), strconv.Itoa(threads), strconv.Itoa(seconds))
+	argv := append(append(slices.Clone(wrap), program, "attach"), shape.arguments()...)
 	p := &loop{cmd: exec.Command(argv[0], argv[1:]...)}
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err

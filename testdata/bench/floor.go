@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -46,8 +48,27 @@ func attachFloor(pid int) (tool, error) {
 	return f, nil
 }
 
-// empty is what an empty program does.
-var empty = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+// empty is what an empty program does; skip leaves a session's return out.
+var (
+	empty = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
+	skip  = asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()}
+)
+
+// attachEntries probes the entries of malloc and free alone: the least that a
+// sample of a few can cost.
+func attachEntries(pid int) (tool, error) {
+	objects, err := probe.Discover("/proc", pid)
+	if err != nil {
+		return nil, err
+	}
+	defer probe.CloseAll(objects)
+	f := &floor{}
+	err = errors.Join(f.add(objects, "malloc", uprobeSession, 0, pid, skip), f.add(objects, "free", uprobeMulti, 0, pid, empty))
+	if err != nil {
+		return nil, errors.Join(err, f.stop())
+	}
+	return f, nil
+}
 
 // add puts a program on a function.
 func (f *floor) add(objects []probe.Object, function string, typ ebpf.AttachType, flags uint32, pid int, does asm.Instructions) error {
@@ -71,15 +92,20 @@ func (f *floor) add(objects []probe.Object, function string, typ ebpf.AttachType
 	return nil
 }
 
-func find(objects []probe.Object, function string) (*probe.Probe, *os.File, error) {
+// find prefers an allocator that was preloaded to the C library's, which it replaces.
+func find(objects []probe.Object, function string) (found *probe.Probe, file *os.File, err error) {
 	for i := range objects {
+		isLibc := strings.HasPrefix(filepath.Base(objects[i].Path), "libc.so")
 		for j := range objects[i].Probes {
-			if objects[i].Probes[j].Name == function {
-				return &objects[i].Probes[j], objects[i].File, nil
+			if objects[i].Probes[j].Name == function && (found == nil || !isLibc) {
+				found, file = &objects[i].Probes[j], objects[i].File
 			}
 		}
 	}
-	return nil, nil, fmt.Errorf("the loop has no %s to probe", function)
+	if found == nil {
+		return nil, nil, fmt.Errorf("the loop has no %s to probe", function)
+	}
+	return found, file, nil
 }
 
 // attachAt makes a link by bpf(2)'s BPF_LINK_CREATE.

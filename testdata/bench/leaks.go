@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -21,29 +20,19 @@ import (
 
 // leakRun is a leak scan of one big heap, testdata/programs/leak_bench.c.
 type leakRun struct {
-	order            string
-	blocks           int
-	bytes            uint64
-	lost, found      reach.Sum
-	plain, mark      float64 // GB of the heap a second of processor time
-	whole            time.Duration
-	hold             time.Duration
-	perBlock, passes float64
-	lsan             time.Duration // LeakSanitizer's check of the same heap; 0: there is none
+	Machine, Load         string
+	Blocks                int
+	Bytes                 uint64
+	Lost, Found, Possible reach.Sum
+	Plain, Mark           float64 // GB of the heap a second of processor time
+	Whole                 time.Duration
+	Hold                  time.Duration
+	PerBlock, Passes      float64
+	LSan                  time.Duration // LeakSanitizer's check of the same heap; 0: there is none
 }
 
-// leakScans measures scans of heaps of a size in MiB.
-func (s *settings) leakScans() (runs []leakRun, err error) {
-	for _, order := range []string{"near", "far"} {
-		r, err := s.leakScan(order)
-		if err != nil {
-			return nil, fmt.Errorf("scan a heap of %d MiB (%s): %w", s.heap, order, err)
-		}
-		runs = append(runs, r)
-	}
-	return runs, nil
-}
-
+// leakScan measures the scan of a heap of a size in MiB, after its pointers
+// were laid out near or far.
 func (s *settings) leakScan(order string) (r leakRun, err error) {
 	list, err := os.CreateTemp("", "memtrace-bench")
 	if err != nil {
@@ -51,8 +40,8 @@ func (s *settings) leakScan(order string) (r leakRun, err error) {
 	}
 	defer os.Remove(list.Name())
 	defer list.Close()
-	r.order = order
-	if r.lsan, err = s.lsanCheck(order, list.Name()); err != nil {
+	r.Machine, r.Load = machine(), load()
+	if r.LSan, err = s.lsanCheck(order, list.Name()); err != nil {
 		return r, err
 	}
 	cmd := exec.Command(filepath.Join(s.programs, "leak_bench"), strconv.Itoa(s.heap), list.Name(), order)
@@ -67,7 +56,7 @@ func (s *settings) leakScan(order string) (r leakRun, err error) {
 		return r, err
 	}
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	if _, err := fmt.Fscanf(bufio.NewReader(out), "ready %d %d\n", &r.lost.Count, &r.lost.Bytes); err != nil {
+	if _, err := fmt.Fscanf(bufio.NewReader(out), "ready %d %d\n", &r.Lost.Count, &r.Lost.Bytes); err != nil {
 		return r, err
 	}
 	return r, r.scan(cmd.Process.Pid, list.Name())
@@ -78,36 +67,45 @@ func (r *leakRun) scan(pid int, list string) error {
 	if err != nil {
 		return err
 	}
-	fs, err := procfs.New(procfs.DefaultRoot)
-	if err != nil {
-		return err
-	}
-	p, err := fs.Process(pid)
+	p, err := openProcess(pid)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	r.blocks = len(data) / 16
-	blocks := func(yield func(addr, size uint64, site uint32) bool) {
+	r.Blocks = len(data) / 16
+	res, err := reach.Scan(p, listed(data), reach.Options{AllSeen: true, Workers: 1})
+	if err != nil {
+		return err
+	}
+	for _, sum := range res.Sums {
+		r.Bytes += sum.Bytes
+	}
+	r.Found, r.Possible = res.Sums[reach.Definite], res.Sums[reach.Possible]
+	r.Whole, r.Hold = res.Took, res.LongestStep
+	r.Mark = float64(r.Bytes) / float64(res.MarkCPU.Nanoseconds())
+	r.PerBlock = float64(res.Memory) / float64(r.Blocks)
+	r.Passes = float64(res.Read) / float64(r.Bytes)
+	r.Plain, err = plainRead(p)
+	return err
+}
+
+func openProcess(pid int) (*procfs.Process, error) {
+	fs, err := procfs.New(procfs.DefaultRoot)
+	if err != nil {
+		return nil, err
+	}
+	return fs.Process(pid)
+}
+
+// listed yields the blocks that a program listed as pairs of words.
+func listed(data []byte) reach.Blocks {
+	return func(yield func(addr, size uint64, site uint32) bool) {
 		for at := 0; at+16 <= len(data); at += 16 {
 			if !yield(binary.NativeEndian.Uint64(data[at:]), binary.NativeEndian.Uint64(data[at+8:]), 0) {
 				return
 			}
 		}
 	}
-	res, err := reach.Scan(p, blocks, reach.Options{AllSeen: true, Workers: 1})
-	if err != nil {
-		return err
-	}
-	for _, sum := range res.Sums {
-		r.bytes += sum.Bytes
-	}
-	r.found, r.whole, r.hold = res.Sums[reach.Definite], res.Took, res.LongestStep
-	r.mark = float64(r.bytes) / float64(res.MarkCPU.Nanoseconds())
-	r.perBlock = float64(res.Memory) / float64(r.blocks)
-	r.passes = float64(res.Read) / float64(r.bytes)
-	r.plain, err = plainRead(p)
-	return err
 }
 
 // plainRead reads all private writable memory of a process as a scan does, and
@@ -168,57 +166,4 @@ func (s *settings) lsanCheck(order, list string) (time.Duration, error) {
 		return 0, fmt.Errorf("LeakSanitizer said %q: %w", out, err)
 	}
 	return time.Duration(ns), nil
-}
-
-// Marks of the section of leak scans in docs/benchmarks.md.
-const (
-	leaksBegin = "<!-- leak scans: begin -->\n"
-	leaksEnd   = "<!-- leak scans: end -->\n"
-)
-
-func leakText(runs []leakRun) string {
-	if len(runs) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n## Leak scans\n\nA heap of %.1f GiB in %.1f million blocks (testdata/programs/leak_bench.c), scanned from outside by one worker; measured on %s, load %s.\n"+
-		"GB are of the heap, for a second of processor time. Pointers lead to neighbours, or anywhere.\n\n"+
-		"| | near | far |\n|---|---:|---:|\n", leaksBegin, float64(runs[0].bytes)/(1<<30), float64(runs[0].blocks)/1e6, machine(), load())
-	row := func(name, format string, value func(r *leakRun) any) {
-		fmt.Fprintf(&b, "| %s |", name)
-		for i := range runs {
-			fmt.Fprintf(&b, " "+format+" |", value(&runs[i]))
-		}
-		b.WriteByte('\n')
-	}
-	row("plain read of the same memory", "%.1f GB/s", func(r *leakRun) any { return r.plain })
-	row("read and mark", "%.1f GB/s", func(r *leakRun) any { return r.mark })
-	row("the whole scan, by the clock", "%.1f s", func(r *leakRun) any { return r.whole.Seconds() })
-	row("LeakSanitizer's check of the same heap, by the clock, the program stopped", "%.1f s", func(r *leakRun) any { return r.lsan.Seconds() })
-	row("memory of the scan, beside the live heap", "%.1f bytes a block", func(r *leakRun) any { return r.perBlock })
-	row("times that the heap was read, over all passes", "%.2f", func(r *leakRun) any { return r.passes })
-	row("longest call that read memory", "%.2f ms", func(r *leakRun) any { return r.hold.Seconds() * 1000 })
-	row("blocks that the program lost", "%d", func(r *leakRun) any { return r.lost.Count })
-	row("of them found definite", "%d", func(r *leakRun) any { return r.found.Count })
-	b.WriteString("\n" + leaksEnd)
-	return b.String()
-}
-
-// load is the machine's load average of the last minute.
-func load() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
-}
-
-// replaceLeaks puts the section into a document that has one, or at its end.
-func replaceLeaks(doc, section string) string {
-	from, to := strings.Index(doc, leaksBegin), strings.Index(doc, leaksEnd)
-	if from < 0 || to < from {
-		return doc + "\n" + section
-	}
-	return doc[:from] + section + doc[to+len(leaksEnd):]
 }

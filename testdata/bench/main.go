@@ -25,7 +25,8 @@ type settings struct {
 	span     time.Duration // of one measurement
 	full     time.Duration // of the run that must lose nothing
 	heap     int           // MiB of the heap that is scanned for leaks
-	leaks    bool          // measure that alone
+	leaks    string        // parts to measure of the section on leak checks, alone
+	grid     string        // measure this allocator over the grid alone
 	only     *regexp.Regexp
 	more     []string // further arguments of memtrace
 }
@@ -39,8 +40,9 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 7, "rounds")
 	flag.DurationVar(&s.span, "span", time.Second, "length of one measurement")
 	flag.DurationVar(&s.full, "full", 30*time.Second, "length of the run at full speed; 0 leaves it out")
-	flag.IntVar(&s.heap, "heap", 4096, "MiB of the heap that is scanned for leaks; 0 leaves it out")
-	flag.BoolVar(&s.leaks, "leaks", false, "measure leak scans alone, and renew their section of the file of -o")
+	flag.IntVar(&s.heap, "heap", 4096, "MiB of the heap that is scanned for leaks")
+	flag.StringVar(&s.leaks, "leaks", "", "measure these `parts` of the section on leak checks alone: near, far, locks, or show")
+	flag.StringVar(&s.grid, "grid", "", "measure depths and threads with this allocator alone, and renew their section of the file of -o")
 	flag.StringVar(&only, "only", "", "measure only what matches this expression, and the floor")
 	flag.Parse()
 	s.more = flag.Args()
@@ -54,34 +56,19 @@ func main() {
 	}
 }
 
-// runLeaks measures leak scans alone.
-func runLeaks(s settings) error {
-	runs, err := s.leakScans()
-	if err != nil {
-		return err
-	}
-	section := leakText(runs)
-	fmt.Print(section)
-	if s.out == "" {
-		return nil
-	}
-	doc, err := os.ReadFile(s.out)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(s.out, []byte(replaceLeaks(string(doc), section)), 0o644)
-}
-
 func run(s settings) error {
-	if s.leaks {
+	if s.leaks != "" {
 		return runLeaks(s)
+	}
+	if s.grid != "" {
+		return runGrid(s)
 	}
 	contenders := s.contenders()
 	r := newResults(contenders, []int{1, 2})
 	for round := range s.rounds {
 		for _, threads := range r.threads {
 			for i, c := range contenders {
-				m, err := s.measure(c, threads)
+				m, err := s.measure(c, loopShape{depth: depth, threads: threads, span: s.span})
 				if err != nil {
 					return fmt.Errorf("measure %s with %d threads: %w", c.name, threads, err)
 				}
@@ -94,12 +81,6 @@ func run(s settings) error {
 		var err error
 		if r.full, err = s.fullSpeed(min(2, runtime.NumCPU())); err != nil {
 			return fmt.Errorf("trace at full speed: %w", err)
-		}
-	}
-	if s.heap > 0 {
-		var err error
-		if r.leaks, err = s.leakScans(); err != nil {
-			return err
 		}
 	}
 	text := r.document(s)

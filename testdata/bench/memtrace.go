@@ -103,7 +103,7 @@ type fullRun struct {
 }
 
 func (s *settings) fullSpeed(threads int) (*fullRun, error) {
-	p, err := startLoop(nil, filepath.Join(s.programs, "churn"), threads, s.full)
+	p, err := startLoop(nil, filepath.Join(s.programs, "churn"), loopShape{depth: depth, threads: threads, span: s.full})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ type results struct {
 	cpu        map[int][][]float64 // measurement.cpu by threads, contender and round
 	elapsed    map[int][][]float64 // the same of measurement.elapsed
 	full       *fullRun
-	leaks      []leakRun
 }
 
 func newResults(contenders []contender, threads []int) *results {
@@ -88,7 +87,6 @@ func (r *results) document(s settings) string {
 	r.stackText(&b)
 	r.fullText(&b)
 	b.WriteString(notes)
-	b.WriteString("\n" + leakText(r.leaks))
 	return b.String()
 }
 

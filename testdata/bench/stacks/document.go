@@ -15,7 +15,7 @@ func share(n, of uint64) float64 { return float64(n) / float64(max(of, 1)) }
 const intro = `## Where the stacks of real programs end
 
 Written by ` + "`sudo make bench-stacks`" + `. Each program ran under ` + "`memtrace run`" + ` from its first instruction, children included,
-all allocations, 127 frames at most, tables of earlier runs on disk. *Bottom* is the outermost frame of a thread; *by frame
+all allocations, 127 frames at most, tables from disk or made as files were met. *Bottom* is the outermost frame of a thread; *by frame
 pointers* are those of them for which a frame pointer was needed somewhere; *deeper* stacks go on beyond 127 frames; *broken off* are those
 through code whose table was not there yet, or that has none. *Tables* are what memtrace made of how much .eh_frame (and .debug_frame),
 each file once, the most at a time.

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,10 @@ type report struct {
 		FPBottom                     uint64 `json:"frame_pointers_bottom"`
 		FramePointers                uint64 `json:"frame_pointers"`
 	}
+	Sites []struct {
+		AllocCount uint64 `json:"alloc_count"`
+		Stack      []struct{ Inlined bool }
+	}
 }
 
 func (r *report) all() uint64 {
@@ -46,51 +51,75 @@ func (r *report) all() uint64 {
 
 func main() {
 	memtrace := flag.String("memtrace", "./memtrace", "the memtrace to measure")
-	out := flag.String("o", "", "write the section into this document, too")
 	only := flag.String("only", "", "only programs that match this expression")
-	flag.StringVar(&keep, "keep", "", "copy the Reports, with all sites, into this directory")
+	cost := flag.Bool("cost", false, "measure what frames cost instead")
+	out := flag.String("o", "", "write the section from what is kept into this document, and measure nothing")
+	flag.StringVar(&keep, "keep", "build/stacks", "the directory for the Reports, with all sites")
 	flag.Parse()
-	if err := run(*memtrace, *out, *only); err != nil {
+	err := os.MkdirAll(keep, 0o755)
+	switch {
+	case err != nil:
+	case *out != "":
+		err = publish(*out)
+	case *cost:
+		err = measureCosts(*memtrace)
+	default:
+		err = run(*memtrace, *only)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "stacks:", err)
 		os.Exit(1)
 	}
 }
 
-func run(memtrace, out, only string) error {
+// run measures the programs that are chosen, and keeps their Reports.
+func run(memtrace, only string) error {
 	chosen, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	var rows []row
-	var missing []string
 	for _, w := range workloads() {
-		if !chosen.MatchString(w.name) {
-			continue
-		}
-		if !w.there() {
-			missing = append(missing, w.name)
+		if !chosen.MatchString(w.name) || !w.there() {
 			continue
 		}
 		r, err := measure(memtrace, w)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		rows = append(rows, row{w.name, w.what, r})
 		fmt.Fprintf(os.Stderr, "%-12s %9d stacks, %8.3f %% at the bottom\n", w.name, r.all(), 100*share(r.Stacks.Bottom+r.Stacks.FPBottom, r.all()))
 	}
-	text := document(rows, missing)
-	fmt.Print(text)
-	if out == "" {
-		return nil
-	}
-	return section.Write(out, "stacks", text)
+	return nil
 }
+
+// publish writes the section from what is kept.
+func publish(out string) error {
+	var rows []row
+	var missing []string
+	for _, w := range workloads() {
+		r, err := readReport(kept(w))
+		if os.IsNotExist(err) {
+			missing = append(missing, w.name)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row{w.name, w.what, r})
+	}
+	list, err := keptCosts()
+	if err != nil {
+		return err
+	}
+	return section.Write(out, "stacks", document(rows, missing)+costs(list))
+}
+
+func kept(w workload) string { return filepath.Join(keep, w.name+".json") }
 
 // patience bounds one program's run.
 const patience = 5 * time.Minute
 
 // measure runs a workload under memtrace.
-func measure(memtrace string, w workload) (*report, error) {
+func measure(memtrace string, w workload, flags ...string) (*report, error) {
 	dir, err := os.MkdirTemp("", "stacks-")
 	if err != nil {
 		return nil, err
@@ -106,8 +135,9 @@ func measure(memtrace string, w workload) (*report, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	file := filepath.Join(dir, "report.json")
-	cmd := exec.CommandContext(ctx, memtrace, append([]string{
-		"run", "--format", "json", "--stack-depth", depth, "--interval", "1s", "--faults", "off", "--report", file, "--"}, argv...)...)
+	args := slices.Concat([]string{"run", "--format", "json", "--stack-depth", depth, "--interval", "1s", "--faults", "off", "--report", file},
+		flags, []string{"--"}, argv)
+	cmd := exec.CommandContext(ctx, memtrace, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	said, err := os.Create(filepath.Join(dir, "stderr"))
 	if err != nil {
@@ -135,8 +165,8 @@ func measure(memtrace string, w workload) (*report, error) {
 	if loadErr != nil {
 		return nil, loadErr
 	}
-	if keep != "" {
-		if err := command("cp", file, filepath.Join(keep, w.name+".json")); err != nil {
+	if len(flags) == 0 {
+		if err := command("cp", file, kept(w)); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +20,7 @@ import (
 )
 
 // measurement is one turn: by the clock, and of all processors' time.
-type measurement struct{ elapsed, cpu time.Duration }
+type measurement struct{ Elapsed, CPU time.Duration }
 
 // contender reads the memory of all processes once.
 type contender struct {
@@ -31,6 +32,8 @@ type contender struct {
 const (
 	floorName    = "floor: the kernel's own walks"
 	memtraceName = "memtrace, again and again"
+	onceName     = "memtrace, once, from nothing"
+	allName      = "the same, with command lines, control groups and OOM scores"
 )
 
 // open lists those that this machine has.
@@ -46,7 +49,8 @@ func open() ([]contender, error) {
 	all := []contender{
 		{name: floorName, measure: own(walkAll)},
 		{name: memtraceName, measure: own(func() error { return collectAll(full) }), close: func() { _ = full.Close() }},
-		{name: "memtrace, once, from nothing", measure: own(collectOnce)},
+		{name: onceName, measure: own(func() error { return collectOnce(collect.User | collect.Shared | collect.Memory) })},
+		{name: allName, measure: own(func() error { return collectOnce(collect.All) })},
 		{name: "memtrace, live, with its stall budget", measure: own(func() error { return collectAll(live) }), close: func() { _ = live.Close() }},
 		{name: "a reader on prometheus/procfs", measure: own(readPrometheus)},
 	}
@@ -113,13 +117,14 @@ func collectAll(c *collect.Collector) error {
 	return err
 }
 
-func collectOnce() error {
+// collectOnce reads what is wanted as a program does that ends afterwards.
+func collectOnce(want collect.Fields) error {
 	c, err := collect.Open(collect.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }()
-	return collectAll(c)
+	_, err = c.Collect(want)
+	return errors.Join(err, c.Close())
 }
 
 // onAllCores runs fn for each process, on as many threads as memtrace has.

@@ -5,14 +5,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/memtrace/memtrace/procfs/collect"
 )
 
 // looper is a child that maps, touches and unmaps 64 KiB as fast as it can,
@@ -73,57 +72,104 @@ func loop() error {
 	}
 }
 
-// during counts the loops of a second in which fn runs.
-func (l *looper) during(fn func(until time.Time) error) (float64, error) {
-	from, began := l.count.Load(), time.Now()
-	if err := fn(began.Add(time.Second)); err != nil {
-		return 0, err
+// slice is what the target managed in a span: loops a second by the clock, and
+// loops a second of its own processor time, in which others that want the
+// processor do not count.
+type slice struct{ clock, own float64 }
+
+// during measures the loops of a span in which fn runs.
+func (l *looper) during(span time.Duration, fn func(until time.Time) error) (slice, error) {
+	pid := l.cmd.Process.Pid
+	used, err := processTime(pid)
+	if err != nil {
+		return slice{}, err
 	}
-	time.Sleep(time.Until(began.Add(time.Second)))
-	return float64(l.count.Load()-from) / time.Since(began).Seconds(), nil
+	from, began := l.count.Load(), time.Now()
+	if err := fn(began.Add(span)); err != nil {
+		return slice{}, err
+	}
+	time.Sleep(time.Until(began.Add(span)))
+	loops, took := float64(l.count.Load()-from), time.Since(began)
+	now, err := processTime(pid)
+	return slice{loops / took.Seconds(), loops / (now - used).Seconds()}, err
 }
 
-// measureStall says what readers cost their target.
-func measureStall(rounds int) (string, error) {
-	l, err := startLooper()
+// sliceTime is short, so that both slices of a pair meet the same neighbours,
+// and long enough for memtrace top to refresh in each.
+const sliceTime = time.Second
+
+// measureStall says what readers cost their target: in pairs of slices, of
+// which one is with the reader and one without, in turns.
+func measureStall(program string, pairs int) (string, error) {
+	target, err := startLooper()
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = l.cmd.Process.Kill(); _ = l.cmd.Wait() }()
-	c, err := collect.Open(collect.Options{Budget: collect.DefaultBudget()})
+	defer func() { _ = target.cmd.Process.Kill(); _ = target.cmd.Wait() }()
+	top, err := startLive(program)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = c.Close() }()
-	ways := []struct {
-		name string
-		fn   func(until time.Time) error
-	}{
-		{"nobody reads", func(time.Time) error { return nil }},
-		{"memtrace, live, once a second", func(time.Time) error { return collectAll(c) }},
-		{"smaps_rollup, again and again", func(until time.Time) error { return readUntil(l.cmd.Process.Pid, until) }},
+	defer top.stop()
+	if err := top.signal(unix.SIGSTOP); err != nil {
+		return "", err
 	}
-	loops := make([][]float64, len(ways))
-	ratios := make([][]float64, len(ways))
-	for range rounds {
-		for i, w := range ways {
-			n, err := l.during(w.fn)
-			if err != nil {
-				return "", err
-			}
-			loops[i] = append(loops[i], n)
-			ratios[i] = append(ratios[i], n/loops[0][len(loops[0])-1])
+	alone := func(time.Time) error { return nil }
+	watched := func(until time.Time) error {
+		if err := top.signal(unix.SIGCONT); err != nil {
+			return err
 		}
+		time.Sleep(time.Until(until))
+		return top.signal(unix.SIGSTOP)
 	}
+	walked := func(until time.Time) error { return readUntil(target.cmd.Process.Pid, until) }
 	var s strings.Builder
-	s.WriteString("\n## What it costs a target that maps and unmaps 64 KiB in a loop\n\n| | loops a second | of those that nobody reads |\n|---|---:|---:|\n")
-	if n := spread(loops[0]); n > noisy {
-		return fmt.Sprintf("\nWhat reading costs a target that maps and unmaps in a loop was not to be told: its speed alone spread by %.0f %%.\n", 100*n), nil
-	}
-	for i, w := range ways {
-		fmt.Fprintf(&s, "| %s | %.0f | %.1f %% |\n", w.name, median(loops[i]), 100*median(ratios[i]))
+	fmt.Fprintf(&s, "\n## What it costs a target that maps and unmaps 64 KiB in a loop\n\n"+
+		"The medians of %d pairs of a second with the reader and one without, in turns, and how far the middle half of them spreads; "+
+		"of a quarter as many pairs where nobody reads or somebody reads all the time.\n\n"+
+		"| | loops, by the clock | loops, by the target's own processor time |\n|---|---:|---:|\n", pairs)
+	for _, w := range []struct {
+		name  string
+		fn    func(until time.Time) error
+		pairs int // fewer where they are for comparison alone
+	}{
+		{"nobody reads, either time", alone, (pairs + 3) / 4},
+		{"`memtrace top`, once a second", watched, pairs},
+		{"smaps_rollup, again and again", walked, (pairs + 3) / 4},
+	} {
+		clock, own, err := target.pairs(w.pairs, w.fn, alone)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&s, "| %s | %s | %s |\n", w.name, changes(clock), changes(own))
 	}
 	return s.String(), nil
+}
+
+// pairs returns the ratios of loops with fn to those without, less one. Which
+// of the two comes first takes turns.
+func (l *looper) pairs(n int, with, without func(time.Time) error) (clock, own []float64, err error) {
+	for i := range n {
+		order := []func(time.Time) error{with, without}
+		if i%2 == 1 {
+			order[0], order[1] = without, with
+		}
+		var got [2]slice
+		for j, fn := range order {
+			if got[j], err = l.during(sliceTime, fn); err != nil {
+				return nil, nil, err
+			}
+		}
+		a, b := got[i%2], got[1-i%2]
+		clock, own = append(clock, a.clock/b.clock-1), append(own, a.own/b.own-1)
+	}
+	return clock, own, nil
+}
+
+// changes is the median of changes and their middle half, in per cent.
+func changes(values []float64) string {
+	s := slices.Sorted(slices.Values(values))
+	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", 100*median(s), 100*s[len(s)/4], 100*s[len(s)*3/4])
 }
 
 func readUntil(pid int, until time.Time) error {
