@@ -69,7 +69,24 @@ func startCorpus(t *testing.T, program string) *corpus {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.process.Close() })
+	c.await(t)
 	return c
+}
+
+// await waits until the program's first thread sleeps: while it runs, nobody
+// knows how much of its stack is dead.
+func (c *corpus) await(t *testing.T) {
+	t.Helper()
+	for {
+		_, sleeps, err := c.process.TaskStackPointer(c.process.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sleeps {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (c *corpus) take(t *testing.T, line string) {

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -61,7 +62,24 @@ func startCorpus(t testing.TB, program string) *corpus {
 	t.Cleanup(func() { _ = c.cmd.Process.Kill(); _ = c.cmd.Wait() })
 	c.read(t, out)
 	c.process = openProcess(t, c.cmd.Process.Pid)
+	c.await(t)
 	return c
+}
+
+// await waits until the program's first thread sleeps: while it runs, nobody
+// knows how much of its stack is dead.
+func (c *corpus) await(t testing.TB) {
+	t.Helper()
+	for {
+		_, sleeps, err := c.process.TaskStackPointer(c.process.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sleeps {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func openProcess(t testing.TB, pid int) *procfs.Process {

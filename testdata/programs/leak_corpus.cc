@@ -545,7 +545,6 @@ int main(int argc, char **argv)
 			said_length += (size_t)snprintf(said + said_length, sizeof(said) - said_length, "block %#zx %zu\n",
 							(size_t)~table_key[i], table_size[i]);
 #endif
-	said_length += (size_t)snprintf(said + said_length, sizeof(said) - said_length, "ready\n");
 	for (size_t at = 0; at < said_length;) {
 		ssize_t n = write(1, said + at, said_length - at);
 		if (n <= 0)
@@ -555,6 +554,8 @@ int main(int argc, char **argv)
 	memset(said, 0, sizeof(said));
 	stale_on_stack();
 	scrub();
+	if (write(1, "ready\n", 6) != 6)
+		_exit(3);
 	while (argc < 2 && read(0, &c, 1) > 0)
 		;
 	PTR(local, 0) = NULL;
