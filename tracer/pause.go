@@ -33,6 +33,9 @@ func (t *Tracer) Resume() error {
 	t.paused = false
 	return t.eachAttachment(func(pid int, a *attachment) error {
 		again, err := t.attach(pid, a.objects)
+		if err != nil && probe.ThreadEnded("/proc", pid, probe.LivingThread("/proc", pid)) {
+			return nil // the process has ended; its exit event is on its way
+		}
 		if err != nil {
 			return fmt.Errorf("attach to process %d again: %w", pid, err)
 		}

@@ -22,6 +22,9 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 	if traced && r.Tracer.Attach != analyzer.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 {
 		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
 	}
+	if o := r.Overhead; traced && o != nil && o.PausedNS > 0 {
+		add("nothing was seen for %s, to keep to --max-overhead: what was allocated before or meanwhile was not checked (raise the limit, or leave it out)", seconds(o.PausedNS))
+	}
 	if j.base == nil && j.needsWarmth() {
 		add("the trace ended after %s, before the warm-up of %v was over", seconds(r.WindowNS), j.opt.WarmUp)
 	}

@@ -143,8 +143,11 @@ func TestWarmUpDoesNotCount(t *testing.T) {
 
 func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 	for want, spoil := range map[string]func(*analyzer.Report, *Options, *Evidence){
-		"5 events were lost":      func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Lost = 5 },
-		"no allocation was seen":  func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Alloc = 0 },
+		"5 events were lost":     func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Lost = 5 },
+		"no allocation was seen": func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Alloc = 0 },
+		"nothing was seen for 3s": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+			r.Overhead = &analyzer.Overhead{Limit: 0.05, PausedNS: uint64(3 * time.Second)}
+		},
 		"the memory was not read": func(_ *analyzer.Report, _ *Options, e *Evidence) { e.Problems = []string{"the memory was not read"} },
 		"too short to tell growth": func(_ *analyzer.Report, o *Options, _ *Evidence) {
 			o.Rules, o.MinGrowth = Rules{{text: "growing", kind: "growing"}}, time.Minute

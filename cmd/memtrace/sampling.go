@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -36,4 +38,15 @@ func sampleOf(t *tracer.Tracer) analyzer.Sample {
 		return nil
 	}
 	return t
+}
+
+// unseenLeaks says which leaks a sample may well have missed: one of as many
+// bytes as lie between samples is missed with a chance of 1/e.
+func (s *session) unseenLeaks(r *analyzer.Report) []string {
+	if !s.leaks || r.Sampling == nil || len(r.Sampling.Intervals) == 0 {
+		return nil
+	}
+	n := float64(slices.Max(r.Sampling.Intervals))
+	return []string{fmt.Sprintf("leaks were looked for in a sample: a leak of %s in all goes unseen in 37%% of checks, one of %s in 0.7%%",
+		analyzer.HumanBytes(n), analyzer.HumanBytes(5*n))}
 }

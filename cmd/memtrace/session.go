@@ -266,7 +266,11 @@ func (s *session) tick() {
 // correlate reads where the targets' memory is; final readings are never put off.
 func (s *session) correlate(final bool) {
 	for _, t := range s.targets {
-		if t.exited || t.shared || !final && !t.pace.Ready(time.Now()) {
+		if t.exited || t.shared {
+			continue
+		}
+		s.revive(t)
+		if !final && !t.pace.Ready(time.Now()) {
 			continue
 		}
 		s.correlateTarget(t)
@@ -280,7 +284,6 @@ func (s *session) correlateTarget(t *target) {
 		s.warn("%v", err)
 	}
 	t.pace.Done(time.Now(), cost)
-	s.revive(t)
 	err = nil
 	switch {
 	case t.space != nil:
@@ -301,7 +304,10 @@ func (s *session) revive(t *target) {
 		return
 	}
 	revived, err := s.tracer.Revive(t.pid, t.objects)
-	if err != nil && t.held.Alive() {
+	if err != nil {
+		if !t.held.Alive() {
+			return
+		}
 		t.deaf = true
 		s.warn("the thread that the probes of process %d were tied to has ended, and nothing more is seen of the others' allocations: %v", t.pid, err)
 		return
@@ -327,6 +333,7 @@ func (s *session) report(final bool) *analyzer.Report {
 	r.Warnings = append(r.Warnings, s.missedChildren()...)
 	if final {
 		r.Warnings = append(r.Warnings, s.unseenFunctions()...)
+		r.Warnings = append(r.Warnings, s.unseenLeaks(r)...)
 	}
 	if !final {
 		s.gate.hide(r)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxLivingTries bounds how many threads LivingThread looks at; all but the
@@ -36,7 +38,7 @@ func LivingThread(root string, pid int) int {
 }
 
 // ThreadEnded reports whether thread tid of process pid has ended, if only the
-// process itself is left to be reaped.
+// process itself is left to be reaped, or is just ending.
 func ThreadEnded(root string, pid, tid int) bool {
 	path := filepath.Join(root, strconv.Itoa(pid))
 	if tid != pid {
@@ -46,8 +48,30 @@ func ThreadEnded(root string, pid, tid int) bool {
 	if err != nil {
 		return true
 	}
-	after := bytes.TrimLeft(stat[bytes.LastIndexByte(stat, ')')+1:], " ") // the name before may contain anything
-	return len(after) == 0 || after[0] == 'Z' || after[0] == 'X'
+	return ended(bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before may contain anything
+}
+
+// Of the fields of /proc/PID/stat (proc_pid_stat(5)), those that tell a
+// thread's end, counted from the state on.
+const (
+	statState   = 0
+	statFlags   = 6
+	statPending = 28
+)
+
+// ended reports whether a thread with these fields has ended, is on its way
+// there (PF_EXITING of include/linux/sched.h) or is about to be killed.
+func ended(fields [][]byte) bool {
+	if len(fields) == 0 || fields[statState][0] == 'Z' || fields[statState][0] == 'X' {
+		return true
+	}
+	if len(fields) <= statPending {
+		return false
+	}
+	const exiting, kill = 0x4, 1 << (unix.SIGKILL - 1)
+	flags, _ := strconv.ParseUint(string(fields[statFlags]), 10, 64)
+	pending, _ := strconv.ParseUint(string(fields[statPending]), 10, 64)
+	return flags&exiting != 0 || pending&kill != 0
 }
 
 // memoryDir is the directory in /proc that shows the memory of process pid.
