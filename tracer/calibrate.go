@@ -71,7 +71,8 @@ func threadTime() uint64 {
 
 // Calibrate measures what hits cost on this machine, by this tracer's mechanism
 // and programs, in a child of its own; no target is touched. It must come
-// before the first Attach. It takes less than 200 ms.
+// before the first Attach. It takes some tenths of a second, and
+// seconds where each probe is a perf event of its own.
 func (t *Tracer) Calibrate() (Costs, error) {
 	if !t.config.Sampling {
 		return Costs{}, errors.New("calibrate the probes: the tracer was made to record every block")

@@ -51,7 +51,11 @@ const maxProblems = 64
 
 // problem notes why code has no table, once.
 func (s *spaces) problem(text string) {
-	if len(s.problems) < maxProblems && !slices.Contains(s.problems, text) {
+	switch {
+	case slices.Contains(s.problems, text) || len(s.problems) > maxProblems:
+	case len(s.problems) == maxProblems:
+		s.problems = append(s.problems, "more code than is named here has no unwinding tables")
+	default:
 		s.problems = append(s.problems, text)
 	}
 }

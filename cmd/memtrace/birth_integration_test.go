@@ -98,12 +98,18 @@ func runUnderTrace(t *testing.T, name string, args ...string) (*child, analyzer.
 // runWith is runUnderTrace of a program anywhere, with flags of memtrace's.
 func runWith(t *testing.T, flags []string, path string, args ...string) (*child, analyzer.Report) {
 	t.Helper()
+	return runAnswering(t, flags, append([]string{path, "run"}, args...))
+}
+
+// runAnswering has memtrace run a command that ends with a program's answer.
+func runAnswering(t *testing.T, flags, command []string) (*child, analyzer.Report) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
-	cmd := exec.Command(self, slices.Concat([]string{"run", "--format", "json", "--report", file}, flags, []string{"--", path, "run"}, args)...)
+	cmd := exec.Command(self, slices.Concat([]string{"run", "--format", "json", "--report", file}, flags, []string{"--"}, command)...)
 	cmd.Env = append(os.Environ(), asMemtrace+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -320,30 +326,7 @@ func TestChildrenAreSeenWithAllocatorsOfTheirOwn(t *testing.T) {
 		"musl": {"/bin/sh", "-c", target + "_musl run; true"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(t.TempDir(), "report.json")
-			cmd := exec.Command(self, append([]string{"run", "--format", "json", "--report", file, "--"}, script...)...)
-			cmd.Env = append(os.Environ(), asMemtrace+"=1")
-			cmd.Stderr = os.Stderr
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &child{}
-			if err := json.Unmarshal(out, &c.answer); err != nil {
-				t.Fatalf("parse the answer %q: %v", out, err)
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var r analyzer.Report
-			if err := json.Unmarshal(text, &r); err != nil {
-				t.Fatal(err)
-			}
+			c, r := runAnswering(t, nil, script)
 			c.checkSites(t, &r)
 			for _, p := range r.Processes {
 				if p.Attached {

@@ -174,7 +174,7 @@ func (s *settings) checkAll(c *cli.Context) error {
 }
 
 func namesFlag() cli.Flag {
-	return &cli.StringFlag{Name: "names", Value: "full", Usage: "write C++, Rust and D names in `FORM`: full, or short (without parameters and template arguments)"}
+	return &cli.StringFlag{Name: "names", Value: "full", Usage: "write C++, Rust, D and Swift names in `FORM`: full, or short (without parameters and template arguments)"}
 }
 
 func symbolOptions(c *cli.Context) (symbol.Options, error) {

@@ -65,14 +65,16 @@ func TestTopAgreesWithTop(t *testing.T) {
 }
 
 // TestTopAgreesWithPs: what a stopped process used of its life falls from one
-// look to the next, so that memtrace's share lies between two of ps'.
+// look to the next, so that memtrace's share lies between two of ps', but for
+// the hundredths of a second that both cut the two times off at.
 func TestTopAgreesWithPs(t *testing.T) {
 	pid := startBurner(t)
 	before := psFields(t, pid)
 	row := only(t, topOnceAs(t, 0, "--filter", "pid:"+strconv.Itoa(pid)))
 	after := psFields(t, pid)
-	share, slack := row["cpu"].(float64), 0.2
-	if share > before["pcpu"]+slack || share < after["pcpu"]-slack {
+	share := row["cpu"].(float64)
+	life := float64(figure(t, row, "time")) / 1e9 * 100 / after["pcpu"] // in seconds
+	if slack := 100 * 0.02 / life; share > before["pcpu"]+slack || share < after["pcpu"]-slack {
 		t.Errorf("%%CPU is %.2f; ps says %v before and %v after", share, before["pcpu"], after["pcpu"])
 	}
 	for name, want := range map[string]float64{"priority": after["priority"], "nice": after["nice"], "threads": after["nlwp"]} {

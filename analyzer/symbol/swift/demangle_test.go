@@ -7,7 +7,9 @@ import (
 )
 
 // pairs are names and what swift-demangle makes of them, as the tests of Swift's
-// own demangler have them (test/Demangle/Inputs/manglings.txt).
+// own demangler have them (test/Demangle/Inputs/manglings.txt), but for three that
+// were made for these tests: $s3foo3barC3bas3zimyAaEC_tF, $s3BBBBf0602365061_ and
+// the thunk of a back-deployed function.
 //
 //go:embed testdata/pairs.txt
 var pairs string
