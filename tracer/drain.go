@@ -34,11 +34,11 @@ func (b *Batch) Release() {
 }
 
 const (
-	batchEvents = 8192
+	batchEvents = 4096 // 256 KiB: what two cores pass on stays in their caches
 	// maxBatches bounds what may wait for a reader that is busy: 512 MiB of
 	// events, some two seconds of the fastest target. Beyond that the rings
 	// fill, and what they can't take is counted.
-	maxBatches = 1024
+	maxBatches = 2048
 	// pollInterval is how long an event waits at most in a ring that does not
 	// fill up to the wake-up threshold.
 	pollInterval = 50 * time.Millisecond
@@ -185,20 +185,44 @@ func (d *drain) round(end uint64) bool {
 	if end != 0 {
 		limit = min(limit, end)
 	}
+	if !d.hand(limit) {
+		return false
+	}
+	d.flush()
+	d.through.Store(limit)
+	return true
+}
+
+// hand puts all events before limit into batches; false means quit.
+func (d *drain) hand(limit uint64) bool {
 	ok := true
-	d.merger.release(limit, func(run []event.Event) bool {
-		ok = d.put(run)
-		return ok
+	last := d.merger.release(limit, nil, func(full []event.Event) []event.Event {
+		if d.current != nil {
+			d.current.Events = full
+			d.flush()
+		}
+		if ok = d.fresh(); !ok {
+			return nil
+		}
+		return d.current.Events
 	})
-	if ok {
-		d.flush()
-		d.through.Store(limit)
+	if ok && d.current != nil {
+		d.current.Events = last
 	}
 	return ok
 }
 
 // take decodes one record.
 func (d *drain) take(q *queue, record []byte) {
+	if e := q.slot(); decode(record, e) { // nearly all are events
+		e.CPU = q.cpu
+		if e.Kind >= event.Fork {
+			d.life = append(d.life, *e)
+		}
+		q.settle()
+		return
+	}
+	q.drop()
 	if isStack(record) {
 		if s, ok := decodeStack(record, d.depth); ok {
 			d.stacks = append(d.stacks, s)
@@ -207,33 +231,8 @@ func (d *drain) take(q *queue, record []byte) {
 	} else if pid, ok := decodeStale(record); ok {
 		d.stale(pid)
 		return
-	} else if e := q.slot(); decode(record, e) {
-		e.CPU = q.cpu
-		if e.Kind >= event.Fork {
-			d.life = append(d.life, *e)
-		}
-		q.settle()
-		return
-	} else {
-		q.drop()
 	}
 	d.malformed.Add(1)
-}
-
-// put copies a run into batches.
-func (d *drain) put(run []event.Event) bool {
-	for len(run) > 0 {
-		if d.current == nil && !d.fresh() {
-			return false
-		}
-		n := min(len(run), batchEvents-len(d.current.Events))
-		d.current.Events = append(d.current.Events, run[:n]...)
-		run = run[n:]
-		if len(d.current.Events) == batchEvents {
-			d.flush()
-		}
-	}
-	return true
 }
 
 // fresh gets an empty batch, waiting for the reader if all are in use.

@@ -104,34 +104,36 @@ func (m *merger) pending() int {
 	return n
 }
 
-// release hands out all events older than limit, in order, in runs that are
-// valid only during the call. emit returns false to stop; what it was not
-// given stays. The queues stand in a heap, so that a machine with many CPUs
-// costs a run the logarithm of their number.
-func (m *merger) release(limit uint64, emit func(run []event.Event) bool) {
-	for h := m.lineUp(limit); len(h) > 0; {
+// release appends all events older than limit to dst, in order, and returns
+// it. Where dst has no room left, more takes it and gives another one; none
+// with room means to stop, and what was not appended stays. The queues stand in
+// a heap, so that a machine with many CPUs costs a run of events from one of
+// them the logarithm of their number.
+func (m *merger) release(limit uint64, dst []event.Event, more func(full []event.Event) []event.Event) []event.Event {
+	for h := m.lineUp(limit); len(h) > 0; sink(h, 0) {
 		q := &m.queues[h[0].queue]
 		until := limit - 1 // an event at a time is handed out before others' of the same time
 		for _, next := range h[1:min(len(h), 3)] {
 			until = min(until, next.time)
 		}
-		n := q.head + 1
-		for n < len(q.events) && q.events[n].Time <= until {
-			n++
+		for first := true; first || q.head < len(q.events) && q.events[q.head].Time <= until; first = false {
+			if len(dst) == cap(dst) {
+				if dst = more(dst); len(dst) == cap(dst) {
+					return dst
+				}
+			}
+			dst = dst[:len(dst)+1]
+			dst[len(dst)-1] = q.events[q.head]
+			q.head++
 		}
-		run := q.events[q.head:n]
-		q.head = n
-		if !emit(run) {
-			return
-		}
-		if n < len(q.events) && q.events[n].Time < limit {
-			h[0].time = q.events[n].Time
+		if q.head < len(q.events) && q.events[q.head].Time < limit {
+			h[0].time = q.events[q.head].Time
 		} else {
 			h[0] = h[len(h)-1]
 			h = h[:len(h)-1]
 		}
-		sink(h, 0)
 	}
+	return dst
 }
 
 // lineUp makes the heap of the queues that have events before limit.

@@ -16,12 +16,13 @@ func (q *queue) add(time uint64) {
 
 // collect releases up to limit and returns the times.
 func (m *merger) collect(limit uint64) (times []uint64) {
-	m.release(limit, func(run []event.Event) bool {
-		for i := range run {
-			times = append(times, run[i].Time)
+	note := func(full []event.Event) []event.Event {
+		for i := range full {
+			times = append(times, full[i].Time)
 		}
-		return true
-	})
+		return make([]event.Event, 0, 3)
+	}
+	note(m.release(limit, nil, note))
 	return times
 }
 
@@ -80,13 +81,12 @@ func TestMergeKeepsWhatIsNotTaken(t *testing.T) {
 	for time := uint64(1); time <= 6; time++ {
 		m.queues[time%2].add(time)
 	}
-	var taken int
-	m.release(^uint64(0), func(run []event.Event) bool {
-		taken += len(run)
-		return false
-	})
-	if got := m.pending(); taken == 0 || got != 6-taken {
-		t.Errorf("took %d, %d are left", taken, got)
+	taken := m.release(^uint64(0), make([]event.Event, 0, 4), func([]event.Event) []event.Event { return nil })
+	if got := m.pending(); taken != nil || got != 2 {
+		t.Errorf("%d events came after the end, %d are left", len(taken), got)
+	}
+	if got := m.collect(^uint64(0)); !slices.Equal(got, []uint64{5, 6}) {
+		t.Errorf("got %v", got)
 	}
 }
 

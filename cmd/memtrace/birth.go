@@ -79,6 +79,7 @@ func (s *session) forked(e event.Event) {
 	if s.tracer.Config().NoFollow {
 		return
 	}
+	s.follower.settle(e)
 	pid, parent := int(e.Child), s.targets[int(e.PID)]
 	everywhere := s.tracer.Config().Everywhere
 	if !everywhere && !s.family.wasBorn(pid) {
@@ -204,6 +205,7 @@ func (s *session) forget(pid int) {
 	s.names.forget(pid)
 	delete(s.unborn, pid)
 	delete(s.guarded, pid)
+	delete(s.follower.noticed, pid)
 	if err := s.tracer.Forget(pid); err != nil {
 		s.warn("%v", err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/memtrace/memtrace/procfs"
@@ -19,6 +20,8 @@ type follower struct {
 	results chan found
 	births  chan int
 	code    map[int]uint64 // per target, what was mapped at the last look
+	noticed map[int]bool   // children whose fork has been noticed
+	early   []event.Event  // forks that were read before that of the process that forked
 }
 
 // search asks what to probe in a process.
@@ -48,7 +51,7 @@ const (
 func newFollower(s *session) *follower {
 	f := &follower{
 		session: s, queue: make(chan search, maxSearches), results: make(chan found, maxSearches),
-		births: make(chan int, maxSearches), code: make(map[int]uint64),
+		births: make(chan int, maxSearches), code: make(map[int]uint64), noticed: make(map[int]bool),
 	}
 	go f.work()
 	for range birthWorkers {
@@ -121,16 +124,49 @@ func (f *follower) notice(e event.Event) {
 	if e.Kind != event.Fork || f.session.tracer.Config().NoFollow {
 		return
 	}
-	f.session.names.like(int(e.Child), int(e.PID))
-	if f.session.tracer.Config().Everywhere {
-		f.session.family.like(int(e.Child), int(e.PID)) // its probes are in the files
-		return
+	if parent := int(e.PID); f.noticed[parent] || f.session.targets[parent] != nil {
+		f.fork(e)
+	} else {
+		f.early = append(f.early, e) // each CPU's are read in turn
 	}
-	if f.session.guarded[int(e.PID)] {
-		f.session.guarded[int(e.Child)] = true // it is held at its birth
-		return
+}
+
+// fork notices a fork, and those of the child that were read before it.
+func (f *follower) fork(e event.Event) {
+	child := int(e.Child)
+	f.noticed[child] = true
+	f.descend(child, int(e.PID))
+	for {
+		i := slices.IndexFunc(f.early, func(e event.Event) bool { return int(e.PID) == child })
+		if i < 0 {
+			return
+		}
+		next := f.early[i]
+		f.early = slices.Delete(f.early, i, i+1)
+		f.fork(next)
 	}
-	f.bear(int(e.Child))
+}
+
+// settle notices a fork in its turn, if it has not been before.
+func (f *follower) settle(e event.Event) {
+	if i := slices.Index(f.early, e); i >= 0 {
+		f.early = slices.Delete(f.early, i, i+1)
+		f.fork(e)
+	}
+}
+
+// descend gives a child what it has from its parent, and its probes if it
+// does not get them at its birth.
+func (f *follower) descend(child, parent int) {
+	f.session.names.like(child, parent)
+	switch {
+	case f.session.tracer.Config().Everywhere:
+		f.session.family.like(child, parent) // its probes are in the files
+	case f.session.guarded[parent]:
+		f.session.guarded[child] = true // it is held at its birth
+	default:
+		f.bear(child)
+	}
 }
 
 // rename names what is known of a program that another replaced: its addresses

@@ -218,11 +218,11 @@ func (s *session) consume(b *tracer.Batch) {
 	s.analyzer.Apply(b.Events)
 	s.out.events(b.Events)
 	for i := range b.Events {
-		switch e := b.Events[i]; e.Kind {
+		switch e := &b.Events[i]; e.Kind {
 		case event.Fork:
-			s.forked(e)
+			s.forked(*e)
 		case event.Exec:
-			s.follower.execed(e)
+			s.follower.execed(*e)
 		case event.Exit:
 			s.childEnded(int(e.PID))
 		}
