@@ -36,6 +36,36 @@ const (
 	MemtraceLossLOSS_CAUSES       MemtraceLoss = 6
 )
 
+type MemtraceMemo struct {
+	_     structs.HostLayout
+	Space uint64
+	Sum   uint64
+	First uint32
+	End   uint32
+	At    uint32
+	Noted uint32
+	F     [256]struct {
+		_     structs.HostLayout
+		Pc    uint64
+		Sp    uint64
+		Fp    uint64
+		Inner uint64
+		Ret   uint16
+		Saved uint16
+		Pad   uint32
+	}
+	Fresh [16]struct {
+		_     structs.HostLayout
+		Pc    uint64
+		Sp    uint64
+		Fp    uint64
+		Inner uint64
+		Ret   uint16
+		Saved uint16
+		Pad   uint32
+	}
+}
+
 type MemtracePcEntry struct {
 	_     structs.HostLayout
 	Where uint64
@@ -194,6 +224,7 @@ const (
 	MemtraceMapFilter              = "filter"
 	MemtraceMapHits                = "hits"
 	MemtraceMapLosses              = "losses"
+	MemtraceMapMemos               = "memos"
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapRings               = "rings"
 	MemtraceMapRules               = "rules"
@@ -231,6 +262,7 @@ const (
 	MemtraceVarFreshThread         = "fresh_thread"
 	MemtraceVarHasAtomics          = "has_atomics"
 	MemtraceVarHasTaskStorage      = "has_task_storage"
+	MemtraceVarHashPowers          = "hash_powers"
 	MemtraceVarLog2Table           = "log2_table"
 	MemtraceVarRingBits            = "ring_bits"
 	MemtraceVarRingLines           = "ring_lines"
@@ -317,6 +349,7 @@ type MemtraceMapSpecs struct {
 	Filter      *ebpf.MapSpec `ebpf:"filter"`
 	Hits        *ebpf.MapSpec `ebpf:"hits"`
 	Losses      *ebpf.MapSpec `ebpf:"losses"`
+	Memos       *ebpf.MapSpec `ebpf:"memos"`
 	PcCache     *ebpf.MapSpec `ebpf:"pc_cache"`
 	Rings       *ebpf.MapSpec `ebpf:"rings"`
 	Rules       *ebpf.MapSpec `ebpf:"rules"`
@@ -345,6 +378,7 @@ type MemtraceVariableSpecs struct {
 	FreshThread    *ebpf.VariableSpec `ebpf:"fresh_thread"`
 	HasAtomics     *ebpf.VariableSpec `ebpf:"has_atomics"`
 	HasTaskStorage *ebpf.VariableSpec `ebpf:"has_task_storage"`
+	HashPowers     *ebpf.VariableSpec `ebpf:"hash_powers"`
 	Log2Table      *ebpf.VariableSpec `ebpf:"log2_table"`
 	RingBits       *ebpf.VariableSpec `ebpf:"ring_bits"`
 	RingLines      *ebpf.VariableSpec `ebpf:"ring_lines"`
@@ -388,6 +422,7 @@ type MemtraceMaps struct {
 	Filter      *ebpf.Map `ebpf:"filter"`
 	Hits        *ebpf.Map `ebpf:"hits"`
 	Losses      *ebpf.Map `ebpf:"losses"`
+	Memos       *ebpf.Map `ebpf:"memos"`
 	PcCache     *ebpf.Map `ebpf:"pc_cache"`
 	Rings       *ebpf.Map `ebpf:"rings"`
 	Rules       *ebpf.Map `ebpf:"rules"`
@@ -411,6 +446,7 @@ func (m *MemtraceMaps) Close() error {
 		m.Filter,
 		m.Hits,
 		m.Losses,
+		m.Memos,
 		m.PcCache,
 		m.Rings,
 		m.Rules,
@@ -440,6 +476,7 @@ type MemtraceVariables struct {
 	FreshThread    *ebpf.Variable `ebpf:"fresh_thread"`
 	HasAtomics     *ebpf.Variable `ebpf:"has_atomics"`
 	HasTaskStorage *ebpf.Variable `ebpf:"has_task_storage"`
+	HashPowers     *ebpf.Variable `ebpf:"hash_powers"`
 	Log2Table      *ebpf.Variable `ebpf:"log2_table"`
 	RingBits       *ebpf.Variable `ebpf:"ring_bits"`
 	RingLines      *ebpf.Variable `ebpf:"ring_lines"`

@@ -16,8 +16,9 @@ type ringSizes struct {
 }
 
 const (
-	// wakeBytes wait in a ring before the reader is woken, or a quarter of a small ring.
-	wakeBytes = 256 << 10
+	// wakeBytes wait in a ring before the reader is woken, or a quarter of a
+	// small ring: waking it, and its going to sleep, cost as much as a thousand events.
+	wakeBytes = 2 << 20
 	// stackShare of the memory is the ring buffer's, where that has only
 	// stacks and the life of processes in it.
 	stackShare    = 4
@@ -52,6 +53,7 @@ func (k *kernelHalf) shapeRings(size int, atomics bool) error {
 	events.MaxEntries = uint32(possible)
 	events.InnerMap.MaxEntries = uint32(bpf.MemtraceRingLayoutRING_RECORDS) + uint32(max(k.sizes.records, 1))
 	k.spec.Maps[bpf.MemtraceMapScratches].MaxEntries *= uint32(possible)
+	k.spec.Maps[bpf.MemtraceMapMemos].MaxEntries *= uint32(possible)
 	return nil
 }
 

@@ -36,6 +36,12 @@ static __always_inline bool read_pair(struct scratch *s, u32 place, u64 addr, u6
 	return true;
 }
 
+static __always_inline u64 add_to_hash(u64 h, u64 pc)
+{
+	h = (h ^ pc) * 0x9fb21c651e98df25ULL;
+	return h ^ h >> 32;
+}
+
 /*
  * Walk the chain of frame pointers from the frame that take_stack put into the
  * scratch space, into its stack record; returns the hash of the frames. A
@@ -103,11 +109,17 @@ static __always_inline u64 image_seed(struct self self)
 	return ((u64)execs << 32 | self.tgid) * 0x9fb21c651e98df25ULL;
 }
 
+static __always_inline u64 *seen_slot(u64 id)
+{
+	u32 key = id & (SEEN_SLOTS - 1);
+
+	return bpf_map_lookup_elem(&seen, &key);
+}
+
 /* Send the stack unless the tracer has it; its id, or 0 where it could not be sent. */
 static __always_inline u64 know_stack(struct self self, struct scratch *s, u64 id)
 {
-	u32 key = id & (SEEN_SLOTS - 1);
-	u64 *slot = bpf_map_lookup_elem(&seen, &key);
+	u64 *slot = seen_slot(id);
 
 	if (slot && *slot == id)
 		return id;
@@ -118,6 +130,24 @@ static __always_inline u64 know_stack(struct self self, struct scratch *s, u64 i
 	if (slot)
 		*slot = id;
 	return id;
+}
+
+static __always_inline u64 stack_id(u64 hash)
+{
+	hash = mix(hash);
+	return hash ? hash : 1;
+}
+
+/* The id of a stack that the tracer has and whose outer frames are the last one's; 0: none. */
+static __always_inline u64 known_again(struct self self, u32 place)
+{
+	u64 sum = walk_again(self.tgid, place), id, *slot;
+
+	if (!sum)
+		return 0;
+	id = stack_id(image_seed(self) ^ sum);
+	slot = seen_slot(id);
+	return slot && *slot == id ? id : 0;
 }
 
 /* Copying what no walk looks at costs more than the walk: remember how far they go. */
@@ -131,23 +161,40 @@ static __always_inline void learn_extent(struct thread *t, u64 went)
 		t->extent -= (t->extent - (u32)went) >> 5;
 }
 
-static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
+static __always_inline void begin_walk(struct scratch *s, struct pt_regs *ctx)
+{
+	s->at = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
+}
+
+static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx)
 {
 	u64 hash = image_seed(self);
 
-	s->at = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
-	s->stack_top = t->stack_top;
-	read_window(s, REG_SP(ctx), t->extent ? (t->extent + 127) & ~63 : WINDOW_BYTES);
+	begin_walk(s, ctx);
 	if (by_tables) {
 		keep_registers(s, ctx);
-		hash = unwind(hash, self.tgid, place);
+		hash ^= unwind(self.tgid, place);
 	} else {
 		hash = walk(hash, place);
 	}
+	return know_stack(self, s, stack_id(hash));
+}
+
+static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
+{
+	u64 id = 0;
+
+	s->stack_top = t->stack_top;
+	read_window(s, REG_SP(ctx), t->extent ? (t->extent + 127) & ~63 : WINDOW_BYTES);
+	if (by_tables) {
+		begin_walk(s, ctx);
+		id = known_again(self, place);
+	}
+	if (!id)
+		id = walk_whole(self, s, place, ctx);
 	t->stack_top = s->stack_top;
 	learn_extent(t, s->at.sp - REG_SP(ctx));
-	hash = mix(hash);
-	return know_stack(self, s, hash ? hash : 1);
+	return id;
 }
 
 /* The id of the calling thread's stack, sent to the tracer if it is new; 0: none. */

@@ -16,12 +16,12 @@
 #define MEMTRACE_UNWIND_H
 
 #include "emit.h"
+#include "reuse.h"
 #include "thread.h"
 #include "unwind_step.h"
 
 #if defined(__TARGET_ARCH_x86)
 #define RETURN_ADDRESS(cfa) ((cfa) - 8)
-#define PLAIN_ADDRESS(pc) (pc)
 /* struct ucontext of arch/x86/include/uapi/asm; the handler has returned to the restorer. */
 #define CONTEXT_SP 160
 #define CONTEXT_PC 168
@@ -46,7 +46,6 @@ static __always_inline void keep_registers(struct scratch *s, struct pt_regs *ct
 #elif defined(__TARGET_ARCH_arm64)
 /* siginfo, then struct ucontext of arch/arm64/include/uapi/asm. */
 #define RETURN_ADDRESS(cfa) (cfa) /* where the kernel says a hijacked return was */
-#define PLAIN_ADDRESS(pc) ((pc) & ((1ULL << 48) - 1)) /* unsigned */
 #define CONTEXT_REGS (128 + 176 + 8)
 #define CONTEXT_SP (CONTEXT_REGS + 31 * 8)
 #define CONTEXT_PC (CONTEXT_SP + 8)
@@ -67,58 +66,6 @@ static __always_inline void keep_registers(struct scratch *s, struct pt_regs *ct
 	s->regs[5] = LOAD_REG(ctx, regs[22]);
 }
 #endif
-
-#define WINDOW_BYTES (WINDOW_WORDS * 8)
-
-/* Let the window begin at addr and hold so many bytes; fewer, where there aren't as many. */
-static __always_inline void read_window(struct scratch *s, u64 addr, u32 bytes)
-{
-	s->base = addr;
-	s->len = 0;
-	if (addr & 7)
-		return;
-	/* A read that runs off the stack's end faults, which costs 700 ns. */
-	if (addr < s->stack_top && s->stack_top - addr < bytes)
-		bytes = s->stack_top - addr;
-	if (bytes > WINDOW_BYTES)
-		bytes = WINDOW_BYTES;
-	if (bpf_probe_read_user(s->window, bytes, (void *)addr)) {
-		bytes = 4096 - (addr & 4095);
-		if (bytes > WINDOW_BYTES) /* the first page itself is not there */
-			return;
-		s->stack_top = addr + bytes;
-		if (bpf_probe_read_user(s->window, bytes, (void *)addr))
-			return;
-	}
-	s->len = bytes;
-}
-
-/* Let the window begin at addr; 0 means that it holds a word at least. */
-__attribute__((noinline)) int slide_window(u64 addr, u32 place)
-{
-	struct scratch *s = scratch_at(place);
-
-	if (!s)
-		return 1;
-	read_window(s, addr, WINDOW_BYTES);
-	return s->len < 8;
-}
-
-static __always_inline bool read_word(struct scratch *s, u32 place, u64 addr, u64 *to)
-{
-	u64 off = addr - s->base;
-
-	if ((off & 7) || off + 8 > s->len || off > WINDOW_BYTES - 8) {
-		if (slide_window(addr, place))
-			return false;
-		off = 0;
-	}
-	off = off >> 3 & 511;
-	if (off >= WINDOW_WORDS)
-		return false;
-	*to = s->window[off];
-	return true;
-}
 
 /* Where frame i's rule says that the caller's register lies; 0: not saved. */
 static __always_inline u64 saved_at(struct unwind_rule *rule, u32 reg, u64 cfa, u64 fp)
@@ -372,46 +319,33 @@ __attribute__((noinline)) int step_out(u32 frame, u32 number, u32 place)
 	return s->at.pc ? CAME_ON : CAME_TO_BOTTOM;
 }
 
-static __always_inline u64 add_to_hash(u64 h, u64 pc)
-{
-	h = (h ^ pc) * 0x9fb21c651e98df25ULL;
-	return h ^ h >> 32;
-}
-
-/* Where the mappings of the calling process are; 0: nowhere. */
-static __always_inline u64 own_space(u32 tgid)
-{
-	u64 *word = bpf_map_lookup_elem(&spaces, &tgid), space;
-
-	if (!word)
-		return 0;
-	space = *word;
-	return SPACE_TGID(space) == tgid ? space : 0;
-}
-
 /*
  * Walk the stack from the frame that take_stack put into the scratch
- * space, into its stack record; returns the hash of the frames.
+ * space, into its stack record; returns the sum of the frames (reuse.h).
  *
  * The loop itself takes only the common steps: the verifier goes through it
  * 127 times. What else differs from frame to frame is kept in memory, so that
  * the verifier need not tell the cases apart.
  */
-__attribute__((noinline)) u64 unwind(u64 hash, u32 tgid, u32 place)
+__attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
 {
 	u32 n = 0, came = CAME_TO_NOTHING;
 	struct scratch *s = scratch_at(place);
-	u64 space = own_space(tgid), pc, sp, fp;
+	struct memo *m = bpf_map_lookup_elem(&memos, &place);
+	u64 space = own_space(tgid), pc, sp, fp, sum = 0, scale = 1;
 
-	if (!s)
+	if (!s || !m)
 		return 0;
 	pc = s->at.pc;
 	sp = s->at.sp;
 	fp = s->at.fp;
 	s->guessed = s->unknown = MAX_FRAMES + 1;
 	s->stack.head.flags = 0;
+	m->end = m->first;
+	m->noted = 1;
 	for (u32 i = 0; i < MAX_FRAMES; i++) {
-		u64 step = step_at(pc - 1, space), cfa;
+		struct memo_frame *f = memo_at(m, MEMO_ORIGIN + i);
+		u64 step = step_at(pc - 1, space), cfa, inner = sum;
 		s64 saved;
 
 		if (step == STEP_UNKNOWN) {
@@ -420,9 +354,11 @@ __attribute__((noinline)) u64 unwind(u64 hash, u32 tgid, u32 place)
 			step = 0;
 		}
 		s->stack.frames[i] = pc;
-		hash = add_to_hash(hash, pc);
+		sum += frame_hash(pc) * scale;
+		scale *= HASH_STEP;
 		n = i + 1;
 		if (step & STEP_END) {
+			note_frame(f, pc, sp, fp, inner, 0, sp);
 			came = CAME_TO_BOTTOM;
 			break;
 		}
@@ -431,6 +367,7 @@ __attribute__((noinline)) u64 unwind(u64 hash, u32 tgid, u32 place)
 		s->walked[i].fp = fp;
 		s->walked[i].rule = STEP_RULE(step);
 		if (!(step & STEP_COMMON)) {
+			m->noted = 0;
 			s->walked[i].cfa = sp;
 			s->at.pc = pc;
 			s->at.sp = sp;
@@ -448,6 +385,7 @@ __attribute__((noinline)) u64 unwind(u64 hash, u32 tgid, u32 place)
 		if (cfa <= sp)
 			break;
 		s->walked[i].cfa = cfa;
+		m->noted &= note_frame(f, pc, sp, fp, inner, step, cfa);
 		saved = STEP_SAVED(step);
 		if (saved && !read_word(s, place, cfa + saved * 8, &fp))
 			break;
@@ -457,6 +395,7 @@ __attribute__((noinline)) u64 unwind(u64 hash, u32 tgid, u32 place)
 		if (!(pc & 4095)) {
 			pc = trampoline_target(RETURN_ADDRESS(cfa), pc);
 			if (!pc) {
+				m->noted = 0;
 				came = CAME_TO_BOTTOM;
 				break;
 			}
@@ -466,7 +405,13 @@ __attribute__((noinline)) u64 unwind(u64 hash, u32 tgid, u32 place)
 	s->at.sp = sp;
 	s->stack.head.flags |= came == CAME_TO_BOTTOM ? RECORD_BOTTOM : RECORD_TRUNCATED;
 	s->stack.head.aux = n;
-	return hash;
+	if (came == CAME_TO_BOTTOM && m->noted) {
+		m->space = space;
+		m->sum = sum;
+		m->first = MEMO_ORIGIN;
+		m->end = MEMO_ORIGIN + n;
+	}
+	return sum;
 }
 
 #endif

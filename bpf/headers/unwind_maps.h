@@ -161,4 +161,15 @@ struct {
 	__type(value, u32);
 } stopped SEC(".maps");
 
+/* Where the mappings of the calling process are; 0: nowhere. */
+static __always_inline u64 own_space(u32 tgid)
+{
+	u64 *word = bpf_map_lookup_elem(&spaces, &tgid), space;
+
+	if (!word)
+		return 0;
+	space = *word;
+	return SPACE_TGID(space) == tgid ? space : 0;
+}
+
 #endif

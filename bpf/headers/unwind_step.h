@@ -25,11 +25,13 @@
 #define HAS_COMMON_RETURN(rule) true
 #define COMMON_RETURN(step, cfa) ((cfa) - 8)
 #define PC_KEY(at) (at)
+#define PLAIN_ADDRESS(pc) (pc)
 #elif defined(__TARGET_ARCH_arm64)
 /* It lies after the frame pointer. A link register that is not saved is rare: a leaf that a signal struck. */
 #define HAS_COMMON_RETURN(rule) ((rule)->saved[0] && (rule)->saved[1] == (rule)->saved[0] + 1)
 #define COMMON_RETURN(step, cfa) ((cfa) + STEP_SAVED(step) * 8 + 8)
 #define PC_KEY(at) ((at) >> 2) /* 48 bits of address, and instructions of 4 bytes */
+#define PLAIN_ADDRESS(pc) ((pc) & ((1ULL << 48) - 1)) /* unsigned */
 #endif
 
 static __always_inline bool is_common(struct unwind_rule *rule)

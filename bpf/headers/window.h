@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A copy of a part of the stack, which a walk looks at. */
+#ifndef MEMTRACE_WINDOW_H
+#define MEMTRACE_WINDOW_H
+
+#include "thread.h"
+
+#define WINDOW_BYTES (WINDOW_WORDS * 8)
+
+/* Let the window begin at addr and hold so many bytes; fewer, where there aren't as many. */
+static __always_inline void read_window(struct scratch *s, u64 addr, u32 bytes)
+{
+	s->base = addr;
+	s->len = 0;
+	if (addr & 7)
+		return;
+	/* A read that runs off the stack's end faults, which costs 700 ns. */
+	if (addr < s->stack_top && s->stack_top - addr < bytes)
+		bytes = s->stack_top - addr;
+	if (bytes > WINDOW_BYTES)
+		bytes = WINDOW_BYTES;
+	if (bpf_probe_read_user(s->window, bytes, (void *)addr)) {
+		bytes = 4096 - (addr & 4095);
+		if (bytes > WINDOW_BYTES) /* the first page itself is not there */
+			return;
+		s->stack_top = addr + bytes;
+		if (bpf_probe_read_user(s->window, bytes, (void *)addr))
+			return;
+	}
+	s->len = bytes;
+}
+
+/* Let the window begin at addr; 0 means that it holds a word at least. */
+__attribute__((noinline)) int slide_window(u64 addr, u32 place)
+{
+	struct scratch *s = scratch_at(place);
+
+	if (!s)
+		return 1;
+	read_window(s, addr, WINDOW_BYTES);
+	return s->len < 8;
+}
+
+static __always_inline bool read_word(struct scratch *s, u32 place, u64 addr, u64 *to)
+{
+	u64 off = addr - s->base;
+
+	if ((off & 7) || off + 8 > s->len || off > WINDOW_BYTES - 8) {
+		if (slide_window(addr, place))
+			return false;
+		off = 0;
+	}
+	off = off >> 3 & 511;
+	if (off >= WINDOW_WORDS)
+		return false;
+	*to = s->window[off];
+	return true;
+}
+
+#endif
