@@ -18,7 +18,7 @@ import "errors"
 // pointers at such places. A freed block's second word is a key: that block's
 // address (2.29 to 2.33), or a random number, the same in the whole process.
 type tableLayout struct {
-	chunk   uint64 // size of the chunk
+	chunk   uint64 // size of the chunk; 16 more where less than a chunk would have been left over
 	entries uint64 // offset
 	lists   int
 }
@@ -31,14 +31,15 @@ const (
 	listTries  = 5
 )
 
-// tableSize reports whether a thread's lists may hang from such a chunk.
-func tableSize(size uint64) bool {
+// layoutOf is the layout of lists that may hang from a chunk of this size; one
+// without lists if none may.
+func layoutOf(chunk uint64) tableLayout {
 	for _, l := range tableLayouts {
-		if l.chunk == size {
-			return true
+		if chunk == l.chunk || chunk == l.chunk+chunkAlign {
+			return l
 		}
 	}
-	return false
+	return tableLayout{}
 }
 
 // errList means that a list could not be followed to its end.
@@ -70,12 +71,7 @@ func (l *lister) thread(block, chunk uint64) (bool, error) {
 }
 
 func (l *lister) table(block, chunk uint64) (bool, error) {
-	var layout tableLayout
-	for _, t := range tableLayouts {
-		if t.chunk == chunk {
-			layout = t
-		}
-	}
+	layout := layoutOf(chunk)
 	heads := make([]uint64, layout.lists)
 	if err := l.m.words(block+layout.entries, heads); err != nil {
 		return false, err

@@ -180,7 +180,7 @@ func (s *survey) addFree(v *view, z span) error {
 
 func (s *survey) add(c chunk) {
 	s.heap.InUse += c.size
-	if tableSize(c.size) {
+	if layoutOf(c.size).lists > 0 {
 		s.tables = append(s.tables, c)
 	}
 	s.heap.blocks.add(newBlock(c.block(), c.usable(), s.groups.of(c.usable(), c.head)))

@@ -1,5 +1,10 @@
 package heapwalk
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Blocks of 128 KiB and more have a mapping of their own, without an arena.
 // The chunk's first word is then its distance from the mapping's start: 0, or
 // what aligns the block, in which case the header for 0 has stayed behind.
@@ -41,28 +46,40 @@ func (m *memory) mappedChunks(a *allocator, regions []region) (found []mappedChu
 	return nil, false, nil
 }
 
-// findMapped searches all anonymous memory that no arena has.
+// findMapped searches all anonymous memory that no arena has. It may touch an
+// arena's, and is then one mapping with it.
 func (m *memory) findMapped(a *allocator, regions []region) (found []mappedChunk, err error) {
-	next := 0
 	for i := range m.maps {
 		mp := &m.maps[i]
-		if !mp.anonymous() || mp.end-mp.start < pageBytes {
+		if !mp.anonymous() {
 			continue
 		}
-		for next < len(regions) && regions[next].end <= mp.start {
-			next++
-		}
-		if next < len(regions) && regions[next].start < mp.end {
-			continue
-		}
-		if found, err = m.mappedIn(mp.span, found); err != nil {
-			return nil, err
-		}
-		if len(found) > maxMapped {
-			return nil, nil
+		for _, part := range outside(mp.span, regions) {
+			if found, err = m.mappedIn(part, found); err != nil {
+				return nil, err
+			}
+			if len(found) > maxMapped {
+				return nil, nil
+			}
 		}
 	}
 	return found, nil
+}
+
+// outside returns what of s the regions, which ascend, leave of whole pages.
+func outside(s span, regions []region) (parts []span) {
+	at := s.start
+	i, _ := slices.BinarySearchFunc(regions, s.start, func(r region, start uint64) int { return cmp.Compare(r.end, start+1) })
+	for ; i < len(regions) && regions[i].start < s.end; i++ {
+		if end := regions[i].start &^ (pageBytes - 1); at < end {
+			parts = append(parts, span{at, end})
+		}
+		at = max(at, (regions[i].end+pageBytes-1)&^(pageBytes-1))
+	}
+	if at < s.end {
+		parts = append(parts, span{at, s.end})
+	}
+	return parts
 }
 
 const maxMapped = 1 << 24
