@@ -25,12 +25,18 @@ type Costs struct {
 	Return float64 // one that is seen at its return, too; what is recorded then comes on top
 }
 
-// See calibrate_*.s: calls a spot n times, and where that is.
-func calibrationLoop(n uint64)
-func calibrationAddress() uint64
+// See calibrate_*.s: calls a spot n times, and where the spots are.
+func calibrationLoop(n, spot uint64)
+func calibrationSpots() (entry, both uint64)
 
 // calibrationEnv has a process serve as the child of Calibrate.
 const calibrationEnv = "MEMTRACE_CALIBRATE"
+
+// What the child is asked for.
+const (
+	askEntry = 'e'
+	askBoth  = 'b'
+)
 
 const (
 	calibrationCalls = 500 // of one turn: some 1 ms
@@ -45,13 +51,16 @@ func ServeCalibration() {
 		return
 	}
 	runtime.LockOSThread()
-	var turn, took [8]byte
+	entry, both := calibrationSpots()
+	spots := map[byte]uint64{askEntry: entry, askBoth: both}
+	var turn [1]byte
+	var took [8]byte
 	for {
 		if _, err := io.ReadFull(os.Stdin, turn[:]); err != nil {
 			os.Exit(0)
 		}
 		began := threadTime()
-		calibrationLoop(binary.NativeEndian.Uint64(turn[:]))
+		calibrationLoop(calibrationCalls, spots[turn[0]])
 		binary.NativeEndian.PutUint64(took[:], threadTime()-began)
 		if _, err := os.Stdout.Write(took[:]); err != nil {
 			os.Exit(1)
@@ -71,8 +80,8 @@ func threadTime() uint64 {
 
 // Calibrate measures what hits cost on this machine, by this tracer's mechanism
 // and programs, in a child of its own; no target is touched. It must come
-// before the first Attach. It takes some tenths of a second, and
-// seconds where each probe is a perf event of its own.
+// before the first Attach. It takes some 50 ms, and
+// 300 where each probe is a perf event of its own.
 func (t *Tracer) Calibrate() (Costs, error) {
 	if !t.config.Sampling {
 		return Costs{}, errors.New("calibrate the probes: the tracer was made to record every block")
@@ -91,37 +100,33 @@ func (t *Tracer) Calibrate() (Costs, error) {
 
 // calibrate takes turns with no probe, with one whose return is left out where
 // the mechanism can, and with one at both ends. Nothing is recorded: the calls
-// ask for no bytes, at the largest interval.
+// ask for no bytes, at the largest interval. Both probes come at once, as the
+// kernel takes most of the time to attach them.
 func (t *Tracer) calibrate(c *calibration) (costs Costs, err error) {
 	if err := t.SetInterval(math.MaxUint32); err != nil {
 		return costs, err
 	}
-	bare, err := c.median()
+	bare, err := c.median(askEntry)
 	if err != nil {
 		return costs, err
 	}
-	free, err := t.calibrateShape(c, probe.Free)
-	if err != nil {
-		return costs, err
-	}
-	both, err := t.calibrateShape(c, probe.Realloc)
-	costs.Entry, costs.Return = max(free-bare, 0), max(both-bare, free-bare, 0)
-	return costs, err
-}
-
-func (t *Tracer) calibrateShape(c *calibration, shape probe.Shape) (float64, error) {
 	object := c.object
-	object.Probes = []probe.Probe{{Name: "calibrationSpot", Offset: c.offset, Shape: shape, Args: firstArguments}}
+	object.Probes = []probe.Probe{
+		{Name: "calibrationEntry", Offset: c.entry, Shape: probe.Free, Args: firstArguments},
+		{Name: "calibrationReturn", Offset: c.both, Shape: probe.Realloc, Args: firstArguments},
+	}
 	a, err := t.attach(c.cmd.Process.Pid, []probe.Object{object})
 	if err != nil {
-		return 0, err
+		return costs, err
 	}
-	ns, err := c.median()
-	if shape == probe.Realloc { // the last one: nobody needs to wait for the kernel to remove it
-		t.disposals.take(a)
-		return ns, err
+	defer t.disposals.take(a) // nobody needs to wait for the kernel to remove it
+	free, err := c.median(askEntry)
+	if err != nil {
+		return costs, err
 	}
-	return ns, errors.Join(err, a.close())
+	both, err := c.median(askBoth)
+	costs.Entry, costs.Return = max(free-bare, 0), max(both-bare, free-bare, 0)
+	return costs, err
 }
 
 // firstArguments has every argument in the first register, which holds 0.
@@ -133,7 +138,8 @@ type calibration struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	object probe.Object
-	offset uint64
+	entry  uint64 // offsets in the file
+	both   uint64
 }
 
 func startCalibration() (*calibration, error) {
@@ -144,7 +150,11 @@ func startCalibration() (*calibration, error) {
 	if c.object.File, err = os.Open("/proc/self/exe"); err != nil {
 		return nil, err
 	}
-	if c.offset, err = fileOffset(c.object.File, calibrationAddress()); err != nil {
+	entry, both := calibrationSpots()
+	if c.entry, err = fileOffset(c.object.File, entry); err == nil {
+		c.both, err = fileOffset(c.object.File, both)
+	}
+	if err != nil {
 		c.close()
 		return nil, err
 	}
@@ -179,15 +189,14 @@ func fileOffset(exe *os.File, addr uint64) (uint64, error) {
 	return 0, fmt.Errorf("memtrace's own file has no code at %#x", addr)
 }
 
-// median takes turns and returns ns a call.
-func (c *calibration) median() (float64, error) {
+// median takes turns of what is asked for and returns ns a call.
+func (c *calibration) median(ask byte) (float64, error) {
 	stop := time.AfterFunc(calibrationLimit, func() { _ = c.cmd.Process.Kill() })
 	defer stop.Stop()
 	var turns []float64
-	var turn, took [8]byte
-	binary.NativeEndian.PutUint64(turn[:], calibrationCalls)
+	var took [8]byte
 	for range calibrationTurns {
-		if _, err := c.in.Write(turn[:]); err != nil {
+		if _, err := c.in.Write([]byte{ask}); err != nil {
 			return 0, fmt.Errorf("ask the child for a turn: %w", err)
 		}
 		if _, err := io.ReadFull(c.out, took[:]); err != nil {

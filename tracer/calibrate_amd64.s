@@ -1,22 +1,30 @@
 #include "textflag.h"
 
-// func calibrationLoop(n uint64): calls of calibrationSpot, with nothing else.
-TEXT ·calibrationLoop(SB), NOSPLIT, $8-8
+// func calibrationLoop(n, spot uint64): calls of a spot, with nothing else.
+TEXT ·calibrationLoop(SB), NOSPLIT, $8-16
 	MOVQ n+0(FP), R12
+	MOVQ spot+8(FP), R13
 loop:
 	XORL DI, DI
-	CALL ·calibrationSpot(SB)
+	CALL R13
 	DECQ R12
 	JNZ  loop
 	RET
 
-// calibrationSpot is where the probe sits. The kernel emulates a nop.
-TEXT ·calibrationSpot(SB), NOSPLIT|NOFRAME, $0-0
+// calibrationEntry is where a probe of entries alone sits. The kernel emulates a nop.
+TEXT ·calibrationEntry(SB), NOSPLIT|NOFRAME, $0-0
 	BYTE $0x90
 	RET
 
-// func calibrationAddress() uint64: where calibrationSpot is; Go itself would give that of a wrapper.
-TEXT ·calibrationAddress(SB), NOSPLIT, $0-8
-	LEAQ ·calibrationSpot(SB), AX
-	MOVQ AX, ret+0(FP)
+// calibrationReturn is where a probe of both ends sits.
+TEXT ·calibrationReturn(SB), NOSPLIT|NOFRAME, $0-0
+	BYTE $0x90
+	RET
+
+// func calibrationSpots() (entry, both uint64): where they are; Go itself would give those of wrappers.
+TEXT ·calibrationSpots(SB), NOSPLIT, $0-16
+	LEAQ ·calibrationEntry(SB), AX
+	MOVQ AX, entry+0(FP)
+	LEAQ ·calibrationReturn(SB), AX
+	MOVQ AX, both+8(FP)
 	RET

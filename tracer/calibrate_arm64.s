@@ -1,23 +1,32 @@
 #include "textflag.h"
 
-// func calibrationLoop(n uint64): calls of calibrationSpot, with nothing else.
-TEXT ·calibrationLoop(SB), NOSPLIT, $16-8
+// func calibrationLoop(n, spot uint64): calls of a spot, with nothing else.
+TEXT ·calibrationLoop(SB), NOSPLIT, $16-16
 	MOVD n+0(FP), R20
+	MOVD spot+8(FP), R21
 loop:
 	MOVD $0, R0
-	CALL ·calibrationSpot(SB)
+	CALL (R21)
 	SUBS $1, R20, R20
 	BNE  loop
 	RET
 
-// calibrationSpot is where the probe sits. The kernel emulates a branch to the next instruction.
-TEXT ·calibrationSpot(SB), NOSPLIT|NOFRAME, $0-0
+// calibrationEntry is where a probe of entries alone sits. The kernel emulates a branch to the next instruction.
+TEXT ·calibrationEntry(SB), NOSPLIT|NOFRAME, $0-0
 	B   next
 next:
 	RET
 
-// func calibrationAddress() uint64: where calibrationSpot is; Go itself would give that of a wrapper.
-TEXT ·calibrationAddress(SB), NOSPLIT, $0-8
-	MOVD $·calibrationSpot(SB), R0
-	MOVD R0, ret+0(FP)
+// calibrationReturn is where a probe of both ends sits.
+TEXT ·calibrationReturn(SB), NOSPLIT|NOFRAME, $0-0
+	B   next
+next:
+	RET
+
+// func calibrationSpots() (entry, both uint64): where they are; Go itself would give those of wrappers.
+TEXT ·calibrationSpots(SB), NOSPLIT, $0-16
+	MOVD $·calibrationEntry(SB), R0
+	MOVD R0, entry+0(FP)
+	MOVD $·calibrationReturn(SB), R0
+	MOVD R0, both+8(FP)
 	RET
