@@ -112,7 +112,7 @@ __attribute__((noinline)) int same_outwards(u32 i, u32 place)
 		if (++i >= m->end)
 			return 1;
 		next = memo_at(m, i);
-		if (!read_word(s, place, f->sp + f->ret * 8, &word) || word != next->pc)
+		if (!read_word(s, place, f->sp + f->ret * 8, &word) || PLAIN_ADDRESS(word) != next->pc)
 			return 0;
 		if (f->saved != NOT_SAVED && (!read_word(s, place, f->sp + f->saved * 8, &word) || word != next->fp))
 			return 0;
