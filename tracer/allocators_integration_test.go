@@ -57,9 +57,6 @@ func TestOtherAllocators(t *testing.T) {
 // C++ programs enter these allocators by operator new and delete, which have
 // fast paths of their own.
 func TestOperatorNewOfOtherAllocators(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what other allocators export does not depend on the kernel")
-	}
 	for family, file := range allocators {
 		t.Run(family, func(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, file)}, "cxx_containers")

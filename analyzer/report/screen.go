@@ -4,7 +4,8 @@ import "github.com/memtrace/memtrace/analyzer"
 
 // Screen lays r out in at most rows lines of at most opt.Width columns, for a
 // terminal view that is repainted. The processes come first and losses last;
-// in between, leaks get up to a third of what is left and sites the rest.
+// in between, leaks get up to a third of what is left, or what sites leave
+// over, and sites the rest.
 // Lines carry no newline; colour only with opt.Color.
 func Screen(r *analyzer.Report, opt Options, rows int) []string {
 	part := func(add func(*page)) []string {
@@ -18,10 +19,14 @@ func Screen(r *analyzer.Report, opt Options, rows int) []string {
 	if left < 4 {
 		return squeezed(top, bottom, rows)
 	}
-	leaks := fitLeaks(part, r, left/3)
+	sitesIn := func(rows int) []string {
+		fit := opt
+		fit.Top = sitesFor(r, opt.Top, rows)
+		return part(func(p *page) { addSites(p, r, fit) })
+	}
+	leaks := fitLeaks(part, r, max(left/3, left-len(sitesIn(left))))
 	left -= len(leaks)
-	opt.Top = sitesFor(r, opt.Top, left)
-	sites := part(func(p *page) { addSites(p, r, opt) })
+	sites := sitesIn(left)
 
 	out := append(top, "")
 	out = append(out, sites...)

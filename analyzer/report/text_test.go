@@ -137,6 +137,35 @@ func TestScreenShowsWhatMatters(t *testing.T) {
 	}
 }
 
+// No leak is left out where there is room for it.
+func TestScreenUsesItsRows(t *testing.T) {
+	const leak = 5 // lines, at most
+	r := serviceReport()
+	r.Sites, r.SitesMore = r.Sites[:1], 0
+	for len(r.Leaks) < 4 {
+		r.Leaks = append(r.Leaks, r.Leaks[0])
+	}
+	cut := 0
+	for rows := 12; rows <= 80; rows++ {
+		lines := Screen(r, Options{Width: 80}, rows)
+		blank := 0
+		for _, line := range lines {
+			if strings.TrimSpace(line) == "" {
+				blank++
+			}
+		}
+		if strings.Contains(strings.Join(lines, "\n"), "more leak") {
+			cut++
+			if blank > 2+leak {
+				t.Errorf("%d of %d rows are blank, and leaks are left out", blank, rows)
+			}
+		}
+	}
+	if cut == 0 || cut > 40 {
+		t.Errorf("leaks are left out on %d of 69 heights", cut)
+	}
+}
+
 // TestCheckIsDescribed: a Report says when a process was checked for leaks, for
 // how long it stood still, and what could not be read.
 func TestCheckIsDescribed(t *testing.T) {

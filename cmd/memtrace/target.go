@@ -61,9 +61,13 @@ func holdTarget(fs procfs.FS, pid int) (*target, error) {
 	return &target{pid: pid, held: held, unchecked: errEndedFirst}, nil
 }
 
-// threadHint names the process of an ID that turns out to be a thread's.
+// threadHint names the process of an ID that turns out to be a thread's, and
+// what to do about one that nobody has.
 func threadHint(fs procfs.FS, tid int) error {
 	p, err := fs.Process(tid)
+	if errors.Is(err, procfs.ErrGone) {
+		return errors.New("see memtrace top for those that run, or choose by name: --comm NAME")
+	}
 	if err != nil {
 		return nil
 	}
