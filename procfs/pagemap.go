@@ -51,6 +51,7 @@ type Pagemap struct {
 	fd      int
 	noScan  bool
 	longest time.Duration
+	before  func()
 }
 
 // OpenPagemap opens /proc/PID/pagemap. The caller closes the Pagemap.
@@ -80,8 +81,20 @@ func (p *Process) openPagemap() (*Pagemap, error) {
 // kernel holds the process's mmap lock for no longer.
 func (m *Pagemap) LongestCall() time.Duration { return m.longest }
 
-// timed takes note of a call that began then.
-func (m *Pagemap) timed(began time.Time) { m.longest = max(m.longest, time.Since(began)) }
+// Before has fn run before each call that looks at pages: it may wait until
+// the process's mmap lock is best asked for.
+func (m *Pagemap) Before(fn func()) { m.before = fn }
+
+// timed makes a call that looks at pages.
+func (m *Pagemap) timed(call func() (int, error)) (int, error) {
+	if m.before != nil {
+		m.before()
+	}
+	began := time.Now()
+	n, err := call()
+	m.longest = max(m.longest, time.Since(began))
+	return n, err
+}
 
 // Close closes the file.
 func (m *Pagemap) Close() error { return unix.Close(m.fd) }
@@ -95,9 +108,8 @@ const entryBytes = 8
 // space with 4 KiB pages).
 func (m *Pagemap) Read(start uint64, entries []PageEntry) (int, error) {
 	entries = entries[:min(len(entries), pieceEntries)]
-	defer m.timed(time.Now())
 	for {
-		n, err := unix.Pread(m.fd, bytesOf(entries), int64(start/pageSize*entryBytes))
+		n, err := m.timed(func() (int, error) { return unix.Pread(m.fd, bytesOf(entries), int64(start/pageSize*entryBytes)) })
 		switch {
 		case err == unix.EINTR:
 			continue

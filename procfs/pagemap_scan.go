@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -103,9 +102,7 @@ func (m *Pagemap) scan(start, end uint64, fn func(start, end uint64, state PageS
 	s := scanners.Get().(*scanner)
 	defer scanners.Put(s)
 	for start < end {
-		began := time.Now()
-		n, err := s.call(m.fd, start, min(end, start+scanSpan))
-		m.timed(began)
+		n, err := m.timed(func() (int, error) { return s.call(m.fd, start, min(end, start+scanSpan)) })
 		if errors.Is(err, unix.ENOTTY) {
 			return start, ErrNotSupported // a fixture, or a kernel's stand-in for one
 		}

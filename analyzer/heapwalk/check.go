@@ -103,7 +103,7 @@ func threadOf(p *procfs.Process, threads []reach.Thread) (int, error) {
 }
 
 func (c *check) walk() (*Heap, error) {
-	h, err := Walk(c.p, Options{Thread: c.thread, Symbol: c.o.Symbol})
+	h, err := Walk(c.p, Options{Thread: c.thread, Still: c.o.Threads != nil, Symbol: c.o.Symbol})
 	if err == nil {
 		c.LongestStep = max(c.LongestStep, h.LongestStep)
 	}
@@ -161,7 +161,7 @@ func (c *check) running(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := openMemory(c.p, c.thread)
+	m, err := openMemory(c.p, c.thread, false)
 	if err != nil {
 		return err
 	}

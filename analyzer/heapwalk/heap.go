@@ -65,6 +65,8 @@ func (h *Heap) All(yield func(b Block) bool) {
 type Options struct {
 	// Thread is one that has the process's memory; 0 means the first.
 	Thread int
+	// Still says that the process stands still meanwhile.
+	Still bool
 	// Symbol names the object that an address lies in, as its file has it; ""
 	// where it does not know. It may be nil.
 	Symbol func(addr uint64) string
@@ -77,7 +79,7 @@ func Walk(p *procfs.Process, o Options) (*Heap, error) {
 		o.Thread = p.PID()
 	}
 	began := time.Now()
-	m, err := openMemory(p, o.Thread)
+	m, err := openMemory(p, o.Thread, o.Still)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -32,23 +33,30 @@ type mapping struct {
 // memory reads the memory of a process.
 type memory struct {
 	p       *procfs.Process
-	tid     int // a thread that has the memory
+	tid     int    // a thread that has the memory
+	pace    func() // returns once the mmap lock may be asked for
 	pages   *procfs.Pagemap
 	maps    []mapping
 	read    uint64        // bytes
 	longest time.Duration // of all calls that read
 }
 
-// openMemory reads what the process has mapped.
-func openMemory(p *procfs.Process, tid int) (*memory, error) {
-	m := &memory{p: p, tid: tid}
+// openMemory reads what the process has mapped. still says that it stands
+// still, and waits for no lock.
+func openMemory(p *procfs.Process, tid int, still bool) (*memory, error) {
+	m := &memory{p: p, tid: tid, pace: reach.Pace}
+	if still {
+		m.pace = func() {}
+	}
 	err := p.Maps(func(v *procfs.VMA) {
 		m.maps = append(m.maps, mapping{span{v.Start, v.End}, v.Kind, v.Perms, v.Inode, string(v.Path)})
 	})
 	if err != nil {
 		return nil, err
 	}
-	m.pages, err = p.OpenPagemap()
+	if m.pages, err = p.OpenPagemap(); err == nil {
+		m.pages.Before(m.pace)
+	}
 	return m, err
 }
 
@@ -87,6 +95,7 @@ var errUnreadable = errors.New("memory is not readable")
 func (m *memory) readv(buf []byte, remote []unix.RemoteIovec) (int, error) {
 	local := unix.Iovec{Base: &buf[0]}
 	local.SetLen(len(buf))
+	m.pace()
 	began := time.Now()
 	n, err := unix.ProcessVMReadv(m.tid, []unix.Iovec{local}, remote, 0)
 	m.longest = max(m.longest, time.Since(began))

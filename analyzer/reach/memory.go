@@ -18,7 +18,8 @@ import (
 // measures, copying included, so the lock is held for less. The page map's
 // calls count likewise.
 type memory struct {
-	tid     int // a thread that has the memory
+	tid     int  // a thread that has the memory
+	still   bool // the process does not run meanwhile
 	longest atomic.Int64
 	read    atomic.Uint64 // bytes
 	failed  atomic.Uint64 // bytes that could not be read
@@ -40,6 +41,7 @@ func (m *memory) words(addr uint64, into []uint64) error {
 }
 
 func (m *memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
+	m.pace()
 	began := time.Now()
 	n, err := unix.ProcessVMReadv(m.tid, local, remote, 0)
 	m.held(time.Since(began))
@@ -50,6 +52,13 @@ func (m *memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, erro
 		m.gone.Store(true)
 	}
 	return n, err
+}
+
+// pace waits until the process's mmap lock may be asked for.
+func (m *memory) pace() {
+	if !m.still {
+		Pace()
+	}
 }
 
 // held takes note of a call during which the target's mmap lock may have been held.

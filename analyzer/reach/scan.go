@@ -135,7 +135,7 @@ func (c *scan) prepare(blocks Blocks) error {
 	if err != nil {
 		return err
 	}
-	c.mem.tid = tid
+	c.mem.tid, c.mem.still = tid, c.options.Threads != nil
 	if err := c.space.load(c.p, &c.mem, &c.index, c.options.AllSeen); err != nil {
 		return err
 	}
@@ -227,6 +227,7 @@ func (c *scan) revive() {
 		c.mem.held(pm.LongestCall())
 		_ = pm.Close()
 	}()
+	pm.Before(c.mem.pace)
 	w := c.marker.workers[0]
 	w.current = noBlock
 	for start, end := range c.options.Revived {
