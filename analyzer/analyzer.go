@@ -24,6 +24,9 @@ type Config struct {
 	// what was known of the process's program is dropped.
 	Replaced func(pid uint32)
 
+	// PoolNames, if not nil, is asked what pools are called.
+	PoolNames PoolNames
+
 	maxListed int    // for tests; 0 means maxListed
 	maxSites  uint32 // for tests; 0 means as many as siteID can number
 }

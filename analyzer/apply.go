@@ -39,7 +39,7 @@ func (a *Analyzer) applySome(events []event.Event, w *warmup) {
 		case event.Alloc:
 			a.events.Alloc++
 			a.extra.alloc += a.unseen(e)
-			a.alloc(p, e, hash)
+			a.alloc(p, e, hash, e.Pool())
 		case event.Free:
 			a.free(p, e, hash)
 		case event.Realloc:
@@ -87,11 +87,16 @@ func (a *Analyzer) applyRare(p *process, e *event.Event) {
 		a.exec(p, e.PID)
 	case event.Exit:
 		a.exit(p, e.PID)
+	case event.PoolBegin:
+		a.beginPool(p, e)
+	case event.PoolChange:
+		a.changePool(p, e)
 	}
 }
 
-// alloc makes the block of an Alloc or a Realloc live.
-func (a *Analyzer) alloc(p *process, e *event.Event, hash uint64) {
+// alloc makes the block of an Alloc or a Realloc live, in a pool or, if that is
+// 0, in none.
+func (a *Analyzer) alloc(p *process, e *event.Event, hash, pool uint64) {
 	if e.Addr == 0 {
 		return
 	}
@@ -108,6 +113,9 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash uint64) {
 		a.close(p, old, b.time)
 	}
 	a.threads.allocated(e.TID, b.addr, b.time)
+	if pool != 0 {
+		p.poolsOf().enter(b, pool, a.intervals.excess(b))
+	}
 
 	s := a.sites.at(id)
 	s.allocCount++
@@ -176,6 +184,9 @@ func (a *Analyzer) close(p *process, b block, now uint64) {
 	s.liveCount--
 	s.liveBytes -= b.size
 	s.lifetimes.add(durationBucket(now-min(now, b.time)), 1)
+	if p.pools != nil {
+		p.pools.leave(b, a.intervals.excess(b))
+	}
 	if p.faults.count != 0 {
 		s.faults += p.faults.take(b.addr, b.size)
 	}
@@ -189,12 +200,17 @@ func (a *Analyzer) close(p *process, b block, now uint64) {
 }
 
 // realloc ends the old block, then makes the new one live: in this order, as
-// both may have one address.
+// both may have one address. The new one is in the pool of the old one.
 func (a *Analyzer) realloc(p *process, e *event.Event, hash uint64) {
+	var pool uint64
 	if e.Old != 0 {
+		pool = p.pools.poolOf(e.Old)
 		a.reallocOld(p, e)
+		if pool != 0 && p.pools.poolOf(e.Old) != 0 {
+			pool = 0 // it was another block's
+		}
 	}
-	a.alloc(p, e, hash)
+	a.alloc(p, e, hash, pool)
 }
 
 // reallocOld ends the block given to realloc. The block that is live at Old

@@ -60,7 +60,7 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 		p.info.Attached = true
 		return nil
 	}
-	p.heap = heap
+	p.heap, p.pools = heap, from.pools.clone()
 	p.copies = n
 	a.inherited += n
 	a.inherit(p)
@@ -119,6 +119,9 @@ func (a *Analyzer) vanish(p *process, before uint64) (others []block) {
 		p.total.LiveCount--
 		p.total.LiveBytes -= b.size
 		a.vanished(p, s, b)
+		if p.pools != nil {
+			p.pools.leave(b, a.intervals.excess(b))
+		}
 		return true
 	})
 	return others

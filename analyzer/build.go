@@ -58,7 +58,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Tracer:    a.config.Tracer,
 		Sampling:  a.sampling(),
 		Events:    a.events,
-		Processes: a.reportProcesses(),
+		Processes: a.reportProcesses(symb),
 		Leaks:     a.allLeaks(at),
 		Warnings:  a.warnings(),
 	}
@@ -72,7 +72,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 	return r
 }
 
-func (a *Analyzer) reportProcesses() []Process {
+func (a *Analyzer) reportProcesses(symb Symbolizer) []Process {
 	out := make([]Process, 0, len(a.processes))
 	for _, p := range a.processes {
 		allocators := append([]string{}, p.info.Allocators...)
@@ -84,6 +84,7 @@ func (a *Analyzer) reportProcesses() []Process {
 		})
 		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])
+		out[len(out)-1].Pools, out[len(out)-1].PoolsMore = a.reportPools(p, symb)
 		if p.stands != nil {
 			out[len(out)-1].Heap, out[len(out)-1].Children = p.stands.sum(), p.stands.count
 		}
@@ -236,6 +237,9 @@ func (a *Analyzer) warnings() []string {
 	warn(a.strangers, "%d events came from processes that are not traced")
 	for _, p := range a.processes {
 		out = append(out, p.pages.warnings(p)...)
+		if p.pools != nil {
+			warn(p.pools.beyond, "%d blocks of pools are not known to be in one, and stay live when it ends: there are too many pools")
+		}
 	}
 	return out
 }

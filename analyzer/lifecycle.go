@@ -87,6 +87,7 @@ func (a *Analyzer) exec(p *process, pid uint32) {
 	p.image = newImage(base)
 	p.total, p.extras = Heap{}, nil
 	p.faults.drop(&a.events)
+	p.pools = nil
 	p.replaced, p.pages, p.verdicts, p.leaked, p.check = overwrites{}, correlation{}, nil, nil, nil
 	p.info.Attached = false
 }

@@ -20,6 +20,7 @@ type process struct {
 	image    *image
 	faults   pendingFaults
 	replaced overwrites
+	pools    *pools // nil: no event told of one
 	pages    correlation
 	verdicts []Leak // of the last leak check
 	leaked   leakedBlocks

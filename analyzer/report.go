@@ -58,7 +58,8 @@ type Events struct {
 	LostBy            event.Loss `json:"lost_by"`
 	UnmatchedFree     uint64     `json:"unmatched_free"` // frees of blocks from before the attach
 	Failed            uint64     `json:"failed"`
-	Overwritten       uint64     `json:"overwritten"` // blocks handed out again whose free was not seen
+	PoolFree          uint64     `json:"pool_free,omitempty"` // blocks that ended with their pool
+	Overwritten       uint64     `json:"overwritten"`         // blocks handed out again whose free was not seen
 }
 
 // Stacks counts allocations by how their call stacks end. Its
@@ -86,11 +87,24 @@ type Process struct {
 	Usage      Usage    `json:"usage"`
 	Heap       Heap     `json:"heap"`
 	RSSBy      RSSBy    `json:"rss_by"`
+	// Pools are what its pools hold by name, the largest first; empty where no
+	// function of pools is traced.
+	Pools     []Pool `json:"pools,omitempty"`
+	PoolsMore int    `json:"pools_omitted,omitempty"` // names that were left out
 	// LeakCheck is how its memory was read for leaks; nil where it was not.
 	LeakCheck *LeakCheck `json:"leak_check,omitempty"`
 	// HeapWalk is how the heap of a process that was not traced was read from
 	// outside; nil where it was traced. Heap then has live blocks only.
 	HeapWalk *HeapWalk `json:"heap_walk,omitempty"`
+}
+
+// Pool sums up the pools of one name: memory contexts, arenas. Its live blocks
+// are in the process's Heap, too.
+type Pool struct {
+	Name      string `json:"name"`  // as the program calls them, or "of FUNCTION" for what made them
+	Pools     int    `json:"pools"` // so many live
+	LiveBytes uint64 `json:"live_bytes"`
+	LiveCount uint64 `json:"live_count"`
 }
 
 // HeapWalk says what reading an allocator's own records from outside found.

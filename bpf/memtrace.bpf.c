@@ -11,6 +11,7 @@
 #include "emit.h"
 #include "fault.h"
 #include "maps.h"
+#include "pool.h"
 #include "process.h"
 #include "regs.h"
 #include "sample.h"
@@ -65,6 +66,20 @@ static __always_inline void keep_arguments(struct thread *t, struct pt_regs *ctx
 		t->out = reg_value(ctx, COOKIE_REG(cookie, 2));
 		t->began = bpf_ktime_get_ns();
 		return;
+	case SHAPE_POOL_ALLOC:
+	case SHAPE_POOL_CURRENT:
+		t->size = reg_value(ctx, COOKIE_REG(cookie, 0));
+		t->old = shape == SHAPE_POOL_ALLOC ? reg_value(ctx, COOKIE_REG(cookie, 1)) : pool_of_variable(ctx, cookie);
+		return;
+	case SHAPE_POOL_BEGIN:
+		t->old = reg_value(ctx, COOKIE_REG(cookie, 0));
+		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
+		return;
+	case SHAPE_POOL_BEGIN_OUT:
+		t->out = reg_value(ctx, COOKIE_REG(cookie, 0));
+		t->old = reg_value(ctx, COOKIE_REG(cookie, 1));
+		t->size = 0;
+		return;
 	default:
 		t->size = reg_value(ctx, COOKIE_REG(cookie, 0));
 	}
@@ -94,6 +109,8 @@ static __always_inline void free_block(struct self self, struct thread *t, u64 a
 /* The entry of an allocation; false where its return is of no interest. can_skip: it can be left out. */
 static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, bool can_skip)
 {
+	if (COOKIE_SHAPE(cookie) == SHAPE_POOL_CHANGE)
+		return change_enter(self, ctx, t, cookie);
 	if (is_nested(t, ctx)) {
 		/* Within a release: part of it, or a block that the program sees. Whoever knows the blocks can tell. */
 		if (t->shape == SHAPE_RELEASE && COOKIE_SHAPE(cookie) == SHAPE_RELEASE)
@@ -110,7 +127,7 @@ static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, s
 	t->forward_sp = 0;
 	keep_arguments(t, ctx, cookie);
 	if (t->shape == SHAPE_RELEASE)
-		free_block(self, t, t->size, 0);
+		free_block(self, t, t->size, is_ending(ctx, t));
 	if (can_sample) {
 		t->outer = REG_IP(ctx);
 		t->keep = choose(t);
@@ -164,7 +181,10 @@ static __always_inline u32 outcome(struct thread *t, u64 *addr)
 		return RECORD_REALLOC;
 	case SHAPE_MMAP:
 		return IS_ERROR(*addr) ? 0 : RECORD_MMAP;
+	case SHAPE_POOL_BEGIN:
+		return *addr ? RECORD_POOL_BEGIN : 0;
 	case SHAPE_POSIX_MEMALIGN:
+	case SHAPE_POOL_BEGIN_OUT:
 		if ((u32)*addr) {
 			*addr = 0;
 		} else if (bpf_probe_read_user(addr, sizeof(*addr), (void *)t->out)) {
@@ -172,6 +192,8 @@ static __always_inline u32 outcome(struct thread *t, u64 *addr)
 			return 0;
 		}
 	}
+	if (t->shape == SHAPE_POOL_BEGIN_OUT)
+		return *addr ? RECORD_POOL_BEGIN : 0;
 	return *addr ? RECORD_ALLOC : RECORD_ALLOC_FAILED;
 }
 
@@ -197,8 +219,10 @@ static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, 
 		record_block(addr);
 		t->latest = addr;
 	}
-	stack = take_stack(self, ctx, t);
-	if (kind == RECORD_REALLOC || kind == RECORD_REALLOC_FAILED)
+	stack = t->shape == SHAPE_POOL_BEGIN ? 0 : take_stack(self, ctx, t); /* that one has a name */
+	if (is_pooled(t->shape))
+		flags |= RECORD_POOLED;
+	if (kind == RECORD_REALLOC || kind == RECORD_REALLOC_FAILED || kind == RECORD_POOL_BEGIN || is_pooled(t->shape))
 		emit_realloc(self, t, kind, addr, stack, flags);
 	else
 		emit_sized(self, kind, addr, t->size, stack, can_sample ? t->taken : 0);
@@ -217,8 +241,12 @@ static __always_inline void alloc_result_timed(struct self self, struct pt_regs 
 
 static __always_inline void alloc_return(struct self self, struct pt_regs *ctx, struct thread *t)
 {
+	if (!t)
+		return;
+	if (t->ending && REG_SP(ctx) == SP_AFTER_RETURN(t->ending))
+		t->ending = 0;
 	/* Returns of nested calls come at another stack pointer. */
-	if (!t || !t->sp || REG_SP(ctx) != SP_AFTER_RETURN(t->sp))
+	if (!t->sp || REG_SP(ctx) != SP_AFTER_RETURN(t->sp))
 		return;
 	t->sp = 0;
 	if (!can_sample)
@@ -237,7 +265,7 @@ static __always_inline void munmap_enter(struct self self, struct pt_regs *ctx, 
 
 	if (t->freed - addr < size)
 		t->freed = 0;
-	else
+	else if (!is_ending(ctx, t))
 		emit_sized(self, RECORD_MUNMAP, addr, size, 0, 0);
 }
 
@@ -272,7 +300,7 @@ static __always_inline void free_enter(struct self self, struct pt_regs *ctx, st
 	if (COOKIE_SHAPE(cookie) == SHAPE_MUNMAP)
 		munmap_enter(self, ctx, t, cookie, addr);
 	else if (!is_forwarded(ctx, t, cookie, addr))
-		free_block(self, t, addr, 0);
+		free_block(self, t, addr, is_ending(ctx, t));
 }
 
 static __always_inline int at_alloc(struct pt_regs *ctx)

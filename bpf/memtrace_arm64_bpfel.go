@@ -178,6 +178,7 @@ type MemtraceThread struct {
 	FaultFlags   uint32
 	Pad          uint32
 	Freed        uint64
+	Ending       uint64
 	ForwardSp    uint64
 	Extent       uint32
 	Interval     uint32
@@ -226,6 +227,7 @@ const (
 	MemtraceMapLosses              = "losses"
 	MemtraceMapMemos               = "memos"
 	MemtraceMapPcCache             = "pc_cache"
+	MemtraceMapPoolVariables       = "pool_variables"
 	MemtraceMapRings               = "rings"
 	MemtraceMapRules               = "rules"
 	MemtraceMapSampling            = "sampling"
@@ -345,26 +347,27 @@ type MemtraceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceMapSpecs struct {
-	EventRings  *ebpf.MapSpec `ebpf:"event_rings"`
-	Filter      *ebpf.MapSpec `ebpf:"filter"`
-	Hits        *ebpf.MapSpec `ebpf:"hits"`
-	Losses      *ebpf.MapSpec `ebpf:"losses"`
-	Memos       *ebpf.MapSpec `ebpf:"memos"`
-	PcCache     *ebpf.MapSpec `ebpf:"pc_cache"`
-	Rings       *ebpf.MapSpec `ebpf:"rings"`
-	Rules       *ebpf.MapSpec `ebpf:"rules"`
-	Sampling    *ebpf.MapSpec `ebpf:"sampling"`
-	Scratches   *ebpf.MapSpec `ebpf:"scratches"`
-	Seen        *ebpf.MapSpec `ebpf:"seen"`
-	Segments    *ebpf.MapSpec `ebpf:"segments"`
-	Spaces      *ebpf.MapSpec `ebpf:"spaces"`
-	Stale       *ebpf.MapSpec `ebpf:"stale"`
-	Stoppable   *ebpf.MapSpec `ebpf:"stoppable"`
-	Stopped     *ebpf.MapSpec `ebpf:"stopped"`
-	Tables      *ebpf.MapSpec `ebpf:"tables"`
-	Targets     *ebpf.MapSpec `ebpf:"targets"`
-	ThreadSlots *ebpf.MapSpec `ebpf:"thread_slots"`
-	Threads     *ebpf.MapSpec `ebpf:"threads"`
+	EventRings    *ebpf.MapSpec `ebpf:"event_rings"`
+	Filter        *ebpf.MapSpec `ebpf:"filter"`
+	Hits          *ebpf.MapSpec `ebpf:"hits"`
+	Losses        *ebpf.MapSpec `ebpf:"losses"`
+	Memos         *ebpf.MapSpec `ebpf:"memos"`
+	PcCache       *ebpf.MapSpec `ebpf:"pc_cache"`
+	PoolVariables *ebpf.MapSpec `ebpf:"pool_variables"`
+	Rings         *ebpf.MapSpec `ebpf:"rings"`
+	Rules         *ebpf.MapSpec `ebpf:"rules"`
+	Sampling      *ebpf.MapSpec `ebpf:"sampling"`
+	Scratches     *ebpf.MapSpec `ebpf:"scratches"`
+	Seen          *ebpf.MapSpec `ebpf:"seen"`
+	Segments      *ebpf.MapSpec `ebpf:"segments"`
+	Spaces        *ebpf.MapSpec `ebpf:"spaces"`
+	Stale         *ebpf.MapSpec `ebpf:"stale"`
+	Stoppable     *ebpf.MapSpec `ebpf:"stoppable"`
+	Stopped       *ebpf.MapSpec `ebpf:"stopped"`
+	Tables        *ebpf.MapSpec `ebpf:"tables"`
+	Targets       *ebpf.MapSpec `ebpf:"targets"`
+	ThreadSlots   *ebpf.MapSpec `ebpf:"thread_slots"`
+	Threads       *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // MemtraceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -418,26 +421,27 @@ func (o *MemtraceObjects) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceMaps struct {
-	EventRings  *ebpf.Map `ebpf:"event_rings"`
-	Filter      *ebpf.Map `ebpf:"filter"`
-	Hits        *ebpf.Map `ebpf:"hits"`
-	Losses      *ebpf.Map `ebpf:"losses"`
-	Memos       *ebpf.Map `ebpf:"memos"`
-	PcCache     *ebpf.Map `ebpf:"pc_cache"`
-	Rings       *ebpf.Map `ebpf:"rings"`
-	Rules       *ebpf.Map `ebpf:"rules"`
-	Sampling    *ebpf.Map `ebpf:"sampling"`
-	Scratches   *ebpf.Map `ebpf:"scratches"`
-	Seen        *ebpf.Map `ebpf:"seen"`
-	Segments    *ebpf.Map `ebpf:"segments"`
-	Spaces      *ebpf.Map `ebpf:"spaces"`
-	Stale       *ebpf.Map `ebpf:"stale"`
-	Stoppable   *ebpf.Map `ebpf:"stoppable"`
-	Stopped     *ebpf.Map `ebpf:"stopped"`
-	Tables      *ebpf.Map `ebpf:"tables"`
-	Targets     *ebpf.Map `ebpf:"targets"`
-	ThreadSlots *ebpf.Map `ebpf:"thread_slots"`
-	Threads     *ebpf.Map `ebpf:"threads"`
+	EventRings    *ebpf.Map `ebpf:"event_rings"`
+	Filter        *ebpf.Map `ebpf:"filter"`
+	Hits          *ebpf.Map `ebpf:"hits"`
+	Losses        *ebpf.Map `ebpf:"losses"`
+	Memos         *ebpf.Map `ebpf:"memos"`
+	PcCache       *ebpf.Map `ebpf:"pc_cache"`
+	PoolVariables *ebpf.Map `ebpf:"pool_variables"`
+	Rings         *ebpf.Map `ebpf:"rings"`
+	Rules         *ebpf.Map `ebpf:"rules"`
+	Sampling      *ebpf.Map `ebpf:"sampling"`
+	Scratches     *ebpf.Map `ebpf:"scratches"`
+	Seen          *ebpf.Map `ebpf:"seen"`
+	Segments      *ebpf.Map `ebpf:"segments"`
+	Spaces        *ebpf.Map `ebpf:"spaces"`
+	Stale         *ebpf.Map `ebpf:"stale"`
+	Stoppable     *ebpf.Map `ebpf:"stoppable"`
+	Stopped       *ebpf.Map `ebpf:"stopped"`
+	Tables        *ebpf.Map `ebpf:"tables"`
+	Targets       *ebpf.Map `ebpf:"targets"`
+	ThreadSlots   *ebpf.Map `ebpf:"thread_slots"`
+	Threads       *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *MemtraceMaps) Close() error {
@@ -448,6 +452,7 @@ func (m *MemtraceMaps) Close() error {
 		m.Losses,
 		m.Memos,
 		m.PcCache,
+		m.PoolVariables,
 		m.Rings,
 		m.Rules,
 		m.Sampling,

@@ -57,7 +57,7 @@ func closeAll(links []link.Link) error {
 }
 
 // cookie packs what the programs must know of a probe; see bpf/headers/record.h.
-func cookie(pid int, p *probe.Probe) uint64 {
+func cookie(pid int, p *probe.Probe, variable uint8) uint64 {
 	c := uint64(uint32(pid)) | uint64(p.Shape)<<32
 	for i, reg := range p.Args {
 		c |= uint64(reg) << (36 + 4*i)
@@ -65,7 +65,10 @@ func cookie(pid int, p *probe.Probe) uint64 {
 	if p.MayForward != "" {
 		c |= 1 << 48
 	}
-	return c | uint64(p.SPDelta/8&127)<<49
+	if p.Shape == probe.PoolChange {
+		c |= uint64(p.Change&15) << 44
+	}
+	return c | uint64(p.SPDelta/8&127)<<49 | uint64(variable)<<56
 }
 
 // attachOrder sorts an object's allocating probes: reallocations first, for a
@@ -177,7 +180,11 @@ func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []prob
 func (t *Tracer) multi(name string, typ ebpf.AttachType, ret bool, path string, pid int, probes []probe.Probe) (link.Link, error) {
 	offsets, cookies := make([]uint64, len(probes)), make([]uint64, len(probes))
 	for i := range probes {
-		offsets[i], cookies[i] = probes[i].Offset, cookie(pid, &probes[i])
+		variable, err := t.variables.place(t.kernel, probes[i].Variable)
+		if err != nil {
+			return nil, fmt.Errorf("attach to %s in %s: %w", probes[i].Name, path, err)
+		}
+		offsets[i], cookies[i] = probes[i].Offset, cookie(pid, &probes[i], variable)
 	}
 	return attachMulti(t.kernel.program(name), typ, ret, path, uint32(pid), offsets, cookies)
 }
@@ -190,7 +197,11 @@ func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, pat
 	}
 	for i := range probes {
 		prog := t.kernel.program(name)
-		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: a.thread, Cookie: cookie(pid, &probes[i])}
+		variable, err := t.variables.place(t.kernel, probes[i].Variable)
+		if err != nil {
+			return fmt.Errorf("attach to %s in %s: %w", probes[i].Name, path, err)
+		}
+		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: a.thread, Cookie: cookie(pid, &probes[i], variable)}
 		if a.mechanism == Perf {
 			if prog, err = t.kernel.loadWithCookie(name, opts.Cookie); err != nil {
 				return err

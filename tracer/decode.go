@@ -41,8 +41,13 @@ func decode(record []byte, e *event.Event) bool {
 	case event.Free:
 		e.Child = h.Aux
 		return true
-	case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap:
+	case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap, event.PoolChange:
+		if e.Flags&event.FlagPooled != 0 && e.Kind <= event.AllocFailed {
+			return decodePooled(record, e)
+		}
 		return decodeAlloc(record, e)
+	case event.PoolBegin:
+		return decodePooled(record, e)
 	case event.Realloc, event.ReallocFailed:
 		if len(record) < reallocSize {
 			return false
@@ -58,6 +63,15 @@ func decode(record []byte, e *event.Event) bool {
 		return true
 	}
 	return false
+}
+
+// decodePooled reads what has a pool where a realloc has its block.
+func decodePooled(record []byte, e *event.Event) bool {
+	if len(record) < reallocSize {
+		return false
+	}
+	e.Old = (*bpf.MemtraceRecordRealloc)(unsafe.Pointer(&record[0])).Old
+	return decodeAlloc(record, e)
 }
 
 func decodeAlloc(record []byte, e *event.Event) bool {

@@ -12,7 +12,7 @@ import (
 func TestDecode(t *testing.T) {
 	head := bpf.MemtraceRecordHead{Time: 5, Addr: 0x1000, Tgid: 10, Tid: 11, Aux: 12, Cpu: 3}
 	common := event.Event{Time: 5, Addr: 0x1000, PID: 10, TID: 11}
-	for kind := event.Alloc; kind <= event.Exit; kind++ {
+	for kind := event.Alloc; kind <= event.PoolChange; kind++ {
 		r := bpf.MemtraceRecordRealloc{Old: 0x2000, Began: 4}
 		r.Alloc = bpf.MemtraceRecordAlloc{Head: head, Size: 64, Stack: 7}
 		r.Alloc.Head.Kind = uint8(kind)
@@ -23,7 +23,9 @@ func TestDecode(t *testing.T) {
 		}
 		length := headSize
 		switch kind {
-		case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap:
+		case event.PoolBegin:
+			want.Size, want.Stack, want.Old, length = 64, 7, 0x2000, reallocSize
+		case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap, event.PoolChange:
 			want.Size, want.Stack, length = 64, 7, allocSize
 		case event.Realloc, event.ReallocFailed:
 			want.Size, want.Stack, want.Old, want.Began, length = 64, 7, 0x2000, 4, reallocSize
@@ -43,9 +45,26 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// An allocation from a pool has the pool where a realloc has its block.
+func TestDecodePooled(t *testing.T) {
+	r := bpf.MemtraceRecordRealloc{Old: 0x2000, Began: 4}
+	r.Alloc = bpf.MemtraceRecordAlloc{Head: bpf.MemtraceRecordHead{Addr: 0x1000, Kind: uint8(event.Alloc)}, Size: 64}
+	record := unsafe.Slice((*byte)(unsafe.Pointer(&r)), reallocSize)
+	for flags, pool := range map[event.Flags]uint64{0: 0, event.FlagPooled: 0x2000} {
+		r.Alloc.Head.Flags = uint8(flags)
+		var e event.Event
+		if !decode(record, &e) || e.Pool() != pool || e.Size != 64 || e.Began != 0 {
+			t.Errorf("flags %d: %+v, pool %#x", flags, e, e.Pool())
+		}
+	}
+	if decode(record[:allocSize], new(event.Event)) {
+		t.Error("a record without its pool passes for one with")
+	}
+}
+
 func TestDecodeRefusesUnknownKinds(t *testing.T) {
 	record := freeRecord(1, 2)
-	for _, kind := range []byte{0, byte(event.Exit) + 1, recordStack - 1, 255} {
+	for _, kind := range []byte{0, byte(event.PoolChange) + 1, recordStack - 1, 255} {
 		record[unsafe.Offsetof(bpf.MemtraceRecordHead{}.Kind)] = kind
 		var e event.Event
 		if decode(record, &e) {

@@ -216,7 +216,7 @@ func (d *drain) hand(limit uint64) bool {
 func (d *drain) take(q *queue, record []byte) {
 	if e := q.slot(); decode(record, e) { // nearly all are events
 		e.CPU = q.cpu
-		if e.Kind >= event.Fork {
+		if e.Kind >= event.Fork && e.Kind <= event.Exit {
 			d.life = append(d.life, *e)
 		}
 		q.settle()

@@ -25,6 +25,8 @@ type Tracer struct {
 	filter *filter    // nil unless blocks are sampled
 	hits   *hitCounts // likewise
 
+	variables poolVariables
+
 	mu         sync.Mutex
 	attached   map[int]*attachment
 	everywhere everywhere

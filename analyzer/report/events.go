@@ -44,12 +44,16 @@ func appendSubject(buf []byte, e *event.Event) []byte {
 		return buf
 	case event.Exec, event.Exit:
 		return append(buf, "         -"...)
-	case event.Free, event.Fault:
+	case event.Free, event.Fault, event.PoolBegin, event.PoolChange:
 		buf = append(buf, "         -"...)
 	default:
 		buf = appendPadded(buf, e.Size, 10)
 	}
 	switch e.Kind {
+	case event.PoolBegin:
+		return appendHex(append(appendHex(append(buf, ' '), e.Addr), " in "...), e.Old)
+	case event.PoolChange:
+		return append(append(appendHex(append(buf, ' '), e.Addr), ' '), e.Change().String()...)
 	case event.Realloc:
 		buf = appendHex(append(buf, ' '), e.Old)
 		return appendHex(append(buf, " -> "...), e.Addr)

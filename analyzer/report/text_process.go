@@ -23,6 +23,7 @@ func addProcesses(p *page, r *analyzer.Report) {
 			addWalk(p, proc)
 		} else {
 			addHeap(p, r, proc)
+			addPools(p, proc)
 		}
 		addCheck(p, proc.LeakCheck)
 	}

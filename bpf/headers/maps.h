@@ -40,8 +40,8 @@ struct thread {
 	u64 owner; /* of a slot: SELF_OWNER, or 0 */
 	u64 sp;    /* at the entry of the outermost call; 0: none in progress */
 	u64 size;
-	u64 old;   /* realloc */
-	u64 out;   /* posix_memalign: where the address goes */
+	u64 old;   /* realloc; of a pool's block: the pool, of a pool: its parent */
+	u64 out;   /* posix_memalign and pools: where the address goes */
 	u64 began; /* realloc: ns */
 	u64 stack_top;
 	u64 fault_address;
@@ -51,6 +51,7 @@ struct thread {
 	u32 fault_flags;
 	u32 pad;
 	u64 freed;      /* the last block that was freed */
+	u64 ending;     /* sp at the entry of the function that ends a pool's blocks; 0: none in progress */
 	u64 forward_sp; /* at the entry of that free, if it may jump on to another */
 	u32 extent;     /* bytes of stack that recent walks went through */
 	u32 interval;   /* of the countdown; 0: there is none */
@@ -170,6 +171,17 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } targets SEC(".maps");
+
+/*
+ * Where variables that hold a pool lie, in bytes from the probed instruction:
+ * that is the same wherever a file is mapped. The first stands for none.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, u32);
+	__type(value, s64);
+} pool_variables SEC(".maps");
 
 /* How many bytes there are between hits on average; the tracer sets it at any time. */
 struct {

@@ -21,6 +21,8 @@ enum record_kind {
 	RECORD_FORK = 9,
 	RECORD_EXEC = 10,
 	RECORD_EXIT = 11,
+	RECORD_POOL_BEGIN = 12,
+	RECORD_POOL_CHANGE = 13,
 	RECORD_STACK = 64,
 	RECORD_STALE = 65, /* addr lies in no mapping that the unwinder knows */
 };
@@ -29,6 +31,7 @@ enum record_kind {
 enum record_flags {
 	RECORD_FAULT_MAJOR = 1,
 	RECORD_PREV_FAULT_MAJOR = 2,
+	RECORD_POOLED = 2, /* of an allocation: old is the pool that it is from */
 	RECORD_SHARED_VM = 4,
 	RECORD_NESTED = 64, /* of a free: within a release */
 	RECORD_TRUNCATED = 8, /* of a stack, as all below: deeper than the limit, or the walk broke off */
@@ -45,7 +48,7 @@ struct record_head {
 	u64 addr; /* of a stack: its id */
 	u32 tgid;
 	u32 tid;
-	u32 aux; /* fork: the child; exec: the thread that called it; exit: the wait status; stack: frames; else the sampling interval */
+	u32 aux; /* fork: the child; exec: the thread that called it; exit: the wait status; stack: frames; pool change: which; else the sampling interval */
 	u16 cpu;  /* in a line of an event ring: the lap; see ring.h */
 	u8 kind;
 	u8 flags;
@@ -53,13 +56,13 @@ struct record_head {
 
 struct record_alloc {
 	struct record_head head;
-	u64 size;
+	u64 size; /* of the beginning of a pool: the address of its name; of a change: the other pool, or the name */
 	u64 stack;
 };
 
 struct record_realloc {
 	struct record_alloc alloc;
-	u64 old;
+	u64 old; /* of a pooled allocation: the pool; of the beginning of a pool: its parent */
 	u64 began;
 };
 
@@ -111,18 +114,37 @@ enum shape {
 	SHAPE_MUNMAP,        /* address, size */
 	SHAPE_RELEASE,       /* address; releases within are part of it, but for blocks that the program sees */
 	SHAPE_RESIZE,        /* address, size, by how much more if that can be; returns the size that it has */
+	SHAPE_POOL_ALLOC,    /* size, pool */
+	SHAPE_POOL_CURRENT,  /* size; the pool is in a variable */
+	SHAPE_POOL_BEGIN,    /* parent, address of its name; returns the pool */
+	SHAPE_POOL_BEGIN_OUT, /* where the pool goes, parent; returns 0 */
+	SHAPE_POOL_CHANGE,   /* pool, another one or the address of its name; COOKIE_CHANGE says what becomes of it */
+};
+
+/* What becomes of a pool; equal to tracer/event.PoolChange. */
+enum pool_change {
+	POOL_CLEARED_ALONE = 1, /* its blocks end */
+	POOL_CLEARED,           /* they do, and the pools below it */
+	POOL_ENDED,             /* as that, and so does the pool */
+	POOL_CHILDREN_CLEARED,  /* the blocks of the pools below it end */
+	POOL_CHILDREN_ENDED,    /* and those pools */
+	POOL_MOVED,             /* it is below another pool from now on; from here on none is an end */
+	POOL_NAMED,
 };
 
 /*
  * The attach cookie: bits 0 to 31 the process (so that no look-up is needed to
  * know whether a hit is meant; 0: all under trace), 32 to 35 the shape, then 4 bits a register of
  * the shape's arguments; bit 48 says that the function may jump on to another
- * probed one, 49 to 55 by how many words the stack has grown since its entry.
+ * probed one, 49 to 55 by how many words the stack has grown since its entry; 56
+ to 63 are the place in pool_variables of the variable that holds the pool.
  */
 #define COOKIE_TGID(c) ((u32)(c))
 #define COOKIE_SHAPE(c) (((c) >> 32) & 15)
 #define COOKIE_REG(c, n) (((c) >> (36 + 4 * (n))) & 15)
 #define COOKIE_MAY_FORWARD(c) (((c) >> 48) & 1)
 #define COOKIE_SP_DELTA(c) ((((c) >> 49) & 127) * 8)
+#define COOKIE_VARIABLE(c) ((u32)((c) >> 56))
+#define COOKIE_CHANGE(c) COOKIE_REG(c, 2) /* takes no third argument */
 
 #endif

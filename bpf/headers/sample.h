@@ -164,7 +164,7 @@ static __always_inline u32 choose(struct thread *t)
 	u32 interval, keep;
 
 	t->taken = 0;
-	if (t->shape == SHAPE_MMAP || t->shape == SHAPE_RELEASE)
+	if (t->shape == SHAPE_MMAP || t->shape == SHAPE_RELEASE || t->shape >= SHAPE_POOL_BEGIN)
 		return KEEP_NEW;
 	interval = sample_interval();
 	keep = t->shape == SHAPE_RESIZE || is_hit(t, t->size, interval) ? KEEP_NEW : 0;

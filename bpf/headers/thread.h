@@ -103,6 +103,7 @@ static __always_inline bool claim_slot(struct thread *t, struct self self)
 	t->fault_address = 0;
 	t->fault_flags = 0;
 	t->freed = 0;
+	t->ending = 0;
 	t->forward_sp = 0;
 	t->interval = 0;
 	t->random = 0;

@@ -10,11 +10,11 @@ import (
 )
 
 func allocFnFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "alloc-fn", Usage: "trace a function that returns memory: `[OBJECT!]SYMBOL:size=N[*M][,ptr=N][,out=N]`, arguments counted from 0 (OBJECT+0xADDRESS for one without a name)"}
+	return &cli.StringSliceFlag{Name: "alloc-fn", Usage: "trace a function that returns memory: `[OBJECT!]SYMBOL:size=N[*M][,ptr=N][,out=N][,pool=N]`, arguments counted from 0 (OBJECT+0xADDRESS for one without a name)"}
 }
 
 func freeFnFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "free-fn", Usage: "trace a function that takes memory back: `[OBJECT!]SYMBOL:ptr=N`"}
+	return &cli.StringSliceFlag{Name: "free-fn", Usage: "trace a function that takes memory back: `[OBJECT!]SYMBOL:ptr=N`, or pool=N for one that ends all blocks of a pool, pool=N,reset for one that keeps the pool"}
 }
 
 func allocatorFlag() cli.Flag {
@@ -85,7 +85,7 @@ func wholeValues(parts []string) (values []string) {
 // function.
 func isArgument(part string) bool {
 	part = strings.TrimSpace(part)
-	return part == "ret" || !strings.Contains(part, ":") && strings.Contains(part, "=")
+	return part == "ret" || part == "reset" || !strings.Contains(part, ":") && strings.Contains(part, "=")
 }
 
 // unseenFunctions says which functions that the user named no file had.

@@ -34,6 +34,27 @@ const (
 	Exec
 	// Exit: the last thread of PID has exited. Size is the wait status.
 	Exit
+	// PoolBegin is a new pool at Addr, below the pool Old (0: below none). Size
+	// is the address of its name in the process's memory, 0 where it has none
+	// yet. Where it has no name, Stack is that of the call that made it.
+	PoolBegin
+	// PoolChange says what becomes of the pool at Addr: see Change. Size is the
+	// other pool of PoolMoved and the address of the name of PoolNamed. Time is
+	// taken before it is done, so it precedes every event that reuses an address.
+	PoolChange
+)
+
+// Change says what a PoolChange does.
+type Change uint32
+
+const (
+	PoolClearedAlone    Change = 1 + iota // its blocks end
+	PoolCleared                           // its blocks and the pools below it end
+	PoolEnded                             // those end, and the pool itself
+	PoolChildrenCleared                   // the blocks of all pools below it end
+	PoolChildrenEnded                     // the pools below it end
+	PoolMoved                             // it is below another pool from now on; 0: below none
+	PoolNamed                             // it has a name
 )
 
 // Flags qualify an event.
@@ -50,8 +71,11 @@ const (
 	// FlagSharedVM marks a Fork whose child shares the parent's memory.
 	FlagSharedVM
 
+	// FlagPooled marks an Alloc from a pool: Old is the pool's address, 0 if
+	// it could not be read.
+	FlagPooled Flags = 2
 	// FlagNested marks a Free within the call of a function that releases a
-	// block (probe.Release): part of that, unless the block is known.
+	// block (probe.Release) or ends a pool: part of that, unless the block is known.
 	FlagNested Flags = 64
 	// FlagReleased marks a Free or Realloc of a block that the tracer knew to be
 	// in the sample, and of which it need not be told that it ended.
@@ -74,12 +98,12 @@ type Event struct {
 	Time  uint64 // ns, CLOCK_MONOTONIC
 	Addr  uint64
 	Size  uint64 // bytes, as requested by the caller
-	Old   uint64 // Realloc, ReallocFailed: the block given to realloc
+	Old   uint64 // Realloc, ReallocFailed: the block given to realloc; see FlagPooled and PoolBegin
 	Began uint64 // Realloc: ns, time of entry
 	Stack StackID
 	PID   uint32 // thread group ID; of a Fork, the parent's
 	TID   uint32
-	Child uint32 // Fork, Exec; else see Interval
+	Child uint32 // Fork, Exec; else see Interval and Change
 	CPU   uint16
 	Kind  Kind
 	Flags Flags
@@ -90,11 +114,22 @@ type Event struct {
 // exp(-s / Interval), and so a free of an unknown block tells nothing. 0: every block is.
 func (e *Event) Interval() uint32 {
 	switch e.Kind {
-	case Fork, Exec:
+	case Fork, Exec, PoolChange:
 		return 0
 	}
 	return e.Child
 }
+
+// Pool is the pool that an Alloc is from, 0 if none or not known.
+func (e *Event) Pool() uint64 {
+	if e.Kind == Alloc && e.Flags&FlagPooled != 0 {
+		return e.Old
+	}
+	return 0
+}
+
+// Change is what a PoolChange does.
+func (e *Event) Change() Change { return Change(e.Child) }
 
 // Stack is a call stack, sent once before the first event that names it.
 type Stack struct {

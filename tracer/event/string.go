@@ -6,6 +6,7 @@ var kindNames = [...]string{
 	AllocFailed: "alloc-failed", ReallocFailed: "realloc-failed",
 	Mmap: "mmap", Munmap: "munmap", Fault: "fault",
 	Fork: "fork", Exec: "exec", Exit: "exit",
+	PoolBegin: "pool-begin", PoolChange: "pool-change",
 }
 
 // String returns the kind's word, such as "alloc".
@@ -35,4 +36,19 @@ func Kinds() []string {
 		}
 	}
 	return out
+}
+
+// changeNames are the words that --events prints.
+var changeNames = [...]string{
+	PoolClearedAlone: "cleared-alone", PoolCleared: "cleared", PoolEnded: "ended",
+	PoolChildrenCleared: "children-cleared", PoolChildrenEnded: "children-ended",
+	PoolMoved: "moved", PoolNamed: "named",
+}
+
+// String returns the change's word, such as "cleared".
+func (c Change) String() string {
+	if int(c) < len(changeNames) && changeNames[c] != "" {
+		return changeNames[c]
+	}
+	return "unknown"
 }

@@ -29,6 +29,16 @@ type Choice struct {
 	Family    Family // "" any: allocators of another are left alone
 }
 
+// Layers names the layers that are chosen.
+func (c Choice) Layers() (names []string) {
+	for _, f := range c.Functions {
+		if f.Layer != "" && !slices.Contains(names, f.Layer) {
+			names = append(names, f.Layer)
+		}
+	}
+	return names
+}
+
 // NewFinder returns a Finder that reads of processes below root, usually "/proc".
 func NewFinder(root string, choice Choice) *Finder {
 	return &Finder{root: root, choice: choice, known: make(map[fileState]inspected), seen: make(map[string]bool), lacks: make(map[string]string)}

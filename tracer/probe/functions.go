@@ -10,6 +10,7 @@ type function struct {
 	name   string
 	shape  Shape
 	args   [3]uint8 // positions of Shape's arguments in the call, from 1; 0 is none
+	pool   poolUse
 	group  group
 	prefix string // of name, in a program that brings its allocator along
 	rank   int    // lower is more telling, where one function has several names

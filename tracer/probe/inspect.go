@@ -56,7 +56,7 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 	known := im.candidates(&o, syms.found)
 	im.dropForwarders(&o, known)
 	im.addUsers(&o, known, &syms)
-	return o, im.placeAll(&o, known)
+	return o, im.placeAll(&o, known, syms.variables)
 }
 
 // isLoader recognises the dynamic loader, whose malloc serves but itself.
@@ -116,7 +116,7 @@ func (im *image) dropForwarders(o *Object, known entries) {
 }
 
 // placeAll chooses the instruction for each function.
-func (im *image) placeAll(o *Object, known entries) error {
+func (im *image) placeAll(o *Object, known entries, variables map[string]uint64) error {
 	targets, bodies, err := im.branchTargets(known)
 	if err != nil {
 		return err
@@ -136,6 +136,7 @@ func (im *image) placeAll(o *Object, known entries) error {
 		o.Probes = append(o.Probes, Probe{
 			Name: s.name, Family: s.family, Shape: s.shape, Entry: entry, Offset: offset, Args: where.args,
 			SPDelta: where.grown, Cost: where.cost, Instruction: where.instruction, MayForward: s.mayForward,
+			Change: s.pool.change, Variable: s.pool.distance(variables, where.addr),
 		})
 	}
 	sort.Slice(o.Probes, func(i, j int) bool { return o.Probes[i].Entry < o.Probes[j].Entry })

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // layer is an allocator that a well-known program or runtime has over malloc.
@@ -16,6 +18,7 @@ type layer struct {
 	// not seen.
 	thin   uint64
 	remedy string
+	pools  []UserFunction
 }
 
 // layers are those that may be named.
@@ -29,6 +32,29 @@ var layers = map[string]layer{
 		frees:  []string{"PyObject_Free:ptr=0", "PyMem_Free:ptr=0"},
 		thin:   96,
 		remedy: "start the program with PYTHONMALLOC=malloc in its environment and trace malloc",
+	},
+	// PostgreSQL, src/backend/utils/mmgr/mcxt.c: memory contexts are pools, in
+	// which palloc takes the current one.
+	"postgres": {
+		allocs: []string{
+			"palloc:size=0,pool=CurrentMemoryContext", "palloc0:size=0,pool=CurrentMemoryContext",
+			"palloc_extended:size=0,pool=CurrentMemoryContext",
+			"MemoryContextAlloc:pool=0,size=1", "MemoryContextAllocZero:pool=0,size=1",
+			"MemoryContextAllocZeroAligned:pool=0,size=1", // up to 16
+			"MemoryContextAllocExtended:pool=0,size=1", "MemoryContextAllocHuge:pool=0,size=1",
+			"MemoryContextAllocAligned:pool=0,size=1", // from 16 on
+			"repalloc:ptr=0,size=1", "repalloc_extended:ptr=0,size=1", "repalloc_huge:ptr=0,size=1",
+		},
+		frees: []string{"pfree:ptr=0"},
+		pools: []UserFunction{
+			poolBegin("AllocSetContextCreateInternal", 1, 2), poolBegin("SlabContextCreate", 1, 2),
+			poolBegin("GenerationContextCreate", 1, 2), poolBegin("BumpContextCreate", 1, 2), // from 17 on
+			poolChange("MemoryContextReset", event.PoolCleared, 1), poolChange("MemoryContextResetOnly", event.PoolClearedAlone, 1),
+			poolChange("MemoryContextResetChildren", event.PoolChildrenCleared, 1),
+			poolChange("MemoryContextDelete", event.PoolEnded, 1),
+			poolChange("MemoryContextDeleteChildren", event.PoolChildrenEnded, 1),
+			poolChange("MemoryContextSetParent", event.PoolMoved, 1, 2),
+		},
 	},
 }
 
@@ -59,7 +85,26 @@ func Layer(name string) ([]UserFunction, error) {
 	if err := add(l.frees, ParseFreeFunction); err != nil {
 		return nil, err
 	}
+	for _, f := range l.pools {
+		f.Layer = name
+		all = append(all, f)
+	}
 	return all, nil
+}
+
+// poolBegin is a function that returns a pool; args are the positions of its
+// parent and its name, from 1.
+func poolBegin(symbol string, args ...uint8) UserFunction {
+	f := UserFunction{Text: symbol, Symbol: symbol}
+	f.set(PoolBegin, args...)
+	return f
+}
+
+// poolChange is a function that changes the pool in its first argument.
+func poolChange(symbol string, change event.Change, args ...uint8) UserFunction {
+	f := UserFunction{Text: symbol, Symbol: symbol, Pool: poolUse{change: change}}
+	f.set(PoolChange, args...)
+	return f
 }
 
 // inlined says why a function of a layer would not show all, "" if it would.

@@ -3,6 +3,8 @@ package probe
 import (
 	"debug/elf"
 	"os"
+
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // Object is a mapped file that contains an allocator, and the functions in it
@@ -42,6 +44,9 @@ type Probe struct {
 	SPDelta     uint32 // bytes by which the stack has grown between Entry and Offset; 0 where Shape.HasReturn
 	Cost        Cost
 	Instruction string // disassembly of the instruction at Offset, for people
+
+	Change   event.Change // of a PoolChange: what it does
+	Variable int64        // of a PoolCurrent: where the variable lies, in bytes from the instruction at Offset
 
 	// MayForward names another probed function to which this Free or Munmap
 	// passes some blocks on, so that the release of one block may be seen

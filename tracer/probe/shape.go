@@ -16,15 +16,21 @@ const (
 	Munmap              // (addr, size)
 	Release             // (ptr), and the releases within it may be part of it
 	Resize              // (ptr, size, extra) returns the size that the block then has, in place
+	PoolAlloc           // (size, pool) returns a block of the pool
+	PoolCurrent         // (size) returns a block of the pool that a variable holds
+	PoolBegin           // (parent, name) returns a pool
+	PoolBeginOut        // (out, parent) returns 0 and stores a pool at out
+	PoolChange          // (pool, other pool or name): see event.Change
 )
 
 var shapeNames = [...]string{
 	ShapeNone: "none", Malloc: "malloc", Calloc: "calloc", Realloc: "realloc",
 	Reallocarray: "reallocarray", Free: "free", PosixMemalign: "posix_memalign",
 	Mmap: "mmap", Munmap: "munmap", Release: "release", Resize: "resize",
+	PoolAlloc: "pool_alloc", PoolCurrent: "pool_alloc", PoolBegin: "pool_begin", PoolBeginOut: "pool_begin", PoolChange: "pool_change",
 }
 
-// String returns the name of the C function that has the shape.
+// String returns the name of the C function that has the shape, of other shapes a word.
 func (s Shape) String() string {
 	if int(s) < len(shapeNames) {
 		return shapeNames[s]

@@ -24,14 +24,15 @@ type symbol struct {
 
 // symbols is what a symbol table says about allocation.
 type symbols struct {
-	found   []symbol
-	defined map[string]uint64 // marks of families and allocation functions, where they are
-	count   int               // function symbols of any name that are defined
-	locals  []symbol          // local ones with the name of an allocation function; see adopt
-	aliases map[string]uint64
-	asked   asked
-	users   []symbol // of what is asked for
-	source  string   // what named the functions; see Object.Source
+	found     []symbol
+	defined   map[string]uint64 // marks of families and allocation functions, where they are
+	count     int               // function symbols of any name that are defined
+	locals    []symbol          // local ones with the name of an allocation function; see adopt
+	aliases   map[string]uint64
+	asked     asked
+	users     []symbol          // of what is asked for
+	variables map[string]uint64 // that hold pools, where they are
+	source    string            // what named the functions; see Object.Source
 }
 
 // has says whether both malloc and free are defined, under a prefix.
@@ -54,7 +55,7 @@ func indexWanted() map[string]bool {
 }
 
 func (im *image) newSymbols() symbols {
-	return symbols{defined: map[string]uint64{}, aliases: map[string]uint64{}, asked: im.asked}
+	return symbols{defined: map[string]uint64{}, aliases: map[string]uint64{}, variables: map[string]uint64{}, asked: im.asked}
 }
 
 // maxKnownName is longer than the name of any function of the table.
@@ -114,7 +115,11 @@ func (im *image) decodeSymbol(b []byte) rawSymbol {
 // prefix: a file's own static function named free is nobody's allocator.
 func (s *symbols) add(raw rawSymbol, names []byte) {
 	kind := elf.ST_TYPE(raw.info)
-	if raw.section == elf.SHN_UNDEF || raw.value == 0 || !isFunction(kind) {
+	if raw.section == elf.SHN_UNDEF || raw.value == 0 {
+		return
+	}
+	if !isFunction(kind) {
+		s.addVariable(raw, names)
 		return
 	}
 	s.count++
@@ -238,6 +243,7 @@ func (s symbols) with(more symbols) symbols {
 	s.users = append(s.users, more.users...)
 	s.count += more.count
 	maps.Copy(s.defined, more.defined)
+	maps.Copy(s.variables, more.variables)
 	s.source = more.source
 	return s
 }

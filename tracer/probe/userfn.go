@@ -6,6 +6,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // UserFunction is an allocation function that the user names.
@@ -17,6 +19,7 @@ type UserFunction struct {
 	Addr   uint64 // the address that nm and objdump show for it
 	Shape  Shape
 	Args   [3]uint8 // positions of Shape's arguments, from 1
+	Pool   poolUse
 }
 
 // maxUserArgs is how many arguments are passed in registers on both machines.
@@ -29,9 +32,11 @@ const maxUserArgs = 6
 // WHAT is size=N (argument N, counted from 0, is the size in bytes) or
 // size=N*M; ret (the block is returned, which is also meant without it) or
 // out=N (it is stored where argument N points to, and 0 is returned); ptr=N
-// (the block is given in place of the one in argument N, as by realloc).
+// (the block is given in place of the one in argument N, as by realloc). With
+// pool=N and size=N the block ends with the pool in argument N at the latest;
+// with pool=NAME, with that in the variable NAME.
 func ParseAllocFunction(text string) (UserFunction, error) {
-	f, given, err := parseUser(text, "size", "ret", "out", "ptr")
+	f, given, err := parseUser(text, "size", "ret", "out", "ptr", "pool")
 	if err != nil {
 		return f, err
 	}
@@ -42,7 +47,14 @@ func ParseAllocFunction(text string) (UserFunction, error) {
 	out, hasOut := given["out"]
 	ptr, hasPtr := given["ptr"]
 	_, hasRet := given["ret"]
+	pool, hasPool := given["pool"]
 	switch {
+	case hasPool && (hasOut || hasPtr || len(size) > 1):
+		return f, fmt.Errorf("%q: pool goes with size=N and ret alone", text)
+	case hasPool && f.Pool.variable != "":
+		f.set(PoolCurrent, size[0])
+	case hasPool:
+		f.set(PoolAlloc, size[0], pool[0])
 	case hasOut && (hasRet || hasPtr || len(size) > 1):
 		return f, fmt.Errorf("%q: out=N goes with size=N alone", text)
 	case hasOut:
@@ -60,14 +72,28 @@ func ParseAllocFunction(text string) (UserFunction, error) {
 }
 
 // ParseFreeFunction reads the description of a function that takes memory
-// back: [OBJECT!]SYMBOL:ptr=N or OBJECT+0xADDRESS:ptr=N.
+// back: [OBJECT!]SYMBOL:ptr=N or OBJECT+0xADDRESS:ptr=N; or pool=N in place of
+// ptr=N, for one that ends the pool in argument N with all of its blocks; or
+// pool=N,reset, for one that ends the blocks alone.
 func ParseFreeFunction(text string) (UserFunction, error) {
-	f, given, err := parseUser(text, "ptr")
+	f, given, err := parseUser(text, "ptr", "pool", "reset")
 	if err != nil {
 		return f, err
 	}
 	ptr, ok := given["ptr"]
-	if !ok {
+	pool, isPool := given["pool"]
+	_, reset := given["reset"]
+	switch {
+	case ok && isPool || reset && !isPool || f.Pool.variable != "":
+		return f, fmt.Errorf("%q: want ptr=N, pool=N or pool=N,reset", text)
+	case isPool:
+		f.Pool.change = event.PoolEnded
+		if reset {
+			f.Pool.change = event.PoolCleared
+		}
+		f.set(PoolChange, pool[0])
+		return f, nil
+	case !ok:
 		return f, fmt.Errorf("%q does not say which argument is the block: my_free:ptr=0", text)
 	}
 	f.set(Release, ptr[0])
@@ -93,7 +119,7 @@ func parseUser(text string, keys ...string) (UserFunction, map[string][]uint8, e
 	given := map[string][]uint8{}
 	for part := range strings.SplitSeq(text[at+1:], ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		positions, err := parsePositions(key, value)
+		positions, err := f.parseValue(key, value)
 		known := false
 		for _, k := range keys {
 			known = known || k == key
@@ -133,10 +159,22 @@ func (f *UserFunction) parseName(name string) error {
 	return nil
 }
 
+// parseValue reads one value: positions, but for the name of a variable.
+func (f *UserFunction) parseValue(key, value string) ([]uint8, error) {
+	if key == "pool" && value != "" && (value[0] < '0' || value[0] > '9') {
+		if len(value) >= maxKnownName {
+			return nil, fmt.Errorf("pool=%s: names of variables have less than %d bytes", value, maxKnownName)
+		}
+		f.Pool.variable = value
+		return nil, nil
+	}
+	return parsePositions(key, value)
+}
+
 func parsePositions(key, value string) ([]uint8, error) {
-	if key == "ret" {
+	if key == "ret" || key == "reset" {
 		if value != "" {
-			return nil, errors.New("ret takes no value")
+			return nil, fmt.Errorf("%s takes no value", key)
 		}
 		return []uint8{0}, nil
 	}
@@ -172,13 +210,14 @@ func (f UserFunction) name() string {
 // asked are the functions that are looked for in one file, beside those that
 // memtrace knows.
 type asked struct {
-	symbols map[string]UserFunction
-	addrs   map[uint64]UserFunction
-	longest int
+	symbols   map[string]UserFunction
+	addrs     map[uint64]UserFunction
+	variables map[string]bool // that hold pools
+	longest   int
 }
 
 func askedIn(file string, all []UserFunction) asked {
-	a := asked{symbols: map[string]UserFunction{}, addrs: map[uint64]UserFunction{}}
+	a := asked{symbols: map[string]UserFunction{}, addrs: map[uint64]UserFunction{}, variables: map[string]bool{}}
 	for _, f := range all {
 		switch {
 		case !f.in(file):
@@ -187,6 +226,9 @@ func askedIn(file string, all []UserFunction) asked {
 		default:
 			a.symbols[f.Symbol] = f
 			a.longest = max(a.longest, len(f.Symbol))
+		}
+		if f.Pool.variable != "" && f.in(file) {
+			a.variables[f.Pool.variable] = true
 		}
 	}
 	return a
@@ -203,7 +245,7 @@ func (s *symbols) addUser(name []byte, found symbol) {
 	if !ok {
 		return
 	}
-	found.function = function{name: f.name(), shape: f.Shape, args: f.Args}
+	found.function = function{name: f.name(), shape: f.Shape, args: f.Args, pool: f.Pool}
 	found.family = User
 	found.layer, found.inlined = f.Layer, f.inlined(found.size)
 	s.users = append(s.users, found)
@@ -228,6 +270,8 @@ func (im *image) addUsers(o *Object, known entries, syms *symbols) {
 			o.skip(s.name, "defined outside the code")
 		case spoilt[s.layer] != "":
 			o.skip(s.name, spoilt[s.layer])
+		case s.pool.variable != "" && syms.variables[s.pool.variable] == 0:
+			o.skip(s.name, noVariable(s.pool))
 		default:
 			known[s.addr] = s
 		}
@@ -237,8 +281,10 @@ func (im *image) addUsers(o *Object, known entries, syms *symbols) {
 		case found[addr]:
 		case im.segment(addr) == nil || !im.beginsFunction(addr):
 			o.skip(f.name(), "no function is known to begin there")
+		case f.Pool.variable != "" && syms.variables[f.Pool.variable] == 0:
+			o.skip(f.name(), noVariable(f.Pool))
 		default:
-			known[addr] = symbol{function: function{name: f.name(), shape: f.Shape, args: f.Args}, addr: addr, family: User}
+			known[addr] = symbol{function: function{name: f.name(), shape: f.Shape, args: f.Args, pool: f.Pool}, addr: addr, family: User}
 		}
 	}
 }

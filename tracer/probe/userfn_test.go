@@ -5,6 +5,8 @@ package probe
 import (
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 func TestParseUserFunctions(t *testing.T) {
@@ -19,6 +21,8 @@ func TestParseUserFunctions(t *testing.T) {
 		"/opt/x/lib+0x12f0:size=0": {Object: "/opt/x/lib", Addr: 0x12f0, Shape: Malloc, Args: [3]uint8{1}},
 		"libc++.so.1+0xab:size=0":  {Object: "libc++.so.1", Addr: 0xab, Shape: Malloc, Args: [3]uint8{1}},
 		"ns::alloc:size=0":         {Symbol: "ns::alloc", Shape: Malloc, Args: [3]uint8{1}},
+		"a:pool=0,size=1":          {Symbol: "a", Shape: PoolAlloc, Args: [3]uint8{2, 1}},
+		"a:size=0,pool=Current":    {Symbol: "a", Shape: PoolCurrent, Args: [3]uint8{1}, Pool: poolUse{variable: "Current"}},
 	} {
 		want.Text = text
 		if got, err := ParseAllocFunction(text); err != nil || got != want {
@@ -28,7 +32,18 @@ func TestParseUserFunctions(t *testing.T) {
 	if got, err := ParseFreeFunction("x!f:ptr=1"); err != nil || got.Shape != Release || got.Args != [3]uint8{2} || got.Object != "x" {
 		t.Errorf("x!f:ptr=1: %+v, %v", got, err)
 	}
+	for text, change := range map[string]event.Change{"end:pool=1": event.PoolEnded, "end:pool=1,reset": event.PoolCleared} {
+		if got, err := ParseFreeFunction(text); err != nil || got.Shape != PoolChange || got.Args != [3]uint8{2} || got.Pool.change != change {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"f:pool=0,ptr=1", "f:reset,ptr=1", "f:pool=Current", "f:reset"} {
+		if got, err := ParseFreeFunction(text); err == nil || !strings.Contains(err.Error(), "want ptr=N") {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
 	for text, says := range map[string]string{
+		"a:size=0,pool=1,out=2": "pool goes with", "a:size=0*1,pool=2": "pool goes with", "a:size=0,pool=": "from 0 to 5",
 		"my_alloc": "FUNCTION:size=N", "a:": "none of", "a:ret": "which argument is the size", "a:size=6": "from 0 to 5",
 		"a:size=-1": "from 0 to 5", "a:size=x": "from 0 to 5", "a:size=1*2*3": "want size=N", "a:size=0,size=1": "twice",
 		"a:size=0,out=1,ret": "goes with", "a:size=0*1,out=2": "goes with", "!a:size=0": "lacks", "a!:size=0": "lacks",

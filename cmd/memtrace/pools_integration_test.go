@@ -1,0 +1,56 @@
+//go:build integration
+
+package main
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// ownPools describes the functions of testdata/programs/own_pools.c.
+var ownPools = []string{
+	"--alloc-fn", "pool_alloc:pool=0,size=1", "--alloc-fn", "alloc_here:size=0,pool=current_pool",
+	"--free-fn", "pool_clear:pool=0,reset", "--free-fn", "pool_drop:pool=0",
+}
+
+// Blocks end with their pools, and what the program does meanwhile counts.
+func TestOwnFunctionsOfPools(t *testing.T) {
+	path := filepath.Join("..", "..", "build", "testdata", "own_pools")
+	for name, more := range map[string][]string{
+		"run":              nil,
+		"run/uprobe_multi": {"--attach", "uprobe_multi"},
+		"run/perf_cookie":  {"--attach", "perf_cookie"},
+		"run/perf":         {"--attach", "perf"},
+		"run/sampling":     {"--max-overhead", "90%"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, r := runWith(t, append(more, ownPools...), path)
+			c.checkSites(t, &r)
+			if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || r.Events.Overwritten != 0 || len(r.Warnings) > 0 {
+				t.Errorf("events %+v, warnings %q", r.Events, r.Warnings)
+			}
+			if r.Events.PoolFree != 30+4*20+7 {
+				t.Errorf("%d blocks ended with their pool, want 117", r.Events.PoolFree)
+			}
+			live := uint64(0)
+			for _, pool := range r.Processes[0].Pools {
+				live += pool.LiveBytes
+			}
+			if live != 10*20+20*50+5*33+9 {
+				t.Errorf("pools hold %d bytes, want 1374", live)
+			}
+		})
+	}
+	t.Run("attach", func(t *testing.T) {
+		c := program(t, "own_pools")
+		tr := attach(t, c.cmd.Process.Pid, ownPools...)
+		if err := c.proceed(); err != nil {
+			t.Fatal(err)
+		}
+		r := tr.interrupt()
+		if err := c.end(); err != nil {
+			t.Error(err)
+		}
+		c.checkSites(t, &r)
+	})
+}
