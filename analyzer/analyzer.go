@@ -20,6 +20,10 @@ type Config struct {
 	Sample   Sample
 	Interval uint32
 
+	// Counted says that calls which are not recorded are counted, all of them: see
+	// SetLeftOut. The Report's events are then exact, also where blocks are sampled.
+	Counted bool
+
 	// Replaced, if not nil, is called when the events get to an exec, before
 	// what was known of the process's program is dropped.
 	Replaced func(pid uint32)
@@ -37,6 +41,7 @@ type Analyzer struct {
 	config    Config
 	events    Events
 	extra     eventExcess
+	leftOut   LeftOut
 	intervals intervals
 	processes []*process             // in the order they became known
 	byPID     map[uint32]*process    // the latest process of a PID; children that share memory name their parent

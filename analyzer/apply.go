@@ -144,19 +144,29 @@ func (a *Analyzer) free(p *process, e *event.Event, hash uint64) {
 		return
 	}
 	b, ok := p.heap.remove(e.Addr, hash)
-	if !ok && (e.Flags&event.FlagNested != 0 || e.Interval() != 0) {
-		return // the release's own; of a block that is not in the sample
-	}
-	a.events.Free++
 	if !ok {
-		a.events.UnmatchedFree++
+		a.freeUnknown(e)
 		return
 	}
-	if b.interval != 0 {
+	a.events.Free++
+	if b.interval != 0 && !a.config.Counted {
 		x := a.intervals.excess(b)
 		a.extra.free += x.count
 	}
 	a.freed(p, b, e)
+}
+
+// freeUnknown applies the Free of a block that is not known.
+func (a *Analyzer) freeUnknown(e *event.Event) {
+	if e.Flags&event.FlagNested != 0 {
+		return // the release's own
+	}
+	if e.Interval() == 0 {
+		a.events.UnmatchedFree++
+	} else if !a.config.Counted {
+		return // of a block that is not in the sample
+	}
+	a.events.Free++
 }
 
 // freed accounts for a block that a thread has freed.
@@ -230,7 +240,7 @@ func (a *Analyzer) reallocOld(p *process, e *event.Event) {
 		a.events.Overwritten--
 		return
 	}
-	if e.Interval() == 0 {
+	if e.Interval() == 0 && !a.mayBeLeftOut() {
 		a.events.UnmatchedFree++
 	}
 }

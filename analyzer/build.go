@@ -63,6 +63,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Warnings:  a.warnings(),
 	}
 	a.extra.extend(&r.Events)
+	a.leftOut.add(&r.Events)
 	r.Stacks = a.stackCounts()
 	r.Sites, r.SitesMore = a.reportSites(at, opt, r.Leaks)
 	for i := range r.Sites {

@@ -18,7 +18,10 @@ type Report struct {
 	Sampling *Sampling `json:"sampling,omitempty"`
 	// Overhead is what the probes took of the targets' time, and what of the
 	// trace was not seen for that; nil where no limit was set.
-	Overhead  *Overhead `json:"overhead,omitempty"`
+	Overhead *Overhead `json:"overhead,omitempty"`
+	// Pressure is when blocks were sampled because events came faster than they
+	// could be taken in; nil where they never did.
+	Pressure  *Pressure `json:"pressure,omitempty"`
 	Events    Events    `json:"events"`
 	Stacks    Stacks    `json:"stacks"`
 	Processes []Process `json:"processes"`

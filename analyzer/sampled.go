@@ -25,7 +25,7 @@ func (x *eventExcess) extend(e *Events) {
 
 // unseen is how many calls an allocation stands for beyond itself, in units of 1/countUnit.
 func (a *Analyzer) unseen(e *event.Event) uint64 {
-	if e.Interval() == 0 {
+	if e.Interval() == 0 || a.config.Counted {
 		return 0
 	}
 	return excessOf(e.Size, e.Interval()).count

@@ -10,6 +10,7 @@
  */
 #include "emit.h"
 #include "fault.h"
+#include "leave.h"
 #include "maps.h"
 #include "pool.h"
 #include "process.h"
@@ -102,6 +103,8 @@ static __always_inline void free_block(struct self self, struct thread *t, u64 a
 		}
 		if (release_block(addr))
 			flags |= RECORD_RELEASED;
+	} else if (!is_taken(self, t, addr, &interval, &flags)) {
+		return;
 	}
 	emit_head(self, RECORD_FREE, addr, interval, flags);
 }
@@ -141,18 +144,20 @@ static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, s
 	return true;
 }
 
-static __always_inline void emit_realloc(struct self self, struct thread *t, u32 kind, u64 addr, u64 stack, u32 flags)
+/* False: it is lost, which is counted. */
+static __always_inline bool emit_realloc(struct self self, struct thread *t, u32 kind, u64 addr, u64 stack, u32 flags)
 {
 	struct place p;
 
 	if (!reserve(self, &p))
-		return;
+		return false;
 	fill_head(self, &p.record->alloc.head, addr);
 	p.record->alloc.size = t->size;
 	p.record->alloc.stack = stack;
 	p.record->old = t->old;
 	p.record->began = t->began;
-	commit(self, &p, can_sample ? t->taken : 0, kind, flags);
+	commit(self, &p, t->taken, kind, flags);
+	return true;
 }
 
 /* MAP_FAILED */
@@ -197,10 +202,21 @@ static __always_inline u32 outcome(struct thread *t, u64 *addr)
 	return *addr ? RECORD_ALLOC : RECORD_ALLOC_FAILED;
 }
 
+/* A call that nothing or little is recorded of, under pressure. */
+static __always_inline void leave_out(struct self self, struct thread *t, u32 kind, enum choice choice)
+{
+	u32 flags = RECORD_OLD_ONLY | (t->keep & KEEP_TEMPORARY ? RECORD_TEMPORARY : 0);
+
+	if (choice == TAKE_OLD && !emit_realloc(self, t, kind, 0, 0, flags))
+		return;
+	count_loss(kind == RECORD_ALLOC ? LEFT_OUT_ALLOC : LEFT_OUT_REALLOC);
+}
+
 static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, struct thread *t)
 {
 	u64 addr = REG_RESULT(ctx), stack;
 	u32 kind = outcome(t, &addr), flags = 0;
+	enum choice choice;
 
 	if (!kind)
 		return;
@@ -219,13 +235,22 @@ static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, 
 		record_block(addr);
 		t->latest = addr;
 	}
+	if (!can_sample) {
+		choice = choose_returned(self, t, kind, addr);
+		if (choice != TAKE) {
+			leave_out(self, t, kind, choice);
+			return;
+		}
+	}
 	stack = t->shape == SHAPE_POOL_BEGIN ? 0 : take_stack(self, ctx, t); /* that one has a name */
+	if (!can_sample && t->keep & KEEP_TEMPORARY)
+		flags |= RECORD_TEMPORARY;
 	if (is_pooled(t->shape))
 		flags |= RECORD_POOLED;
 	if (kind == RECORD_REALLOC || kind == RECORD_REALLOC_FAILED || kind == RECORD_POOL_BEGIN || is_pooled(t->shape))
 		emit_realloc(self, t, kind, addr, stack, flags);
 	else
-		emit_sized(self, kind, addr, t->size, stack, can_sample ? t->taken : 0);
+		emit_sized(self, kind, addr, t->size, stack, t->taken);
 }
 
 static __always_inline void alloc_result_timed(struct self self, struct pt_regs *ctx, struct thread *t)

@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type MemtraceBlame struct {
+	_     structs.HostLayout
+	Count uint64
+	First uint64
+	Last  uint64
+}
+
 type MemtraceHit uint32
 
 const (
@@ -33,7 +40,10 @@ const (
 	MemtraceLossLOSS_READ_FAULT   MemtraceLoss = 3
 	MemtraceLossLOSS_ABANDONED    MemtraceLoss = 4
 	MemtraceLossLOSS_UNMAPPED     MemtraceLoss = 5
-	MemtraceLossLOSS_CAUSES       MemtraceLoss = 6
+	MemtraceLossLEFT_OUT_ALLOC    MemtraceLoss = 6
+	MemtraceLossLEFT_OUT_FREE     MemtraceLoss = 7
+	MemtraceLossLEFT_OUT_REALLOC  MemtraceLoss = 8
+	MemtraceLossLOSS_CAUSES       MemtraceLoss = 9
 )
 
 type MemtraceMemo struct {
@@ -70,6 +80,12 @@ type MemtracePcEntry struct {
 	_     structs.HostLayout
 	Where uint64
 	Step  uint64
+}
+
+type MemtracePressure struct {
+	_     structs.HostLayout
+	State uint64
+	Began uint64
 }
 
 type MemtraceRecordAlloc struct {
@@ -221,13 +237,16 @@ type MemtraceUnwindSegment struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	MemtraceMapBlamed              = "blamed"
 	MemtraceMapEventRings          = "event_rings"
 	MemtraceMapFilter              = "filter"
 	MemtraceMapHits                = "hits"
+	MemtraceMapLeft                = "left"
 	MemtraceMapLosses              = "losses"
 	MemtraceMapMemos               = "memos"
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapPoolVariables       = "pool_variables"
+	MemtraceMapPressures           = "pressures"
 	MemtraceMapRings               = "rings"
 	MemtraceMapRules               = "rules"
 	MemtraceMapSampling            = "sampling"
@@ -266,6 +285,9 @@ const (
 	MemtraceVarHasTaskStorage      = "has_task_storage"
 	MemtraceVarHashPowers          = "hash_powers"
 	MemtraceVarLog2Table           = "log2_table"
+	MemtraceVarPressBytes          = "press_bytes"
+	MemtraceVarPressInterval       = "press_interval"
+	MemtraceVarPressLines          = "press_lines"
 	MemtraceVarRingBits            = "ring_bits"
 	MemtraceVarRingLines           = "ring_lines"
 	MemtraceVarSampleSeed          = "sample_seed"
@@ -347,13 +369,16 @@ type MemtraceProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceMapSpecs struct {
+	Blamed        *ebpf.MapSpec `ebpf:"blamed"`
 	EventRings    *ebpf.MapSpec `ebpf:"event_rings"`
 	Filter        *ebpf.MapSpec `ebpf:"filter"`
 	Hits          *ebpf.MapSpec `ebpf:"hits"`
+	Left          *ebpf.MapSpec `ebpf:"left"`
 	Losses        *ebpf.MapSpec `ebpf:"losses"`
 	Memos         *ebpf.MapSpec `ebpf:"memos"`
 	PcCache       *ebpf.MapSpec `ebpf:"pc_cache"`
 	PoolVariables *ebpf.MapSpec `ebpf:"pool_variables"`
+	Pressures     *ebpf.MapSpec `ebpf:"pressures"`
 	Rings         *ebpf.MapSpec `ebpf:"rings"`
 	Rules         *ebpf.MapSpec `ebpf:"rules"`
 	Sampling      *ebpf.MapSpec `ebpf:"sampling"`
@@ -383,6 +408,9 @@ type MemtraceVariableSpecs struct {
 	HasTaskStorage *ebpf.VariableSpec `ebpf:"has_task_storage"`
 	HashPowers     *ebpf.VariableSpec `ebpf:"hash_powers"`
 	Log2Table      *ebpf.VariableSpec `ebpf:"log2_table"`
+	PressBytes     *ebpf.VariableSpec `ebpf:"press_bytes"`
+	PressInterval  *ebpf.VariableSpec `ebpf:"press_interval"`
+	PressLines     *ebpf.VariableSpec `ebpf:"press_lines"`
 	RingBits       *ebpf.VariableSpec `ebpf:"ring_bits"`
 	RingLines      *ebpf.VariableSpec `ebpf:"ring_lines"`
 	SampleSeed     *ebpf.VariableSpec `ebpf:"sample_seed"`
@@ -421,13 +449,16 @@ func (o *MemtraceObjects) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceMaps struct {
+	Blamed        *ebpf.Map `ebpf:"blamed"`
 	EventRings    *ebpf.Map `ebpf:"event_rings"`
 	Filter        *ebpf.Map `ebpf:"filter"`
 	Hits          *ebpf.Map `ebpf:"hits"`
+	Left          *ebpf.Map `ebpf:"left"`
 	Losses        *ebpf.Map `ebpf:"losses"`
 	Memos         *ebpf.Map `ebpf:"memos"`
 	PcCache       *ebpf.Map `ebpf:"pc_cache"`
 	PoolVariables *ebpf.Map `ebpf:"pool_variables"`
+	Pressures     *ebpf.Map `ebpf:"pressures"`
 	Rings         *ebpf.Map `ebpf:"rings"`
 	Rules         *ebpf.Map `ebpf:"rules"`
 	Sampling      *ebpf.Map `ebpf:"sampling"`
@@ -446,13 +477,16 @@ type MemtraceMaps struct {
 
 func (m *MemtraceMaps) Close() error {
 	return _MemtraceClose(
+		m.Blamed,
 		m.EventRings,
 		m.Filter,
 		m.Hits,
+		m.Left,
 		m.Losses,
 		m.Memos,
 		m.PcCache,
 		m.PoolVariables,
+		m.Pressures,
 		m.Rings,
 		m.Rules,
 		m.Sampling,
@@ -483,6 +517,9 @@ type MemtraceVariables struct {
 	HasTaskStorage *ebpf.Variable `ebpf:"has_task_storage"`
 	HashPowers     *ebpf.Variable `ebpf:"hash_powers"`
 	Log2Table      *ebpf.Variable `ebpf:"log2_table"`
+	PressBytes     *ebpf.Variable `ebpf:"press_bytes"`
+	PressInterval  *ebpf.Variable `ebpf:"press_interval"`
+	PressLines     *ebpf.Variable `ebpf:"press_lines"`
 	RingBits       *ebpf.Variable `ebpf:"ring_bits"`
 	RingLines      *ebpf.Variable `ebpf:"ring_lines"`
 	SampleSeed     *ebpf.Variable `ebpf:"sample_seed"`

@@ -50,6 +50,7 @@ const (
 // source is one ring of one CPU.
 type source interface {
 	drain(visit func(record []byte)) bool
+	fill() float64 // how full it is, from 0 to 1
 	bpfMap() *ebpf.Map
 	close()
 }
@@ -70,6 +71,7 @@ type drain struct {
 	malformed atomic.Uint64
 	depth     int           // most frames of a stack
 	stale     func(pid int) // called for processes that run code the unwinder does not know
+	valve     *valve        // nil: nothing is done about rings that fill up
 	through   atomic.Uint64 // all events before this time have been handed out
 
 	stopAt atomic.Uint64 // time of Stop, 0 before
@@ -79,7 +81,7 @@ type drain struct {
 }
 
 // startDrain makes the rings for every online CPU and starts to read them.
-func startDrain(k *kernelHalf, depth int, stale func(pid int)) (*drain, error) {
+func startDrain(k *kernelHalf, depth int, stale func(pid int), v *valve) (*drain, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ func startDrain(k *kernelHalf, depth int, stale func(pid int)) (*drain, error) {
 	d := &drain{
 		merger: &merger{}, epoll: -1, wake: -1,
 		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
-		quit: make(chan struct{}), done: make(chan struct{}), stale: stale, depth: depth,
+		quit: make(chan struct{}), done: make(chan struct{}), stale: stale, depth: depth, valve: v,
 	}
 	for _, cpu := range cpus {
 		err = errors.Join(err, d.open(k, cpu))
@@ -174,6 +176,7 @@ func (d *drain) run() {
 
 // round reads all rings once and hands out what is in order; false means quit.
 func (d *drain) round(end uint64) bool {
+	d.valve.look(d.fullest(), d.backlog())
 	for i, r := range d.rings {
 		q := &d.merger.queues[i]
 		before := monotonic()
@@ -192,6 +195,17 @@ func (d *drain) round(end uint64) bool {
 	d.through.Store(limit)
 	return true
 }
+
+// fullest is how full the fullest ring is.
+func (d *drain) fullest() (fill float64) {
+	for _, r := range d.rings {
+		fill = max(fill, r.fill())
+	}
+	return fill
+}
+
+// backlog is how many of the batches wait for the reader.
+func (d *drain) backlog() float64 { return float64(len(d.out)) / maxBatches }
 
 // hand puts all events before limit into batches; false means quit.
 func (d *drain) hand(limit uint64) bool {
@@ -264,6 +278,9 @@ func (d *drain) flush() {
 	}
 	d.out <- d.current
 	d.current = nil
+	if len(d.out) == backlogFull*maxBatches { // within a round, as many rings hold more than all batches
+		d.valve.look(0, d.backlog())
+	}
 }
 
 func (d *drain) read() (*Batch, error) {

@@ -60,6 +60,12 @@ func (r *lineRing) position(of bpf.MemtraceRingLayout) *uint64 {
 	return (*uint64)(unsafe.Pointer(&r.mem[int(of)*lineSize]))
 }
 
+// fill is how full the ring is, from 0 to 1.
+func (r *lineRing) fill() float64 {
+	waiting := atomic.LoadUint64(r.position(bpf.MemtraceRingLayoutRING_PRODUCER)) - r.pos
+	return float64(waiting) / float64(uint64(1)<<r.bits)
+}
+
 // release gives everything read so far back to the producers.
 func (r *lineRing) release() {
 	atomic.StoreUint64(r.position(bpf.MemtraceRingLayoutRING_READER), r.pos)

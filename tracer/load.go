@@ -35,6 +35,9 @@ type Config struct {
 	// 0: every block is recorded.
 	Sampling bool
 	Interval uint32
+	// Pressure has blocks sampled, one hit every so many bytes, while a ring is half full or the
+	// reader is far behind; 0: events are lost then.
+	Pressure uint32
 	Seed     uint64 // of every thread's random numbers, for tests; 0: none
 }
 
@@ -125,6 +128,9 @@ func (k *kernelHalf) configure(c Config) error {
 	if !c.Sampling {
 		withoutFilter(spec)
 	}
+	if c.Sampling || c.Pressure == 0 {
+		withoutLeft(spec)
+	}
 	if c.Unwind != UnwindDwarf {
 		withoutTables(spec)
 	}
@@ -135,6 +141,9 @@ func (k *kernelHalf) configure(c Config) error {
 		bpf.MemtraceVarRingBits:       uint32(bits.TrailingZeros(uint(max(k.sizes.records, 1)))),
 		bpf.MemtraceVarWakeLines:      uint32(max(wakeAt(k.sizes.records*lineSize)/lineSize, 1)),
 		bpf.MemtraceVarWakeBytes:      uint32(wakeAt(k.sizes.buffer)),
+		bpf.MemtraceVarPressLines:     uint32(max(k.sizes.records/2, 1)),
+		bpf.MemtraceVarPressBytes:     uint32(k.sizes.buffer / 2),
+		bpf.MemtraceVarPressInterval:  pressedInterval(c),
 		bpf.MemtraceVarStackDepth:     uint32(min(c.StackDepth, MaxStackDepth)),
 		bpf.MemtraceVarFollow:         !c.NoFollow,
 		bpf.MemtraceVarByTables:       c.Unwind == UnwindDwarf,

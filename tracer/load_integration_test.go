@@ -20,7 +20,7 @@ func TestEveryVariantLoads(t *testing.T) {
 		for _, u := range []Unwinder{UnwindDwarf, UnwindFP, UnwindNone} {
 			for _, depth := range depths {
 				sampling := depth == MaxStackDepth // the larger program of the two
-				tr, err := New(Config{Mechanism: m, Unwind: u, StackDepth: depth, RingBytes: 1 << 20, Sampling: sampling})
+				tr, err := New(Config{Mechanism: m, Unwind: u, StackDepth: depth, RingBytes: 1 << 20, Sampling: sampling, Pressure: 64 << 10})
 				if errors.Is(err, ErrNotSupported) {
 					continue
 				}

@@ -8,6 +8,18 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
+// counted sums a counter of the kernel's half over the CPUs.
+func (k *kernelHalf) counted(cause bpf.MemtraceLoss) (sum uint64, err error) {
+	var perCPU []uint64
+	if err := k.coll.Maps[bpf.MemtraceMapLosses].Lookup(uint32(cause), &perCPU); err != nil {
+		return 0, fmt.Errorf("read the loss counters: %w", err)
+	}
+	for _, n := range perCPU {
+		sum += n
+	}
+	return sum, nil
+}
+
 // losses sums the kernel's counters, and adds the runs of our programs that
 // the kernel itself left out.
 func (k *kernelHalf) losses() (event.Loss, error) {
@@ -20,13 +32,11 @@ func (k *kernelHalf) losses() (event.Loss, error) {
 		bpf.MemtraceLossLOSS_ABANDONED:    &l.Abandoned,
 		bpf.MemtraceLossLOSS_UNMAPPED:     &l.StackUnmapped,
 	} {
-		var perCPU []uint64
-		if err := k.coll.Maps[bpf.MemtraceMapLosses].Lookup(uint32(cause), &perCPU); err != nil {
-			return l, fmt.Errorf("read the loss counters: %w", err)
+		n, err := k.counted(cause)
+		if err != nil {
+			return l, err
 		}
-		for _, n := range perCPU {
-			*to += n
-		}
+		*to = n
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

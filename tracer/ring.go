@@ -62,6 +62,9 @@ func (r *ring) produced() uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0])))
 }
 
+// fill is how full the ring is, from 0 to 1.
+func (r *ring) fill() float64 { return float64(r.produced()-r.pos) / float64(r.mask+1) }
+
 // release gives everything read so far back to the producers.
 func (r *ring) release() {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&r.consumer[0])), r.pos)

@@ -24,6 +24,7 @@ type Tracer struct {
 	exits  exitStops
 	filter *filter    // nil unless blocks are sampled
 	hits   *hitCounts // likewise
+	valve  *valve     // nil unless blocks are sampled under pressure
 
 	variables poolVariables
 
@@ -61,7 +62,10 @@ func New(c Config) (*Tracer, error) {
 		t.keeper = startKeeper(spaces)
 		stale = t.keeper.report
 	}
-	if t.drain, err = startDrain(kernel, c.StackDepth, stale); err != nil {
+	if t.valve, err = openValve(kernel.coll.Maps, c); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	if t.drain, err = startDrain(kernel, c.StackDepth, stale, t.valve); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -245,6 +249,8 @@ func (t *Tracer) Close() error {
 	errs = append(errs, t.exits.close())
 	t.filter.close()
 	t.hits.close()
+	t.valve.close()
+	t.valve = nil
 	t.filter, t.hits = nil, nil
 	t.kernel.close()
 	return errors.Join(errs...)

@@ -14,6 +14,7 @@ func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
 	addProcesses(p, r)
 	addSampling(p, r.Sampling)
 	addOverhead(p, r.Overhead)
+	addPressure(p, r.Pressure)
 	p.line(plain, "")
 	if r.Tracer.Attach == analyzer.NotTraced {
 		addGroups(p, r, opt)

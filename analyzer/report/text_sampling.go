@@ -37,6 +37,28 @@ func addOverhead(p *page, o *analyzer.Overhead) {
 		100*o.Share, 100*o.Limit, o.EntryNS, o.ReturnNS, o.Mode, duration(o.FullNS), duration(o.SampledNS), duration(o.PausedNS)))
 }
 
+// addPressure says when blocks were sampled as events came too fast.
+func addPressure(p *page, b *analyzer.Pressure) {
+	if b == nil {
+		return
+	}
+	last := b.Spans[len(b.Spans)-1]
+	when := "from " + duration(last.FromNS) + " to " + duration(last.ToNS)
+	if b.Now {
+		when = "since " + duration(last.FromNS)
+	}
+	if b.Phases > 1 {
+		when = "in " + counted(uint64(b.Phases), "phase", "phases") + ", the last one " + when
+	}
+	text := "Back-pressure: events came faster than memtrace could take them in; for " + duration(b.SampledNS) + ", " + when +
+		", one hit every " + size(last.Interval) + " was recorded."
+	if b.LeftOut != (analyzer.LeftOut{}) {
+		text += " " + counted(b.LeftOut.Alloc, "allocation", "allocations") + ", " + counted(b.LeftOut.Free, "free", "frees") + " and " +
+			counted(b.LeftOut.Realloc, "reallocation", "reallocations") + " were counted and not recorded."
+	}
+	p.prose(warning, "", text)
+}
+
 func leakError(l *analyzer.Leak, format func(uint64) string) string {
 	if l.Estimate == nil {
 		return ""

@@ -14,6 +14,9 @@ const volatile u32 wake_bytes = 256 << 10; /* of a ring buffer */
 const volatile u32 wake_lines = 4096;      /* of an event ring */
 const volatile u32 ring_lines = 4096;      /* a power of two */
 const volatile u32 ring_bits = 12;         /* which */
+const volatile u32 press_bytes = 512 << 10; /* waiting in a ring buffer, from which on blocks are sampled: see pressure.h */
+const volatile u32 press_lines = 2048;      /* in an event ring */
+const volatile u32 press_interval = 0;      /* then; 0: never */
 const volatile bool follow = true;
 const volatile u32 tracer_tgid = 0;
 const volatile bool by_tables = false; /* unwind by .eh_frame, else by frame pointers */
@@ -201,6 +204,30 @@ struct {
 	__type(value, u64);
 } filter SEC(".maps");
 
+/* What is done about rings that fill up; see pressure.h. The tracer ends a phase. */
+struct pressure {
+	u64 state;
+	u64 began; /* ns: of the latest phase */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pressure);
+} pressures SEC(".maps");
+
+/* Blocks that were left out; see leave.h. */
+#define LEFT_BITS 20
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << LEFT_BITS);
+	__type(key, u32);
+	__type(value, u64);
+} left SEC(".maps");
+
 /* What the probes of a sampling tracer cost: counts by CPU, HIT_KINDS a CPU; the tracer sets the number of elements. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -233,6 +260,37 @@ struct {
 	__type(value, u64);
 } losses SEC(".maps");
 
+/* Which processes lost events; those that have no room are in the sum alone. */
+struct blame {
+	u64 count;
+	u64 first, last; /* ns */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, struct blame);
+} blamed SEC(".maps");
+
+__attribute__((noinline)) int blame_process(void)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u64 now = bpf_ktime_get_ns();
+	struct blame fresh = { .first = now }, *b;
+
+	b = bpf_map_lookup_elem(&blamed, &tgid);
+	if (!b) {
+		bpf_map_update_elem(&blamed, &tgid, &fresh, BPF_NOEXIST);
+		b = bpf_map_lookup_elem(&blamed, &tgid);
+		if (!b)
+			return 0;
+	}
+	__sync_fetch_and_add(&b->count, 1);
+	b->last = now;
+	return 0;
+}
+
 /* Programs may be preempted by others on the same CPU: hence the atomic add. */
 static __always_inline void count_loss(u32 cause)
 {
@@ -240,6 +298,8 @@ static __always_inline void count_loss(u32 cause)
 
 	if (n)
 		__sync_fetch_and_add(n, 1);
+	if (cause == LOSS_RING_FULL || cause == LOSS_THREAD_STATE || cause == LOSS_READ_FAULT)
+		blame_process();
 }
 
 static __always_inline u64 probe_cookie(void *ctx)

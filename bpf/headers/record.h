@@ -99,6 +99,9 @@ enum loss {
 	LOSS_READ_FAULT,
 	LOSS_ABANDONED,
 	LOSS_UNMAPPED, /* stacks with a frame in no known mapping; not a loss of an event */
+	LEFT_OUT_ALLOC, /* calls that were left out under pressure; no loss either */
+	LEFT_OUT_FREE,
+	LEFT_OUT_REALLOC,
 	LOSS_CAUSES,
 };
 

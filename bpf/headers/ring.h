@@ -16,6 +16,7 @@
 #ifndef MEMTRACE_RING_H
 #define MEMTRACE_RING_H
 
+#include "pressure.h"
 #include "self.h"
 
 /* The ring buffer of this CPU. */
@@ -103,6 +104,8 @@ static __always_inline u64 wake_flag(void *ring, u32 bytes)
 {
 	u64 waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
 
+	if (waiting >= press_bytes)
+		press();
 	if (waiting >= wake_bytes && waiting - (bytes + 8) < wake_bytes)
 		return BPF_RB_FORCE_WAKEUP;
 	return BPF_RB_NO_WAKEUP;
@@ -122,7 +125,7 @@ static __always_inline void wake_reader(struct self self)
 
 static __always_inline void commit_line(struct self self, struct place *p, u64 last)
 {
-	u64 lap = (p->pos >> ring_bits) + 1, *word = (u64 *)&p->record->alloc.head.aux;
+	u64 lap = (p->pos >> ring_bits) + 1, waiting, *word = (u64 *)&p->record->alloc.head.aux;
 
 	last |= (lap & 0xffff) << 32;
 #if defined(__TARGET_ARCH_x86)
@@ -134,8 +137,11 @@ static __always_inline void commit_line(struct self self, struct place *p, u64 l
 	if (p->pos + 1 - p->producer->seen < wake_lines)
 		return;
 	refresh(p->ring, p->producer);
-	if (p->pos + 1 - p->producer->seen == wake_lines)
+	waiting = p->pos + 1 - p->producer->seen;
+	if (waiting == wake_lines)
 		wake_reader(self);
+	if (waiting >= press_lines)
+		press();
 }
 
 /* The record is whole but for its last word. */

@@ -11,6 +11,7 @@
 #ifndef MEMTRACE_SAMPLE_H
 #define MEMTRACE_SAMPLE_H
 
+#include "pressure.h"
 #include "thread.h"
 
 /* splitmix64's finaliser: every bit of the result depends on every bit of h. */
@@ -64,9 +65,10 @@ static __always_inline u64 next_random(struct thread *t)
 /* The mean distance between hits, in bytes; 0: every block is recorded. */
 static __always_inline u32 sample_interval(void)
 {
-	u32 key = 0, *interval = bpf_map_lookup_elem(&sampling, &key);
+	u32 key = 0, *interval = bpf_map_lookup_elem(&sampling, &key), pressed = STATE_INTERVAL(pressure()), set;
 
-	return interval ? *(volatile u32 *)interval : 0;
+	set = interval ? *(volatile u32 *)interval : 0;
+	return set > pressed ? set : pressed;
 }
 
 /* Whether the block of a call is to be recorded. */

@@ -77,6 +77,7 @@ func commonFlags() []cli.Flag {
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
 		sampleFlag(),
 		overheadFlag(),
+		backPressureFlag(),
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
 		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, what it allocates before is not seen"},
@@ -214,6 +215,9 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 		return config, err
 	}
 	config.Interval, config.Sampling = interval, interval != 0 || limit != 0
+	if config.Pressure, err = backPressure(c); err != nil {
+		return config, err
+	}
 	if !tracer.KnownUnwinder(config.Unwind) {
 		return config, usageError("--unwind %q is none of auto, dwarf, fp, none", config.Unwind)
 	}

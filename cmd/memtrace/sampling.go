@@ -46,6 +46,9 @@ func (s *session) unseenLeaks(r *analyzer.Report) []string {
 	if !s.leaks || r.Sampling == nil || len(r.Sampling.Intervals) == 0 {
 		return nil
 	}
+	if !s.tracer.Config().Sampling && r.Pressure != nil {
+		return []string{pressedLeaks(r.Pressure)}
+	}
 	n := float64(slices.Max(r.Sampling.Intervals))
 	return []string{fmt.Sprintf("leaks were looked for in a sample: a leak of %s in all goes unseen in 37%% of checks, one of %s in 0.7%%",
 		analyzer.HumanBytes(n), analyzer.HumanBytes(5*n))}

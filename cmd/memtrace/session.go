@@ -76,7 +76,7 @@ func newSession(s settings, out output) (*session, error) {
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
 		analyzer: analyzer.New(analyzer.Config{
 			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
-			Sample: sampleOf(t), Interval: config.Interval, PoolNames: poolname.Of(s.functions.Layers()),
+			Sample: sampleOf(t), Interval: config.Interval, Counted: !config.Sampling, PoolNames: poolname.Of(s.functions.Layers()),
 			Replaced: func(pid uint32) { x.rename(int(pid)) },
 			Tracer:   analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
@@ -324,9 +324,10 @@ func (s *session) report(final bool) *analyzer.Report {
 		s.warn("%v", err)
 	}
 	s.analyzer.SetLoss(loss)
+	pressure := s.pressure()
 	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()
-	r.Overhead = s.limiter.report()
+	r.Overhead, r.Pressure = s.limiter.report(), pressure
 	r.Warnings = append(r.Warnings, s.limiter.warnings()...)
 	r.Warnings = append(r.Warnings, s.warnings...)
 	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
