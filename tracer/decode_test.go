@@ -57,6 +57,7 @@ func TestDecodePooled(t *testing.T) {
 			t.Errorf("flags %d: %+v, pool %#x", flags, e, e.Pool())
 		}
 	}
+	r.Alloc.Head.Flags = uint8(event.FlagPooled)
 	if decode(record[:allocSize], new(event.Event)) {
 		t.Error("a record without its pool passes for one with")
 	}
