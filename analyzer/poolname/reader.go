@@ -17,6 +17,7 @@ type Reader struct {
 
 // offsets are those of layers (probe.Layers).
 var offsets = map[string]uint64{
+	"apr":      80, // struct apr_pool_t, tag; memory/unix/apr_pools.c
 	"postgres": 56, // struct MemoryContextData from 13 on, src/include/nodes/memnodes.h
 }
 

@@ -32,6 +32,9 @@ TP_ALL += $(if $(shell command -v musl-gcc),$(addprefix $(TP_OUT)/,$(TP_MUSL)))
 # Rust.
 TP_ALL += $(if $(shell command -v rustc),$(addprefix $(TP_OUT)/,leak_corpus_rust own_allocator))
 TP_ALL += $(addprefix $(TP_OUT)/interfaces_,$(TP_INTERFACES))
+# Layers over malloc, from their development packages.
+TP_LAYERS := layer_apr
+TP_ALL += $(addprefix $(TP_OUT)/,$(TP_LAYERS))
 # A 32-bit program that needs no 32-bit libc, where compiler and linker know the format.
 TP_ALL += $(if $(shell $(CC) -m32 -E -x c /dev/null >/dev/null 2>&1 && ld -V 2>/dev/null | grep elf_i386),$(TP_OUT)/sleeper32)
 
@@ -60,6 +63,12 @@ TP_LIB_mimalloc  = $(notdir $(firstword $(wildcard /usr/lib/*-linux-gnu/libmimal
 $(addprefix $(TP_OUT)/interfaces_,$(TP_INTERFACES)): $(TP_OUT)/interfaces_%: $(TP_SRC)/interfaces.c | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -D$(shell echo $* | tr a-z A-Z) -MMD -MP -o $@ $< -l:$(TP_LIB_$*)
+
+TP_PACKAGE_layer_apr  := apr-1
+TP_PACKAGE_layer_glib := glib-2.0
+$(addprefix $(TP_OUT)/,$(TP_LAYERS)): $(TP_OUT)/%: $(TP_SRC)/%.c | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -MMD -MP $$(pkg-config --cflags $(TP_PACKAGE_$*)) -o $@ $< $$(pkg-config --libs $(TP_PACKAGE_$*))
 
 $(TP_OUT)/churn_nofp: $(TP_SRC)/churn.c | $(TP_OUT)
 	$(TP_SAY)

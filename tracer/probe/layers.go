@@ -33,6 +33,16 @@ var layers = map[string]layer{
 		thin:   96,
 		remedy: "start the program with PYTHONMALLOC=malloc in its environment and trace malloc",
 	},
+	// The Apache Portable Runtime, memory/unix/apr_pools.c: what has no tag is
+	// called after the function that made it.
+	"apr": {
+		allocs: []string{"apr_palloc:pool=0,size=1", "apr_pcalloc:pool=0,size=1"},
+		pools: []UserFunction{
+			poolBeginOut("apr_pool_create_ex", 1, 2), poolBeginOut("apr_pool_create_unmanaged_ex", 1), poolBeginOut("apr_pool_create_core_ex", 1),
+			poolChange("apr_pool_clear", event.PoolCleared, 1), poolChange("apr_pool_destroy", event.PoolEnded, 1),
+			poolChange("apr_pool_tag", event.PoolNamed, 1, 2),
+		},
+	},
 	// PostgreSQL, src/backend/utils/mmgr/mcxt.c: memory contexts are pools, in
 	// which palloc takes the current one.
 	"postgres": {
@@ -97,6 +107,14 @@ func Layer(name string) ([]UserFunction, error) {
 func poolBegin(symbol string, args ...uint8) UserFunction {
 	f := UserFunction{Text: symbol, Symbol: symbol}
 	f.set(PoolBegin, args...)
+	return f
+}
+
+// poolBeginOut is a function that stores a pool; args are the positions of
+// where to, and of its parent, from 1.
+func poolBeginOut(symbol string, args ...uint8) UserFunction {
+	f := UserFunction{Text: symbol, Symbol: symbol}
+	f.set(PoolBeginOut, args...)
 	return f
 }
 

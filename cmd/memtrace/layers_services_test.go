@@ -1,0 +1,39 @@
+//go:build integration && services
+
+package main
+
+import (
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// Blocks of APR's pools are their callers' and end with their pools, those
+// within them included.
+func TestAPRLayer(t *testing.T) {
+	for _, how := range []string{"uprobe_session", "uprobe_multi", "perf_cookie"} {
+		t.Run(how, func(t *testing.T) {
+			c, r := runWith(t, []string{"--layer", "apr", "--attach", how}, testProgram("layer_apr"))
+			c.checkSites(t, &r)
+			if r.Events.Lost != 0 || r.Events.Overwritten != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
+				t.Errorf("events %+v, warnings %q", r.Events, r.Warnings)
+			}
+			if r.Events.PoolFree != 49*10+9+1 {
+				t.Errorf("%d blocks ended with their pool, want 500", r.Events.PoolFree)
+			}
+			for name, want := range map[string]analyzer.Pool{
+				"request": {Pools: 1, LiveCount: 10, LiveBytes: 3000},
+				"outer":   {Pools: 1, LiveCount: 5, LiveBytes: 5 * 1024},
+				"of main": {Pools: 1, LiveCount: 8 + 8 + 6 + 1, LiveBytes: 8*300 + 6*13 + 16},
+			} {
+				want.Name = name
+				if got := poolOf(&r.Processes[0], name); got != want {
+					t.Errorf("pools %s: %+v, want %+v", name, got, want)
+				}
+			}
+			if t.Failed() {
+				t.Logf("%+v", r.Processes[0].Pools)
+			}
+		})
+	}
+}
