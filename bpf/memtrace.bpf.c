@@ -18,6 +18,7 @@
 #include "sample.h"
 #include "stack.h"
 #include "thread.h"
+#include <bpf/bpf_core_read.h>
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -36,6 +37,14 @@ const enum hit unused_hit __attribute__((unused));
 static __always_inline u64 product(struct pt_regs *ctx, u64 cookie, u32 first)
 {
 	return reg_value(ctx, COOKIE_REG(cookie, first)) * reg_value(ctx, COOKIE_REG(cookie, first + 1));
+}
+
+/* Where the calling process's memory of brk(2) ends; 0 where that can't be read. */
+static __always_inline u64 program_break(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, mm, brk);
 }
 
 static __always_inline void keep_arguments(struct thread *t, struct pt_regs *ctx, u64 cookie)
@@ -62,6 +71,7 @@ static __always_inline void keep_arguments(struct thread *t, struct pt_regs *ctx
 		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
 		return;
 	case SHAPE_RESIZE:
+	case SHAPE_MREMAP:
 		t->old = reg_value(ctx, COOKIE_REG(cookie, 0));
 		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
 		t->out = reg_value(ctx, COOKIE_REG(cookie, 2));
@@ -80,6 +90,10 @@ static __always_inline void keep_arguments(struct thread *t, struct pt_regs *ctx
 		t->out = reg_value(ctx, COOKIE_REG(cookie, 0));
 		t->old = reg_value(ctx, COOKIE_REG(cookie, 1));
 		t->size = 0;
+		return;
+	case SHAPE_BRK:
+		t->old = program_break();
+		t->size = reg_value(ctx, COOKIE_REG(cookie, 0));
 		return;
 	default:
 		t->size = reg_value(ctx, COOKIE_REG(cookie, 0));
@@ -163,9 +177,25 @@ static __always_inline bool emit_realloc(struct self self, struct thread *t, u32
 /* MAP_FAILED */
 #define IS_ERROR(addr) ((u64)(addr) > -4096ULL)
 
+/* The program break has moved from where to where: memory has come or gone in between. */
+static __always_inline u32 moved_break(struct thread *t, u64 from, u64 to, u64 *addr)
+{
+	if (!from) {
+		count_loss(LOSS_READ_FAULT);
+		return 0;
+	}
+	if (from == to)
+		return 0;
+	*addr = from < to ? from : to;
+	t->size = from < to ? to - from : from - to;
+	return from < to ? RECORD_MMAP : RECORD_MUNMAP;
+}
+
 /* What came of the call, and the block in *addr; 0: nothing that is of interest. */
 static __always_inline u32 outcome(struct thread *t, u64 *addr)
 {
+	u64 was;
+
 	switch (t->shape) {
 	case SHAPE_REALLOC:
 	case SHAPE_REALLOCARRAY:
@@ -188,6 +218,17 @@ static __always_inline u32 outcome(struct thread *t, u64 *addr)
 		return IS_ERROR(*addr) ? 0 : RECORD_MMAP;
 	case SHAPE_POOL_BEGIN:
 		return *addr ? RECORD_POOL_BEGIN : 0;
+	case SHAPE_MREMAP:
+		if (IS_ERROR(*addr))
+			return 0;
+		was = t->size;
+		t->size = t->out;
+		t->out = was;
+		return RECORD_MREMAP;
+	case SHAPE_BRK: /* returns an int */
+		return (u32)*addr ? 0 : moved_break(t, t->old, t->size, addr);
+	case SHAPE_SBRK:
+		return IS_ERROR(*addr) ? 0 : moved_break(t, *addr, *addr + t->size, addr);
 	case SHAPE_POSIX_MEMALIGN:
 	case SHAPE_POOL_BEGIN_OUT:
 		if ((u32)*addr) {
@@ -210,6 +251,14 @@ static __always_inline void leave_out(struct self self, struct thread *t, u32 ki
 	if (choice == TAKE_OLD && !emit_realloc(self, t, kind, 0, 0, flags))
 		return;
 	count_loss(kind == RECORD_ALLOC ? LEFT_OUT_ALLOC : LEFT_OUT_REALLOC);
+}
+
+/* A size in units of 4 KiB, the last one whole. */
+static __always_inline u32 mremap_units(u64 size)
+{
+	u64 units = (size >> MREMAP_UNIT) + !!(size & ((1 << MREMAP_UNIT) - 1));
+
+	return units < MREMAP_VAST ? units : MREMAP_VAST;
 }
 
 static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, struct thread *t)
@@ -247,10 +296,12 @@ static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, 
 		flags |= RECORD_TEMPORARY;
 	if (is_pooled(t->shape))
 		flags |= RECORD_POOLED;
-	if (kind == RECORD_REALLOC || kind == RECORD_REALLOC_FAILED || kind == RECORD_POOL_BEGIN || is_pooled(t->shape))
+	if (kind == RECORD_MREMAP)
+		t->taken = mremap_units(t->out);
+	if (kind == RECORD_REALLOC || kind == RECORD_REALLOC_FAILED || kind == RECORD_MREMAP || kind == RECORD_POOL_BEGIN || is_pooled(t->shape))
 		emit_realloc(self, t, kind, addr, stack, flags);
 	else
-		emit_sized(self, kind, addr, t->size, stack, t->taken);
+		emit_sized(self, kind, addr, t->size, stack, t->taken, t->shape >= SHAPE_BRK ? RECORD_BRK : 0);
 }
 
 static __always_inline void alloc_result_timed(struct self self, struct pt_regs *ctx, struct thread *t)
@@ -291,7 +342,7 @@ static __always_inline void munmap_enter(struct self self, struct pt_regs *ctx, 
 	if (t->freed - addr < size)
 		t->freed = 0;
 	else if (!is_ending(ctx, t))
-		emit_sized(self, RECORD_MUNMAP, addr, size, 0, 0);
+		emit_sized(self, RECORD_MUNMAP, addr, size, 0, 0, 0);
 }
 
 /*

@@ -58,7 +58,7 @@ func closeAll(links []link.Link) error {
 
 // cookie packs what the programs must know of a probe; see bpf/headers/record.h.
 func cookie(pid int, p *probe.Probe, variable uint8) uint64 {
-	c := uint64(uint32(pid)) | uint64(p.Shape)<<32
+	c := uint64(uint32(pid)) | uint64(p.Shape&15)<<32 | uint64(p.Shape>>4)<<55
 	for i, reg := range p.Args {
 		c |= uint64(reg) << (36 + 4*i)
 	}
@@ -68,7 +68,7 @@ func cookie(pid int, p *probe.Probe, variable uint8) uint64 {
 	if p.Shape == probe.PoolChange {
 		c |= uint64(p.Change&15) << 44
 	}
-	return c | uint64(p.SPDelta/8&127)<<49 | uint64(variable)<<56
+	return c | uint64(p.SPDelta/8&63)<<49 | uint64(variable)<<56
 }
 
 // attachOrder sorts an object's allocating probes: reallocations first, for a
@@ -78,7 +78,7 @@ func attachOrder(probes []probe.Probe) (allocs, frees []probe.Probe) {
 		switch {
 		case !p.Shape.HasReturn():
 			frees = append(frees, p)
-		case p.Shape == probe.Realloc || p.Shape == probe.Reallocarray || p.Shape == probe.Release || p.Shape == probe.Resize:
+		case p.Shape == probe.Realloc || p.Shape == probe.Reallocarray || p.Shape == probe.Release || p.Shape == probe.Resize || p.Shape == probe.Mremap:
 			allocs = slices.Insert(allocs, 0, p)
 		default:
 			allocs = append(allocs, p)

@@ -48,7 +48,7 @@ func decode(record []byte, e *event.Event) bool {
 		return decodeAlloc(record, e)
 	case event.PoolBegin:
 		return decodePooled(record, e)
-	case event.Realloc, event.ReallocFailed:
+	case event.Realloc, event.ReallocFailed, event.Mremap:
 		if len(record) < reallocSize {
 			return false
 		}

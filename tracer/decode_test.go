@@ -12,14 +12,14 @@ import (
 func TestDecode(t *testing.T) {
 	head := bpf.MemtraceRecordHead{Time: 5, Addr: 0x1000, Tgid: 10, Tid: 11, Aux: 12, Cpu: 3}
 	common := event.Event{Time: 5, Addr: 0x1000, PID: 10, TID: 11}
-	for kind := event.Alloc; kind <= event.PoolChange; kind++ {
+	for kind := event.Alloc; kind <= event.Mremap; kind++ {
 		r := bpf.MemtraceRecordRealloc{Old: 0x2000, Began: 4}
 		r.Alloc = bpf.MemtraceRecordAlloc{Head: head, Size: 64, Stack: 7}
 		r.Alloc.Head.Kind = uint8(kind)
 		want := common
 		want.Kind = kind
 		if kind != event.Fault && kind != event.Exit {
-			want.Child = 12 // the sampling interval
+			want.Child = 12 // the sampling interval, or what the kind has there
 		}
 		length := headSize
 		switch kind {
@@ -27,7 +27,7 @@ func TestDecode(t *testing.T) {
 			want.Size, want.Stack, want.Old, length = 64, 7, 0x2000, reallocSize
 		case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap, event.PoolChange:
 			want.Size, want.Stack, length = 64, 7, allocSize
-		case event.Realloc, event.ReallocFailed:
+		case event.Realloc, event.ReallocFailed, event.Mremap:
 			want.Size, want.Stack, want.Old, want.Began, length = 64, 7, 0x2000, 4, reallocSize
 		case event.Exit:
 			want.Size = 12
@@ -65,7 +65,7 @@ func TestDecodePooled(t *testing.T) {
 
 func TestDecodeRefusesUnknownKinds(t *testing.T) {
 	record := freeRecord(1, 2)
-	for _, kind := range []byte{0, byte(event.PoolChange) + 1, recordStack - 1, 255} {
+	for _, kind := range []byte{0, byte(event.Mremap) + 1, recordStack - 1, 255} {
 		record[unsafe.Offsetof(bpf.MemtraceRecordHead{}.Kind)] = kind
 		var e event.Event
 		if decode(record, &e) {

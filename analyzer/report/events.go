@@ -54,7 +54,7 @@ func appendSubject(buf []byte, e *event.Event) []byte {
 		return appendHex(append(appendHex(append(buf, ' '), e.Addr), " in "...), e.Old)
 	case event.PoolChange:
 		return append(append(appendHex(append(buf, ' '), e.Addr), ' '), e.Change().String()...)
-	case event.Realloc:
+	case event.Realloc, event.Mremap:
 		buf = appendHex(append(buf, ' '), e.Old)
 		return appendHex(append(buf, " -> "...), e.Addr)
 	case event.ReallocFailed:

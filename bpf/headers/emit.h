@@ -30,7 +30,7 @@ static __always_inline void emit_head(struct self self, u32 kind, u64 addr, u32 
 }
 
 /* An event with a size and a stack. */
-static __always_inline void emit_sized(struct self self, u32 kind, u64 addr, u64 size, u64 stack, u32 aux)
+static __always_inline void emit_sized(struct self self, u32 kind, u64 addr, u64 size, u64 stack, u32 aux, u32 flags)
 {
 	struct place p;
 
@@ -39,7 +39,7 @@ static __always_inline void emit_sized(struct self self, u32 kind, u64 addr, u64
 	fill_head(self, &p.record->alloc.head, addr);
 	p.record->alloc.size = size;
 	p.record->alloc.stack = stack;
-	commit(self, &p, aux, kind, 0);
+	commit(self, &p, aux, kind, flags);
 }
 
 /* What the tracer must act on at once. */

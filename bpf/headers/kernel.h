@@ -83,7 +83,9 @@ struct pt_regs {
 #error "memtrace has no register map for this architecture"
 #endif
 
-struct mm_struct;
+struct mm_struct {
+	unsigned long brk;
+} __attribute__((preserve_access_index));
 
 typedef struct {
 	int counter;

@@ -23,6 +23,7 @@ enum record_kind {
 	RECORD_EXIT = 11,
 	RECORD_POOL_BEGIN = 12,
 	RECORD_POOL_CHANGE = 13,
+	RECORD_MREMAP = 14,
 	RECORD_STACK = 64,
 	RECORD_STALE = 65, /* addr lies in no mapping that the unwinder knows */
 };
@@ -34,6 +35,7 @@ enum record_flags {
 	RECORD_POOLED = 2, /* of an allocation: old is the pool that it is from */
 	RECORD_SHARED_VM = 4,
 	RECORD_NESTED = 64, /* of a free: within a release */
+	RECORD_BRK = 32, /* of a mmap or munmap: a move of the program break */
 	RECORD_TRUNCATED = 8, /* of a stack, as all below: deeper than the limit, or the walk broke off */
 	RECORD_FP_GUESS = 16, /* a frame had no row, its frame pointer was tried */
 	RECORD_BOTTOM = 32,   /* ends where the thread began */
@@ -48,7 +50,7 @@ struct record_head {
 	u64 addr; /* of a stack: its id */
 	u32 tgid;
 	u32 tid;
-	u32 aux; /* fork: the child; exec: the thread that called it; exit: the wait status; stack: frames; pool change: which; else the sampling interval */
+	u32 aux; /* fork: the child; exec: the thread that called it; exit: the wait status; stack: frames; pool change: which; mremap: see MREMAP_UNIT; else the sampling interval */
 	u16 cpu;  /* in a line of an event ring: the lap; see ring.h */
 	u8 kind;
 	u8 flags;
@@ -113,8 +115,8 @@ enum shape {
 	SHAPE_REALLOCARRAY,  /* old, n, size of one */
 	SHAPE_FREE,          /* address */
 	SHAPE_POSIX_MEMALIGN, /* where the address goes, size */
-	SHAPE_MMAP,          /* size */
-	SHAPE_MUNMAP,        /* address, size */
+	SHAPE_MMAP,          /* size; 0: what a System V segment has, which only the kernel knows */
+	SHAPE_MUNMAP,        /* address, size; 0: all of a System V segment */
 	SHAPE_RELEASE,       /* address; releases within are part of it, but for blocks that the program sees */
 	SHAPE_RESIZE,        /* address, size, by how much more if that can be; returns the size that it has */
 	SHAPE_POOL_ALLOC,    /* size, pool */
@@ -122,6 +124,9 @@ enum shape {
 	SHAPE_POOL_BEGIN,    /* parent, address of its name; returns the pool */
 	SHAPE_POOL_BEGIN_OUT, /* where the pool goes, parent; returns 0 */
 	SHAPE_POOL_CHANGE,   /* pool, another one or the address of its name; COOKIE_CHANGE says what becomes of it */
+	SHAPE_MREMAP,        /* address, size, new size; returns the new address */
+	SHAPE_BRK,           /* the new program break */
+	SHAPE_SBRK,          /* by how much to move the program break; returns where it was */
 };
 
 /* What becomes of a pool; equal to tracer/event.PoolChange. */
@@ -136,17 +141,24 @@ enum pool_change {
 };
 
 /*
+ * A mremap's size before, in aux: in units of 4 KiB, which every page size is
+ * a multiple of; MREMAP_VAST and more is MREMAP_VAST.
+ */
+#define MREMAP_UNIT 12
+#define MREMAP_VAST 0xffffffffULL
+
+/*
  * The attach cookie: bits 0 to 31 the process (so that no look-up is needed to
- * know whether a hit is meant; 0: all under trace), 32 to 35 the shape, then 4 bits a register of
+ * know whether a hit is meant; 0: all under trace), 32 to 35 and, above those, 55 the shape, then 4 bits a register of
  * the shape's arguments; bit 48 says that the function may jump on to another
- * probed one, 49 to 55 by how many words the stack has grown since its entry; 56
+ * probed one, 49 to 54 by how many words the stack has grown since its entry; 56
  to 63 are the place in pool_variables of the variable that holds the pool.
  */
 #define COOKIE_TGID(c) ((u32)(c))
-#define COOKIE_SHAPE(c) (((c) >> 32) & 15)
+#define COOKIE_SHAPE(c) (((c) >> 32 & 15) | ((c) >> 55 & 1) << 4)
 #define COOKIE_REG(c, n) (((c) >> (36 + 4 * (n))) & 15)
 #define COOKIE_MAY_FORWARD(c) (((c) >> 48) & 1)
-#define COOKIE_SP_DELTA(c) ((((c) >> 49) & 127) * 8)
+#define COOKIE_SP_DELTA(c) ((((c) >> 49) & 63) * 8)
 #define COOKIE_VARIABLE(c) ((u32)((c) >> 56))
 #define COOKIE_CHANGE(c) COOKIE_REG(c, 2) /* takes no third argument */
 

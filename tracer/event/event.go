@@ -20,9 +20,13 @@ const (
 	// ReallocFailed is a reallocation of Old to Size that failed: the block
 	// at Old is still live.
 	ReallocFailed
-	// Mmap is a mapping of Size bytes at Addr made outside the allocator.
+	// Mmap is a mapping of Size bytes at Addr made outside the allocator; with
+	// FlagBrk, memory that the program break has grown by. Size is 0 for a System
+	// V segment (shmat): only the kernel knows how large it is.
 	Mmap
-	// Munmap removes the mapping of Size bytes at Addr, outside the allocator.
+	// Munmap removes the mapping of Size bytes at Addr, outside the allocator:
+	// wholly, partly, or several. With FlagBrk the program break has shrunk to
+	// Addr. Size is 0 for a System V segment (shmdt).
 	Munmap
 	// Fault is a user page fault at Addr; see FaultMajor and PrevFaultMajor.
 	Fault
@@ -42,6 +46,10 @@ const (
 	// other pool of PoolMoved and the address of the name of PoolNamed. Time is
 	// taken before it is done, so it precedes every event that reuses an address.
 	PoolChange
+	// Mremap moved the mapping at Old (or resized it in place) to Addr with Size.
+	// Its size before was OldUnits units of 4 KiB. Began is the time of entry, as
+	// of Realloc.
+	Mremap
 )
 
 // Change says what a PoolChange does.
@@ -83,6 +91,8 @@ const (
 	// FlagTemporary marks a Free or Realloc that ends the block which its
 	// thread allocated last; only where blocks are sampled.
 	FlagTemporary Flags = 1 << 4
+	// FlagBrk marks a Mmap or Munmap that is a move of the program break.
+	FlagBrk Flags = 1 << 5
 	// FlagOldOnly marks a Realloc whose new block is not in the sample: Addr
 	// is 0, though the call may have returned memory.
 	FlagOldOnly Flags = 1 << 7
@@ -98,12 +108,12 @@ type Event struct {
 	Time  uint64 // ns, CLOCK_MONOTONIC
 	Addr  uint64
 	Size  uint64 // bytes, as requested by the caller
-	Old   uint64 // Realloc, ReallocFailed: the block given to realloc; see FlagPooled and PoolBegin
-	Began uint64 // Realloc: ns, time of entry
+	Old   uint64 // Realloc, ReallocFailed: the block given to realloc; Mremap: the mapping; see FlagPooled and PoolBegin
+	Began uint64 // Realloc, Mremap: ns, time of entry
 	Stack StackID
 	PID   uint32 // thread group ID; of a Fork, the parent's
 	TID   uint32
-	Child uint32 // Fork, Exec; else see Interval and Change
+	Child uint32 // Fork, Exec; else see Interval, Change and OldUnits
 	CPU   uint16
 	Kind  Kind
 	Flags Flags
@@ -114,7 +124,7 @@ type Event struct {
 // exp(-s / Interval), and so a free of an unknown block tells nothing. 0: every block is.
 func (e *Event) Interval() uint32 {
 	switch e.Kind {
-	case Fork, Exec, PoolChange:
+	case Fork, Exec, PoolChange, Mremap:
 		return 0
 	}
 	return e.Child
@@ -130,6 +140,12 @@ func (e *Event) Pool() uint64 {
 
 // Change is what a PoolChange does.
 func (e *Event) Change() Change { return Change(e.Child) }
+
+// OldUnits is the size in units of 4 KiB that a Mremap's mapping had. known is
+// false where that is 16 TiB or more, which is not told.
+func (e *Event) OldUnits() (units uint32, known bool) {
+	return e.Child, e.Child != 1<<32-1
+}
 
 // Stack is a call stack, sent once before the first event that names it.
 type Stack struct {

@@ -6,7 +6,7 @@ var kindNames = [...]string{
 	AllocFailed: "alloc-failed", ReallocFailed: "realloc-failed",
 	Mmap: "mmap", Munmap: "munmap", Fault: "fault",
 	Fork: "fork", Exec: "exec", Exit: "exit",
-	PoolBegin: "pool-begin", PoolChange: "pool-change",
+	PoolBegin: "pool-begin", PoolChange: "pool-change", Mremap: "mremap",
 }
 
 // String returns the kind's word, such as "alloc".

@@ -76,7 +76,7 @@ func (c Choice) restrict(o *Object) {
 		return
 	}
 	o.Probes = slices.DeleteFunc(slices.Clone(o.Probes), func(p Probe) bool {
-		return p.Family != c.Family && p.Family != User && p.Shape != Mmap && p.Shape != Munmap
+		return p.Family != c.Family && p.Family != User && !p.Shape.maps()
 	})
 }
 

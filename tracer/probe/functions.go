@@ -23,7 +23,7 @@ const (
 	groupC       group = iota // wherever malloc and free are defined
 	groupCXX                  // where the allocator brings its own operator new
 	groupX                    // jemalloc's own interface
-	groupMapping              // mmap and munmap
+	groupMapping              // mmap, munmap and the like
 	groupMi                   // mimalloc's own interface, always prefixed
 	groupTc                   // tcmalloc's own interface, always prefixed
 	groupRust                 // what Rust programs with an allocator of their own call
@@ -164,6 +164,11 @@ var functionTable = []function{
 	{name: "mmap", shape: Mmap, args: [3]uint8{2}, group: groupMapping},
 	{name: "mmap64", shape: Mmap, args: [3]uint8{2}, group: groupMapping},
 	{name: "munmap", shape: Munmap, args: [3]uint8{1, 2}, group: groupMapping},
+	{name: "mremap", shape: Mremap, args: [3]uint8{1, 2, 3}, group: groupMapping},
+	{name: "brk", shape: Brk, args: [3]uint8{1}, group: groupMapping},
+	{name: "sbrk", shape: Sbrk, args: [3]uint8{1}, group: groupMapping},
+	{name: "shmat", shape: Mmap, group: groupMapping},
+	{name: "shmdt", shape: Munmap, args: [3]uint8{1}, group: groupMapping},
 }
 
 // functionsByName indexes functionTable, under every prefix that a name may

@@ -34,7 +34,7 @@ func TestInspectLibc(t *testing.T) {
 		t.Errorf("build ID %q is not the one that readelf shows", o.BuildID)
 	}
 	checkEntries(t, path, o, "malloc", "calloc", "realloc", "reallocarray", "free", "posix_memalign",
-		"aligned_alloc", "memalign", "valloc", "pvalloc", "mmap", "munmap")
+		"aligned_alloc", "memalign", "valloc", "pvalloc", "mmap", "munmap", "mremap", "brk", "sbrk", "shmat", "shmdt")
 	checkPlaces(t, path, o)
 }
 

@@ -137,6 +137,10 @@ type spot struct {
 	instruction string
 }
 
+// maxSPDelta is the most that the stack may have grown at a probe, in bytes: the
+// cookie has six bits for the words.
+const maxSPDelta = 63 * 8
+
 // place chooses the instruction at which to probe a function whose code is b.
 // Targets are the addresses that branches anywhere lead to.
 func (b body) place(fn function, targets map[uint64]bool) spot {
@@ -145,7 +149,7 @@ func (b body) place(fn function, targets map[uint64]bool) spot {
 		if i > 0 && targets[in.addr] {
 			break
 		}
-		if in.emulated() && state.held() && (state.grown == 0 || fn.shape.releases()) {
+		if in.emulated() && state.held() && (state.grown == 0 || fn.shape.releases() && state.grown <= maxSPDelta) {
 			return spot{addr: in.addr, args: state.regs(), grown: state.grown, cost: Emulated, instruction: in.String()}
 		}
 		if f, _ := in.flow(); f != flowNext {

@@ -12,8 +12,8 @@ const (
 	Reallocarray        // (old, n, m) returns a block in place of old
 	Free                // (ptr)
 	PosixMemalign       // (out, size) returns 0 and stores a block at out
-	Mmap                // (size) returns the address of a mapping
-	Munmap              // (addr, size)
+	Mmap                // (size) returns the address of a mapping; without the argument, of a System V segment
+	Munmap              // (addr, size); without a size, of a System V segment
 	Release             // (ptr), and the releases within it may be part of it
 	Resize              // (ptr, size, extra) returns the size that the block then has, in place
 	PoolAlloc           // (size, pool) returns a block of the pool
@@ -21,6 +21,9 @@ const (
 	PoolBegin           // (parent, name) returns a pool
 	PoolBeginOut        // (out, parent) returns 0 and stores a pool at out
 	PoolChange          // (pool, other pool or name): see event.Change
+	Mremap              // (old, size, new size) returns the address of the mapping
+	Brk                 // (end) moves the program break there
+	Sbrk                // (increment) moves the program break by so much and returns where it was
 )
 
 var shapeNames = [...]string{
@@ -28,6 +31,7 @@ var shapeNames = [...]string{
 	Reallocarray: "reallocarray", Free: "free", PosixMemalign: "posix_memalign",
 	Mmap: "mmap", Munmap: "munmap", Release: "release", Resize: "resize",
 	PoolAlloc: "pool_alloc", PoolCurrent: "pool_alloc", PoolBegin: "pool_begin", PoolBeginOut: "pool_begin", PoolChange: "pool_change",
+	Mremap: "mremap", Brk: "brk", Sbrk: "sbrk",
 }
 
 // String returns the name of the C function that has the shape, of other shapes a word.
@@ -41,6 +45,12 @@ func (s Shape) String() string {
 // HasReturn says whether the function's return must be seen too.
 func (s Shape) HasReturn() bool {
 	return s != ShapeNone && !s.releases()
+}
+
+// maps says whether the function has the kernel map or unmap memory, whoever's
+// allocator is traced.
+func (s Shape) maps() bool {
+	return s == Mmap || s == Munmap || s >= Mremap
 }
 
 // releases says whether the function gives memory back and no more, so that
