@@ -50,6 +50,7 @@ type Analyzer struct {
 	crowds    map[*process]*crowd    // by the parent
 	inherited uint64                 // copies of blocks in children that live
 	sites     siteTable
+	regions   regionSites
 	stacks    stackStore
 	threads   lastAllocs
 	windows   uint64 // closed so far, since warmAt
@@ -79,6 +80,7 @@ func New(c Config) *Analyzer {
 		orphans:  make(map[uint32]*image),
 		crowds:   make(map[*process]*crowd),
 		sites:    siteTable{limit: limit},
+		regions:  regionSites{room: maxRegions},
 		frames:   make(map[stackRef][]Frame),
 	}
 }

@@ -27,7 +27,7 @@ func (a *Analyzer) applySome(events []event.Event, w *warmup) {
 		e, hash := &events[i], w.hash[i]
 		p := a.process(e.PID)
 		if p == nil {
-			if e.Kind < event.Fault { // a child's faults and end are seen before it is attached to
+			if e.Kind < event.Fault || e.Kind == event.Mremap { // a child's faults and end are seen before it is attached to
 				a.strangers++
 			}
 			continue
@@ -76,9 +76,11 @@ func (a *Analyzer) applyRare(p *process, e *event.Event) {
 		a.events.Failed++
 		a.extra.failed += a.unseen(e)
 	case event.Mmap:
-		a.events.Mmap++
+		a.mapped(p, e)
 	case event.Munmap:
-		a.events.Munmap++
+		a.unmapped(p, e)
+	case event.Mremap:
+		a.remapped(p, e)
 	case event.Fault:
 		a.fault(p, e)
 	case event.Fork:

@@ -56,6 +56,7 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 	}
 	p := a.startChild(info, from)
 	p.born, p.child = now, true
+	a.inheritRegions(p, from)
 	if heap == nil {
 		p.info.Attached = true
 		return nil

@@ -69,6 +69,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 	for i := range r.Sites {
 		a.name(&r.Sites[i], symb)
 	}
+	r.Regions, r.RegionsMore = a.reportRegions(opt.Top, symb)
 	r.Identify()
 	return r
 }
@@ -233,6 +234,8 @@ func (a *Analyzer) warnings() []string {
 		}
 	}
 	warn(a.untracked, "%d blocks are not tracked: no memory was left for the live heap")
+	warn(a.regions.untracked, "%d mappings, or parts of some, are not tracked: there are too many at a time")
+	warn(a.regions.beyond, "%d mappings are counted under [all other sites]: there are too many sites")
 	warn(a.sites.beyond, "%d allocations are counted under [all other sites]: there are too many sites")
 	warn(a.intervals.stray, "%d blocks were sampled at one interval too many: estimates treat them as if it were the nearest other one")
 	warn(a.strangers, "%d events came from processes that are not traced")

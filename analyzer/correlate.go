@@ -12,6 +12,7 @@ type correlation struct {
 	residency Residency
 	usage     Usage
 	rssBy     RSSBy
+	traced    uint64 // of rssBy.AnonMmap
 	blocks    SiteMemory
 	at        uint64 // ns since Config.Start; 0: never
 
@@ -29,6 +30,7 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 		return 0, nil
 	}
 	c := &proc.pages
+	c.residency.layout.regions, c.residency.layout.owner = proc.regions, proc
 	// Leaked blocks are measured as if each leak were one more site.
 	sites := int(a.sites.used)
 	res, err := c.residency.Measure(p, base, sites+len(proc.verdicts), func(yield func(addr, size uint64, site uint32) bool) {
@@ -52,7 +54,7 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 		a.extrapolatePages(proc, &res, sites)
 	}
 	c.at = max(a.since(now), 1)
-	c.usage, c.rssBy, c.blocks = res.Usage, res.RSSBy, res.Blocks
+	c.usage, c.rssBy, c.traced, c.blocks = res.Usage, res.RSSBy, res.Traced, res.Blocks
 	c.usage.SampledNS = c.at
 	c.stacksNotFound, c.unmeasured = res.StacksNotFound, res.Unmeasured
 	for _, id := range proc.image.all() {
@@ -69,6 +71,7 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 // fill adds the last correlation to a process's part of the Report.
 func (c *correlation) fill(p *Process) {
 	p.Usage, p.RSSBy = c.usage, c.rssBy
+	p.AnonMmap = AnonMmap{Traced: c.traced, Untraced: c.rssBy.AnonMmap - c.traced}
 	p.Heap.ResidentBytes = c.blocks.Resident
 	p.Heap.UntouchedBytes = c.blocks.Untouched
 	p.Heap.SwappedBytes = c.blocks.Swapped
@@ -97,6 +100,11 @@ func (a *Analyzer) NameStacks(pid uint32, symb Symbolizer) {
 		return
 	}
 	for stack := range p.image.sites { // others may be of the image to come
+		if ref, ok := p.image.stack(stack); ok {
+			a.symbolize(int(pid), ref, symb)
+		}
+	}
+	for stack := range p.image.regions {
 		if ref, ok := p.image.stack(stack); ok {
 			a.symbolize(int(pid), ref, symb)
 		}

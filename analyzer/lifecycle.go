@@ -45,6 +45,7 @@ func (a *Analyzer) forget(p *process) {
 		return
 	}
 	p.heap.close()
+	a.dropRegions(p)
 	for i, q := range a.processes {
 		if q == p {
 			a.processes = append(a.processes[:i], a.processes[i+1:]...)
@@ -79,6 +80,7 @@ func (a *Analyzer) exec(p *process, pid uint32) {
 		a.unwatch(s)
 	}
 	a.releaseAll(p)
+	a.dropRegions(p)
 	p.heap.close()
 	base := p.image
 	if len(base.stacks) == 0 {
@@ -128,6 +130,7 @@ func (a *Analyzer) exit(p *process, pid uint32) {
 	p.faults.drop(&a.events)
 	p.image.recent = nil
 	a.disinherit(p)
+	a.endRegions(p)
 	if p.crowd != nil {
 		p.crowd.leave(a, p)
 	}

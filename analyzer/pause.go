@@ -15,6 +15,7 @@ func (a *Analyzer) Pause() {
 		p.heap.close()
 		p.faults.drop(&a.events)
 		p.verdicts, p.leaked = nil, nil
+		a.dropRegions(p)
 		p.info.Attached = true
 	}
 }

@@ -20,7 +20,8 @@ type process struct {
 	image    *image
 	faults   pendingFaults
 	replaced overwrites
-	pools    *pools // nil: no event told of one
+	pools    *pools       // nil: no event told of one
+	regions  *regionTable // nil until the first
 	pages    correlation
 	verdicts []Leak // of the last leak check
 	leaked   leakedBlocks
@@ -40,9 +41,10 @@ type process struct {
 // An image is what one program image's call stacks mean: its stacks, and its
 // sites by stack.
 type image struct {
-	stacks map[event.StackID]stackRef
-	sites  map[event.StackID]siteID
-	recent *[recentSites]recentSite // nil until the first site
+	stacks  map[event.StackID]stackRef
+	sites   map[event.StackID]siteID
+	regions map[event.StackID]regionSiteID // of call sites that map memory
+	recent  *[recentSites]recentSite       // nil until the first site
 
 	// base is where a stack is looked for that was not sent for this image:
 	// the image before exec (stacks may arrive ahead of the Exec event) or

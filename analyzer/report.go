@@ -27,8 +27,11 @@ type Report struct {
 	Processes []Process `json:"processes"`
 	Sites     []Site    `json:"sites"`
 	SitesMore int       `json:"sites_omitted"` // sites left out by --top
-	Leaks     []Leak    `json:"leaks"`
-	Warnings  []string  `json:"warnings"`
+	// Regions are the call sites that map memory themselves, outside of any allocator.
+	Regions     []Region `json:"regions"`
+	RegionsMore int      `json:"regions_omitted"`
+	Leaks       []Leak   `json:"leaks"`
+	Warnings    []string `json:"warnings"`
 	// Outcome is what became of the conditions that a job set; nil where it set none.
 	Outcome *Outcome `json:"outcome,omitempty"`
 	Notes   []string `json:"notes,omitempty"` // what else is to be known of the figures
@@ -52,6 +55,7 @@ type Events struct {
 	Realloc    uint64 `json:"realloc"`
 	Mmap       uint64 `json:"mmap"`
 	Munmap     uint64 `json:"munmap"`
+	Mremap     uint64 `json:"mremap"`
 	FaultMinor uint64 `json:"fault_minor"`
 	FaultMajor uint64 `json:"fault_major"`
 	// FaultUnattributed are faults credited to no site: outside of all blocks
@@ -94,6 +98,8 @@ type Process struct {
 	// function of pools is traced.
 	Pools     []Pool `json:"pools,omitempty"`
 	PoolsMore int    `json:"pools_omitted,omitempty"` // names that were left out
+	// AnonMmap says how much of RSSBy.AnonMmap Report.Regions explains.
+	AnonMmap AnonMmap `json:"anon_mmap_by"`
 	// LeakCheck is how its memory was read for leaks; nil where it was not.
 	LeakCheck *LeakCheck `json:"leak_check,omitempty"`
 	// HeapWalk is how the heap of a process that was not traced was read from

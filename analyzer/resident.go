@@ -32,6 +32,8 @@ func (m *SiteMemory) add(o SiteMemory) {
 type Residence struct {
 	Usage Usage // but SampledNS
 	RSSBy RSSBy // adds up to Usage.RSS
+	// Traced is the part of RSSBy.AnonMmap that the program was seen to map.
+	Traced uint64
 	// Blocks sums all live blocks, Sites those of each site by its number.
 	// Sites is valid until the next Measure.
 	Blocks SiteMemory
@@ -98,8 +100,10 @@ func (r *Residency) Measure(p *procfs.Process, base *Baseline, sites int, blocks
 	}
 	out := Residence{Usage: r.layout.usage(), Blocks: r.total, Sites: r.sites, ReadTime: r.read, StacksNotFound: missing}
 	out.Usage.PSS = min(rollup.Pss, out.Usage.RSS) // a later instant, at which RSS may be greater
-	out.RSSBy, out.Unmeasured = r.layout.split(&r.pages)
+	out.RSSBy, out.Traced, out.Unmeasured = r.layout.split(&r.pages)
+	r.layout.measureRegions(&r.pages)
 	r.layout.remember()
+	r.layout.rememberHeld()
 	base.keepOnly(r.layout.mappings)
 	return out, nil
 }
@@ -167,7 +171,7 @@ func (r *Residency) locate(at, end uint64) (*span, uint64) {
 // returns false where the page states could not be read.
 func (r *Residency) part(s *span, lo, hi uint64, sum *SiteMemory) bool {
 	m := &r.layout.mappings[s.mapping]
-	m.blocks = true
+	m.blocks, s.blocks = true, true
 	if m.pages == pagesUnread {
 		if r.failed = r.readPages(m); r.failed != nil {
 			return false
@@ -201,7 +205,7 @@ func (r *Residency) spend(lo, hi uint64) bool {
 
 // readPages reads the page states of a mapping; none where it has none.
 func (r *Residency) readPages(m *mapping) error {
-	if m.rss|m.swap == 0 {
+	if m.rss|m.swap|m.hugetlb == 0 {
 		m.pages = pagesNone
 		return nil
 	}
@@ -221,11 +225,12 @@ func (r *Residency) readPages(m *mapping) error {
 }
 
 // readSplit reads the page states of heap that no block led to, but that
-// lies partly in the baseline, so that its rest can be told apart.
+// lies partly in the baseline, so that its rest can be told apart; and those of
+// mappings that several call sites mapped, or that were not seen as a whole.
 func (r *Residency) readSplit() error {
 	for i := range r.layout.mappings {
 		m := &r.layout.mappings[i]
-		if m.isHeap() && m.spans > 1 && m.pages == pagesUnread {
+		if (m.isHeap() || m.regions) && m.spans > 1 && m.pages == pagesUnread {
 			if err := r.readPages(m); err != nil {
 				return err
 			}

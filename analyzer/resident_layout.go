@@ -32,6 +32,9 @@ type mapping struct {
 	start, end uint64
 	rss, swap  uint64
 	anonymous  uint64 // the part of rss that no file backs
+	hugetlb    uint64 // preallocated huge pages, which are in no rss
+	kind       regionKind
+	regions    bool // some of it was seen being mapped
 	class      class
 	brk        bool // [heap]
 	mayBeHeap  bool // anonymous private memory
@@ -51,13 +54,23 @@ func (m *mapping) isHeap() bool {
 }
 
 // A span is a part of a mapping that is wholly from before the attach, or
-// wholly from after it.
+// wholly from after it, and of which one call site mapped all or none.
 type span struct {
 	end     uint64
 	live    uint64 // resident bytes of live blocks
 	mapping int32
+	site    regionSiteID // where region is set
 	before  bool
+	region  bool // it was seen being mapped, outside of the allocator
+	held    bool // and held blocks earlier, or
+	blocks  bool // holds one now
 }
+
+// isHeld reports whether an allocator has taken the memory to hand it out.
+func (s *span) isHeld() bool { return s.held || s.blocks }
+
+// isOwn reports whether the program mapped the memory for its own use.
+func (s *span) isOwn() bool { return s.region && !s.isHeld() }
 
 // layout is a process's mappings at one instant.
 type layout struct {
@@ -65,6 +78,9 @@ type layout struct {
 	spans    []span
 	starts   []uint64 // of spans
 	heap     []addrRange
+	regions  *regionTable // nil: none
+	owner    *process     // whose they are
+	cursor   regionCursor
 	sum      procfs.Memory
 	file     uint64
 	shmem    uint64
@@ -81,6 +97,7 @@ func (l *layout) load(smaps func(func(*procfs.VMA)) error, base *Baseline) error
 		return err
 	}
 	l.recall()
+	l.regions.settle(l.mappings)
 	l.cut(base)
 	return nil
 }
@@ -94,6 +111,7 @@ func (l *layout) add(v *procfs.VMA) {
 	m := mapping{
 		start: v.Start, end: v.End, rss: v.Rss, swap: v.Swap,
 		anonymous: min(v.Anonymous, v.Rss), brk: v.Kind == procfs.KindHeap,
+		hugetlb: v.SharedHugetlb + v.PrivateHugetlb, kind: kindOfMapping(v),
 		guarded: l.guard && v.Start == l.end,
 	}
 	l.guard = v.Perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.Size() <= maxGuard
@@ -164,6 +182,10 @@ func (l *layout) remember() {
 // cut makes the spans.
 func (l *layout) cut(base *Baseline) {
 	ranges := base.all()
+	l.cursor = regionCursor{}
+	if l.regions != nil {
+		l.cursor.m = &l.regions.regionMap
+	}
 	for i := range l.mappings {
 		m := &l.mappings[i]
 		m.firstSpan = len(l.spans)
@@ -191,8 +213,33 @@ func (l *layout) cut(base *Baseline) {
 }
 
 func (l *layout) span(mapping int, start, end uint64, before bool) {
-	l.spans = append(l.spans, span{end: end, mapping: int32(mapping), before: before})
-	l.starts = append(l.starts, start)
+	for start < end {
+		r, to := l.cursor.piece(start, end)
+		s := span{end: to, mapping: int32(mapping), before: before}
+		if r != nil {
+			s.region, s.site, s.before, s.held = true, r.site, false, r.flags&regionHeld != 0
+			l.mappings[mapping].regions = true
+		}
+		if !l.extend(start, &s) {
+			l.spans = append(l.spans, s)
+			l.starts = append(l.starts, start)
+		}
+		start = to
+	}
+}
+
+// extend has the span before grow by one of the same kind: a loop may have made
+// a mapping of thousands of regions.
+func (l *layout) extend(start uint64, s *span) bool {
+	if len(l.spans) == 0 {
+		return false
+	}
+	last := &l.spans[len(l.spans)-1]
+	if last.end != start || last.mapping != s.mapping || last.before != s.before || last.region != s.region || last.site != s.site || last.held != s.held {
+		return false
+	}
+	last.end = s.end
+	return true
 }
 
 // find returns the last span that starts at or below addr, or -1.
@@ -222,19 +269,20 @@ func (l *layout) usage() Usage {
 }
 
 // split divides the resident set. Its parts add up to the RSS of usage.
-func (l *layout) split(pages *pageStates) (by RSSBy, unmeasured uint64) {
+func (l *layout) split(pages *pageStates) (by RSSBy, traced, unmeasured uint64) {
 	for i := range l.mappings {
 		m := &l.mappings[i]
 		if m.blocks && m.pages == pagesUnknown {
 			unmeasured += m.rss
 		}
 		if m.isHeap() && m.pages != pagesUnknown {
-			l.splitHeap(m, pages, &by)
+			traced += l.splitHeap(m, pages, &by)
 			continue
 		}
 		switch m.class {
 		case classAnon:
 			by.AnonMmap += m.rss
+			traced += l.ownOf(m, pages)
 		case classStack:
 			by.Stack += m.rss
 		case classFile:
@@ -247,35 +295,67 @@ func (l *layout) split(pages *pageStates) (by RSSBy, unmeasured uint64) {
 			by.Other += m.rss
 		}
 	}
-	return by, unmeasured
+	return by, traced, unmeasured
 }
 
 // splitHeap divides the resident set of a heap mapping. smaps was read before
 // the page states, so its Rss sets the limit; the rest that no block covers
-// is divided as the uncovered pages are.
-func (l *layout) splitHeap(m *mapping, pages *pageStates, by *RSSBy) {
-	var live, before, after uint64 // after and before: resident and not covered
+// is divided as the uncovered pages are. It returns how much the program was
+// seen to map for its own use.
+func (l *layout) splitHeap(m *mapping, pages *pageStates, by *RSSBy) (traced uint64) {
+	var live, before, after, own uint64 // the last three: resident and not covered
 	spans := l.spans[m.firstSpan : m.firstSpan+m.spans]
 	for i := range spans {
 		s := &spans[i]
 		resident, _ := pages.count(m, l.starts[m.firstSpan+i], s.end)
 		live += s.live
 		uncovered := resident - min(resident, s.live)
-		if s.before {
+		switch {
+		case s.isOwn():
+			own += uncovered
+		case s.before:
 			before += uncovered
-		} else {
+		default:
 			after += uncovered
 		}
 	}
 	live = min(live, m.rss)
 	rest := m.rss - live
-	if before+after == 0 && spans[0].before {
-		before = 1 // the page states know nothing: decide by the address
+	if before+after+own == 0 { // the page states know nothing: decide by the address
+		switch {
+		case spans[0].isOwn():
+			own = 1
+		case spans[0].before:
+			before = 1
+		}
 	}
-	fromBefore := proportion(rest, before, after)
+	fromBefore := proportion(rest, before, after+own)
+	traced = proportion(rest, own, before+after)
 	by.HeapLive += live
 	by.HeapBeforeAttach += fromBefore
-	by.HeapOverhead += rest - fromBefore
+	by.AnonMmap += traced
+	by.HeapOverhead += rest - fromBefore - traced
+	return traced
+}
+
+// ownOf is how much of a mapping's resident set the program was seen to map
+// for its own use.
+func (l *layout) ownOf(m *mapping, pages *pageStates) (own uint64) {
+	if !m.regions {
+		return 0
+	}
+	for i := range m.spans {
+		s := &l.spans[m.firstSpan+i]
+		switch {
+		case !s.isOwn():
+		case m.spans == 1:
+			own = m.rss
+		default:
+			resident, _ := pages.count(m, l.starts[m.firstSpan+i], s.end)
+			own += resident
+		}
+	}
+	return min(own, m.rss)
 }
 
 // addrRange is the addresses from start up to, not including, end.

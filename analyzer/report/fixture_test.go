@@ -39,7 +39,8 @@ func serviceReport() *analyzer.Report {
 			Heap: analyzer.Heap{LiveBytes: 20<<20 + 300<<10, LiveCount: 34_567, PeakBytes: 21 << 20, PeakAtNS: 18_250 * ms,
 				AllocBytes: 700 << 20, AllocCount: 1_234_567, FreeCount: 1_200_000, TemporaryCount: 1_000_000,
 				ResidentBytes: 18 << 20, UntouchedBytes: 2<<20 + 300<<10, CorrelatedNS: 19_900 * ms},
-			RSSBy: analyzer.RSSBy{HeapLive: 18 << 20, HeapOverhead: 2 << 20, HeapBeforeAttach: 30 << 20, AnonMmap: 5<<20 + 900<<10, File: 8 << 20, Stack: 124 << 10},
+			RSSBy:    analyzer.RSSBy{HeapLive: 18 << 20, HeapOverhead: 2 << 20, HeapBeforeAttach: 30 << 20, AnonMmap: 5<<20 + 900<<10, File: 8 << 20, Stack: 124 << 10},
+			AnonMmap: analyzer.AnonMmap{Traced: 3 << 20, Untraced: 2<<20 + 900<<10},
 		}},
 		Sites: []analyzer.Site{
 			{ID: 3, PID: 4242, Function: "session_new", LiveBytes: 12 << 20, LiveCount: 12_288, AllocBytes: 12 << 20, AllocCount: 12_288,
@@ -53,6 +54,15 @@ func serviceReport() *analyzer.Report {
 				FreeCount: 1_198_000, TemporaryCount: 1_000_000, OldestNS: 3 * ms, Stack: []analyzer.Frame{nameless, main}, Truncated: true, FramePointers: true},
 		},
 		SitesMore: 132,
+		Regions: []analyzer.Region{
+			{ID: 1, PID: 4242, Function: "ring_open", Kind: "memfd", LiveBytes: 16 << 20, LiveCount: 2, MappedBytes: 16 << 20, MappedCount: 2,
+				PeakLiveBytes: 16 << 20, ResidentBytes: 9 << 20, GrowthBytes: 8 << 20,
+				Stack: []analyzer.Frame{frame("ring_open", "/build/service-1.2/src/ring.c", 31), main}},
+			{ID: 0, PID: 4242, Function: "0x7f10003210", Kind: "anon", LiveBytes: 4 << 20, LiveCount: 1, MappedBytes: 12 << 20, MappedCount: 3,
+				UnmappedBytes: 8 << 20, PeakLiveBytes: 8 << 20, ResidentBytes: 3 << 20, Stack: []analyzer.Frame{nameless, main}},
+			{ID: 2, PID: 4242, Function: "arena_new", Kind: "anon", Allocator: true, LiveBytes: 1 << 20, LiveCount: 1, MappedBytes: 1 << 20, MappedCount: 1},
+		},
+		RegionsMore: 3,
 		Leaks: []analyzer.Leak{{Site: 3, Kind: "growing", Bytes: 12 << 20, Count: 12_288, Confidence: 0.99,
 			Why: "live bytes rose in 19 of 20 windows, 614 KiB/s, no plateau; p = 2e-06"}},
 	}
@@ -109,6 +119,9 @@ func hostileReport() *analyzer.Report {
 		if i == 1 {
 			s.Stack[0] = analyzer.Frame{Module: "/lib/" + attack, Offset: 16}
 		}
+	}
+	for i := range r.Regions {
+		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = attack, attack, []analyzer.Frame{{Function: attack, File: attack, Module: attack}}
 	}
 	r.Leaks[0].Kind, r.Leaks[0].Why = attack, attack
 	r.Warnings = []string{attack}

@@ -75,6 +75,10 @@ func normalised(r *analyzer.Report) *analyzer.Report {
 		out.Sites[i].Stack = orEmpty(out.Sites[i].Stack)
 		out.Sites[i].SizeHistogram = orEmpty(out.Sites[i].SizeHistogram)
 	}
+	out.Regions = append([]analyzer.Region{}, r.Regions...)
+	for i := range out.Regions {
+		out.Regions[i].Stack = orEmpty(out.Regions[i].Stack)
+	}
 	out.Leaks = append([]analyzer.Leak{}, r.Leaks...)
 	for i, leak := range out.Leaks {
 		out.Leaks[i].Confidence = normalShare(leak.Confidence)

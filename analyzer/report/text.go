@@ -21,6 +21,7 @@ func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
 	} else {
 		addSites(p, r, opt)
 		addStacks(p, r, opt)
+		addRegions(p, r, opt)
 	}
 	p.line(plain, "")
 	addLeaks(p, r, len(r.Leaks))

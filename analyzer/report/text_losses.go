@@ -56,7 +56,7 @@ func addLost(p *page, e *analyzer.Events) {
 
 // seen is the number of events that did arrive.
 func seen(e *analyzer.Events) uint64 {
-	return e.Alloc + e.Free + e.Realloc + e.Mmap + e.Munmap + e.FaultMinor + e.FaultMajor + e.Failed
+	return e.Alloc + e.Free + e.Realloc + e.Mmap + e.Munmap + e.Mremap + e.FaultMinor + e.FaultMajor + e.Failed
 }
 
 // lossNotes explain what was not lost but is not in the figures either.

@@ -88,6 +88,8 @@ func addUsage(p *page, proc *analyzer.Process) {
 	p.flow(plain, "        ", rssItems(proc), ", ")
 }
 
+const otherAnonymous = "other anonymous"
+
 // rssItems names the parts of RSS that are not empty, largest concern first.
 func rssItems(proc *analyzer.Process) []string {
 	by, rss := proc.RSSBy, proc.Usage.RSS
@@ -98,7 +100,7 @@ func rssItems(proc *analyzer.Process) []string {
 		{"live heap", by.HeapLive},
 		{"heap overhead", by.HeapOverhead},
 		{"heap from before attach", by.HeapBeforeAttach},
-		{"other anonymous", by.AnonMmap},
+		{otherAnonymous, by.AnonMmap},
 		{"file", by.File},
 		{"stack", by.Stack},
 		{"shmem", by.Shmem},
@@ -114,6 +116,9 @@ func rssItems(proc *analyzer.Process) []string {
 	for _, part := range parts {
 		if part.bytes > 0 {
 			items = append(items, fmt.Sprintf("%s %s (%s)", part.name, size(part.bytes), percent(part.bytes, rss)))
+		}
+		if traced := proc.AnonMmap.Traced; part.bytes > 0 && traced > 0 && part.name == otherAnonymous {
+			items[len(items)-1] += " of which " + size(traced) + " was seen being mapped"
 		}
 	}
 	return items

@@ -11,7 +11,8 @@ import (
 
 func TestContract(t *testing.T) {
 	// bpf/ relies on these numbers.
-	shapes := []Shape{ShapeNone, Malloc, Calloc, Realloc, Reallocarray, Free, PosixMemalign, Mmap, Munmap, Release, Resize, Mremap, Brk, Sbrk}
+	shapes := []Shape{ShapeNone, Malloc, Calloc, Realloc, Reallocarray, Free, PosixMemalign, Mmap, Munmap, Release, Resize,
+		PoolAlloc, PoolCurrent, PoolBegin, PoolBeginOut, PoolChange, Mremap, Brk, Sbrk}
 	for i, s := range shapes {
 		if int(s) != i {
 			t.Errorf("%v = %d, want %d", s, s, i)

@@ -1,0 +1,237 @@
+package analyzer
+
+import (
+	"bytes"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// regionKind is a set of what the kernel says that mappings are.
+type regionKind uint16
+
+const (
+	kindAnon regionKind = 1 << iota
+	kindBrk
+	kindFile
+	kindDevice
+	kindMemfd
+	kindShm
+	kindShmem
+	kindHugetlb
+	kindStack
+	kindOther
+)
+
+var regionKindNames = []string{"anon", "brk", "file", "device", "memfd", "shm", "shmem", "hugetlb", "stack", "other"}
+
+// String returns the kind's word: "unknown" where no mapping has been looked
+// at yet, "mixed" where there are several kinds.
+func (k regionKind) String() string {
+	if k == 0 {
+		return "unknown"
+	}
+	for i, name := range regionKindNames {
+		if k == 1<<i {
+			return name
+		}
+	}
+	return "mixed"
+}
+
+// kindOfMapping says what a mapping is by its line in smaps.
+func kindOfMapping(v *procfs.VMA) regionKind {
+	switch {
+	case v.Flags&procfs.FlagHugetlb != 0:
+		return kindHugetlb
+	case bytes.HasPrefix(v.Path, []byte("/memfd:")):
+		return kindMemfd
+	case bytes.HasPrefix(v.Path, []byte("/SYSV")) && v.Kind == procfs.KindShmem:
+		return kindShm
+	}
+	switch v.Kind {
+	case procfs.KindAnon:
+		return kindAnon
+	case procfs.KindHeap:
+		return kindBrk
+	case procfs.KindStack:
+		return kindStack
+	case procfs.KindShmem:
+		return kindShmem
+	case procfs.KindHugetlb:
+		return kindHugetlb
+	case procfs.KindFile:
+		if bytes.HasPrefix(v.Path, []byte("/dev/")) {
+			return kindDevice
+		}
+		return kindFile
+	}
+	return kindOther
+}
+
+// regionMemory is what the last reading found of a site's regions, in bytes.
+type regionMemory struct {
+	resident, swapped uint64
+	held              uint64 // of them: in regions that hold blocks of an allocator
+	kinds             regionKind
+}
+
+// settle asks of the regions what only the kernel knows: how large System V
+// segments are, and what is not mapped any more though that was not seen. A
+// mapping that changes while smaps is read may be missing from it, so that
+// only what is missing twice in a row is taken to be gone.
+func (t *regionTable) settle(mappings []mapping) {
+	if t == nil {
+		return
+	}
+	var gone []addrRange
+	for r := range t.all {
+		for len(mappings) > 0 && mappings[0].end <= r.start {
+			mappings = mappings[1:]
+		}
+		if r.flags&regionUnsized != 0 && len(mappings) > 0 && mappings[0].start == r.start {
+			t.size(r, mappings[0].end)
+		}
+		gaps := gapsOf(r, mappings)
+		switch {
+		case len(gaps) == 0:
+			r.flags &^= regionMissing
+		case r.flags&regionMissing == 0:
+			r.flags |= regionMissing
+		default:
+			gone = append(gone, gaps...)
+		}
+	}
+	for _, g := range gone {
+		t.unmap(g.start, g.end, maxTime)
+	}
+}
+
+// size notes how large a System V segment is. Where another region lies in
+// its way, that is none of the kernel's any more; it goes at the next readings.
+func (t *regionTable) size(r *region, end uint64) {
+	if next := t.after(r.end); next != nil {
+		end = min(end, next.start)
+	}
+	r.end = max(end, r.end)
+	r.flags &^= regionUnsized
+	s := &t.sites.all[r.site]
+	if r.flags&regionInherited != 0 {
+		s.inherited += r.bytes()
+	} else {
+		s.mappedBytes += r.bytes()
+	}
+	s.liveBytes += r.bytes()
+	s.peakBytes = max(s.peakBytes, s.liveBytes)
+}
+
+// after returns the first region that ends above addr, nil where there is none.
+func (m *regionMap) after(addr uint64) *region {
+	c, i := m.seek(addr)
+	if c == len(m.chunks) {
+		return nil
+	}
+	return &m.chunks[c][i]
+}
+
+// gapsOf returns the parts of a region that lie in none of the mappings,
+// which begin with the first that ends above its start.
+func gapsOf(r *region, mappings []mapping) (gaps []addrRange) {
+	at := r.start
+	for i := range mappings {
+		m := &mappings[i]
+		if m.start >= r.end {
+			break
+		}
+		if m.start > at {
+			gaps = append(gaps, addrRange{at, m.start})
+		}
+		at = m.end
+	}
+	if at < r.end {
+		gaps = append(gaps, addrRange{at, r.end})
+	}
+	return gaps
+}
+
+// measureRegions adds up what is resident of each site's regions. A mapping
+// that is one span needs no more than smaps says; of others the states of
+// their pages have been read.
+func (l *layout) measureRegions(pages *pageStates) {
+	t := l.regions
+	if t == nil {
+		return
+	}
+	t.eachSite(l.owner, (*regionSite).forgetMemory)
+	for i := range l.mappings {
+		m := &l.mappings[i]
+		if m.regions {
+			l.measureMapping(m, pages)
+		}
+	}
+}
+
+// eachSite calls do for all sites of a process's present image.
+func (t *regionTable) eachSite(p *process, do func(*regionSite)) {
+	for _, id := range p.image.regions {
+		do(&t.sites.all[id])
+	}
+	if t.hasOther {
+		do(&t.sites.all[t.other])
+	}
+}
+
+// forgetMemory makes room for a new reading. A site that has no region any
+// more stays of the kind that it was.
+func (s *regionSite) forgetMemory() {
+	kinds := s.memory.kinds
+	s.memory = regionMemory{}
+	if s.liveCount == 0 {
+		s.memory.kinds = kinds
+	}
+}
+
+func (l *layout) measureMapping(m *mapping, pages *pageStates) {
+	left := m.rss + m.hugetlb // pages that came since smaps was read don't count
+	spans := l.spans[m.firstSpan : m.firstSpan+m.spans]
+	for i := range spans {
+		s := &spans[i]
+		resident, swapped := m.rss+m.hugetlb, m.swap
+		if m.spans > 1 {
+			resident, swapped = pages.count(m, l.starts[m.firstSpan+i], s.end)
+		}
+		resident = min(resident, left)
+		left -= resident
+		if !s.region {
+			continue
+		}
+		to := &l.regions.sites.all[s.site].memory
+		to.resident += resident
+		to.swapped += swapped
+		if s.isHeld() {
+			to.held += resident
+		}
+		to.kinds |= m.kind
+		if m.class == classStack {
+			to.kinds = to.kinds&^m.kind | kindStack
+		}
+	}
+}
+
+// rememberHeld marks the regions in which blocks were found: they belong to
+// an allocator, from then on.
+func (l *layout) rememberHeld() {
+	for i := range l.spans {
+		s := &l.spans[i]
+		if !s.region || !s.blocks || s.held {
+			continue
+		}
+		for at := l.starts[i]; at < s.end; {
+			r := l.regions.at(at)
+			if r == nil {
+				break
+			}
+			r.flags |= regionHeld
+			at = r.end
+		}
+	}
+}

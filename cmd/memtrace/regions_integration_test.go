@@ -1,0 +1,129 @@
+//go:build integration
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// mapperAnswer is what testdata/programs/regions.c says of one of its functions.
+type mapperAnswer struct {
+	Function      string `json:"function"`
+	Kind          string `json:"kind"`
+	LiveBytes     uint64 `json:"live_bytes"`
+	LiveCount     uint64 `json:"live_count"`
+	MappedBytes   uint64 `json:"mapped_bytes"`
+	MappedCount   uint64 `json:"mapped_count"`
+	UnmappedBytes uint64 `json:"unmapped_bytes"`
+	ResidentBytes int64  `json:"resident_bytes"`
+}
+
+type regionsAnswer struct {
+	PID     int            `json:"pid"`
+	Regions []mapperAnswer `json:"regions"`
+	Child   *regionsAnswer `json:"child"`
+}
+
+// regionErrors compares a process's regions with what it says of itself.
+func regionErrors(r *analyzer.Report, want regionsAnswer, isChild bool) (problems []string) {
+	got := make(map[string]analyzer.Region)
+	for _, g := range r.Regions {
+		if g.PID == want.PID {
+			got[g.Function] = g
+		}
+	}
+	for _, w := range want.Regions {
+		g := got[w.Function]
+		have := mapperAnswer{w.Function, g.Kind, g.LiveBytes, g.LiveCount, g.MappedBytes, g.MappedCount, g.UnmappedBytes, int64(g.ResidentBytes)}
+		private := w.Kind == "anon" || w.Kind == "brk"
+		if w.ResidentBytes < 0 || isChild && !private { // a child has none of its parent's page tables for shared memory
+			have.ResidentBytes = w.ResidentBytes
+		}
+		if w.LiveCount == 0 { // nobody may have looked while it was there
+			have.Kind = w.Kind
+		}
+		if have != w {
+			problems = append(problems, fmt.Sprintf("process %d: %s:\n got %+v\nwant %+v", want.PID, w.Function, have, w))
+		}
+	}
+	return problems
+}
+
+func (c *child) regions(t *testing.T) (a regionsAnswer) {
+	t.Helper()
+	text, err := json.Marshal(c.answer)
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	if err != nil || len(a.Regions) == 0 || a.Child == nil {
+		t.Fatalf("the program's answer has no regions: %v", err)
+	}
+	return a
+}
+
+// TestRegions maps memory in every way, and compares call sites, sizes and what is resident.
+func TestRegions(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--sample-bytes", "100000"}, {"--unwind", "fp"}} {
+		t.Run(fmt.Sprint(flags), func(t *testing.T) {
+			c := program(t, "regions")
+			tr := attach(t, c.cmd.Process.Pid, append(flags, "--top", "0")...)
+			if err := c.proceed(); err != nil {
+				t.Fatal(err)
+			}
+			r := tr.interrupt()
+			want := c.regions(t)
+			for _, problem := range append(regionErrors(&r, want, false), regionErrors(&r, *want.Child, true)...) {
+				t.Error(problem)
+			}
+			checkAnonMmap(t, &r)
+			if err := c.end(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// checkAnonMmap wants the other anonymous memory to be what the regions explain, and the rest.
+func checkAnonMmap(t *testing.T, r *analyzer.Report) {
+	t.Helper()
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		var own uint64
+		for _, g := range r.Regions {
+			if g.PID == p.PID && (g.Kind == "anon" || g.Kind == "brk") && !g.Allocator {
+				own += g.ResidentBytes
+			}
+		}
+		if p.AnonMmap.Traced+p.AnonMmap.Untraced != p.RSSBy.AnonMmap {
+			t.Errorf("process %d: %+v don't add up to %d", p.PID, p.AnonMmap, p.RSSBy.AnonMmap)
+		}
+		if p.AnonMmap.Traced != own || own == 0 {
+			t.Errorf("process %d: %d bytes of anonymous memory lie in mappings that were seen being made, their sites hold %d", p.PID, p.AnonMmap.Traced, own)
+		}
+	}
+}
+
+// TestRegionsAtExit: of a program that ran from its start, what it had mapped
+// to its end is told. How large a System V segment was nobody may have asked in time.
+func TestRegionsAtExit(t *testing.T) {
+	c, r := runWith(t, []string{"--top", "0"}, testProgram("regions"))
+	want, got := c.regions(t), make(map[string]analyzer.Region)
+	for _, g := range r.Regions {
+		if g.PID == want.PID {
+			got[g.Function] = g
+		}
+	}
+	for _, w := range want.Regions {
+		g := got[w.Function]
+		if g.LiveCount != w.LiveCount || g.MappedCount != w.MappedCount {
+			t.Errorf("%s: %d live of %d, want %d of %d", w.Function, g.LiveCount, g.MappedCount, w.LiveCount, w.MappedCount)
+		}
+		if w.Kind != "shm" && (g.LiveBytes != w.LiveBytes || g.MappedBytes != w.MappedBytes || g.UnmappedBytes != w.UnmappedBytes) {
+			t.Errorf("%s:\n got %+v\nwant %+v", w.Function, g, w)
+		}
+	}
+}
