@@ -46,36 +46,6 @@ const (
 	MemtraceLossLOSS_CAUSES       MemtraceLoss = 9
 )
 
-type MemtraceMemo struct {
-	_     structs.HostLayout
-	Space uint64
-	Sum   uint64
-	First uint32
-	End   uint32
-	At    uint32
-	Noted uint32
-	F     [256]struct {
-		_     structs.HostLayout
-		Pc    uint64
-		Sp    uint64
-		Fp    uint64
-		Inner uint64
-		Ret   uint16
-		Saved uint16
-		Pad   uint32
-	}
-	Fresh [16]struct {
-		_     structs.HostLayout
-		Pc    uint64
-		Sp    uint64
-		Fp    uint64
-		Inner uint64
-		Ret   uint16
-		Saved uint16
-		Pad   uint32
-	}
-}
-
 type MemtracePcEntry struct {
 	_     structs.HostLayout
 	Where uint64
@@ -128,16 +98,9 @@ type MemtraceRingLine struct {
 }
 
 type MemtraceScratch struct {
-	_      structs.HostLayout
-	Window [384]uint64
-	Stack  MemtraceStackRecord
-	Walked [128]struct {
-		_    structs.HostLayout
-		Cfa  uint64
-		Fp   uint64
-		Rule uint32
-		Pad  uint32
-	}
+	_        structs.HostLayout
+	Taken    uint32
+	Len      uint32
 	Base     uint64
 	StackTop uint64
 	At       struct {
@@ -147,11 +110,48 @@ type MemtraceScratch struct {
 		Fp uint64
 		Lr uint64
 	}
-	Regs    [6]uint64
-	Len     uint32
 	Guessed uint32
 	Unknown uint32
-	Taken   uint32
+	Regs    [6]uint64
+	Memo    struct {
+		_     structs.HostLayout
+		Space uint64
+		Base  uint64
+		First uint32
+		End   uint32
+		Sum   uint64
+		Inner uint32
+		At    uint32
+		Noted uint32
+		Pad   uint32
+		Fresh [16]struct {
+			_     structs.HostLayout
+			Pc    uint64
+			Fp    uint64
+			Hash  uint64
+			Off   uint32
+			Ret   uint16
+			Saved uint16
+		}
+		F [256]struct {
+			_     structs.HostLayout
+			Pc    uint64
+			Fp    uint64
+			Hash  uint64
+			Off   uint32
+			Ret   uint16
+			Saved uint16
+		}
+	}
+	Window [1024]uint64
+	Stack  MemtraceStackRecord
+	Walked [128]struct {
+		_    structs.HostLayout
+		Cfa  uint64
+		Fp   uint64
+		Rule uint32
+		Pad  uint32
+	}
 }
 
 type MemtraceStackRecord struct {
@@ -192,12 +192,11 @@ type MemtraceThread struct {
 	Shape        uint32
 	Hidden       uint32
 	FaultFlags   uint32
-	Pad          uint32
+	Interval     uint32
 	Freed        uint64
 	Ending       uint64
 	ForwardSp    uint64
-	Extent       uint32
-	Interval     uint32
+	WalkedTo     uint64
 	Countdown    uint64
 	Random       uint64
 	Outer        uint64
@@ -243,7 +242,6 @@ const (
 	MemtraceMapHits                = "hits"
 	MemtraceMapLeft                = "left"
 	MemtraceMapLosses              = "losses"
-	MemtraceMapMemos               = "memos"
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapPoolVariables       = "pool_variables"
 	MemtraceMapPressures           = "pressures"
@@ -283,7 +281,6 @@ const (
 	MemtraceVarFreshThread         = "fresh_thread"
 	MemtraceVarHasAtomics          = "has_atomics"
 	MemtraceVarHasTaskStorage      = "has_task_storage"
-	MemtraceVarHashPowers          = "hash_powers"
 	MemtraceVarLog2Table           = "log2_table"
 	MemtraceVarPressBytes          = "press_bytes"
 	MemtraceVarPressInterval       = "press_interval"
@@ -375,7 +372,6 @@ type MemtraceMapSpecs struct {
 	Hits          *ebpf.MapSpec `ebpf:"hits"`
 	Left          *ebpf.MapSpec `ebpf:"left"`
 	Losses        *ebpf.MapSpec `ebpf:"losses"`
-	Memos         *ebpf.MapSpec `ebpf:"memos"`
 	PcCache       *ebpf.MapSpec `ebpf:"pc_cache"`
 	PoolVariables *ebpf.MapSpec `ebpf:"pool_variables"`
 	Pressures     *ebpf.MapSpec `ebpf:"pressures"`
@@ -406,7 +402,6 @@ type MemtraceVariableSpecs struct {
 	FreshThread    *ebpf.VariableSpec `ebpf:"fresh_thread"`
 	HasAtomics     *ebpf.VariableSpec `ebpf:"has_atomics"`
 	HasTaskStorage *ebpf.VariableSpec `ebpf:"has_task_storage"`
-	HashPowers     *ebpf.VariableSpec `ebpf:"hash_powers"`
 	Log2Table      *ebpf.VariableSpec `ebpf:"log2_table"`
 	PressBytes     *ebpf.VariableSpec `ebpf:"press_bytes"`
 	PressInterval  *ebpf.VariableSpec `ebpf:"press_interval"`
@@ -455,7 +450,6 @@ type MemtraceMaps struct {
 	Hits          *ebpf.Map `ebpf:"hits"`
 	Left          *ebpf.Map `ebpf:"left"`
 	Losses        *ebpf.Map `ebpf:"losses"`
-	Memos         *ebpf.Map `ebpf:"memos"`
 	PcCache       *ebpf.Map `ebpf:"pc_cache"`
 	PoolVariables *ebpf.Map `ebpf:"pool_variables"`
 	Pressures     *ebpf.Map `ebpf:"pressures"`
@@ -483,7 +477,6 @@ func (m *MemtraceMaps) Close() error {
 		m.Hits,
 		m.Left,
 		m.Losses,
-		m.Memos,
 		m.PcCache,
 		m.PoolVariables,
 		m.Pressures,
@@ -515,7 +508,6 @@ type MemtraceVariables struct {
 	FreshThread    *ebpf.Variable `ebpf:"fresh_thread"`
 	HasAtomics     *ebpf.Variable `ebpf:"has_atomics"`
 	HasTaskStorage *ebpf.Variable `ebpf:"has_task_storage"`
-	HashPowers     *ebpf.Variable `ebpf:"hash_powers"`
 	Log2Table      *ebpf.Variable `ebpf:"log2_table"`
 	PressBytes     *ebpf.Variable `ebpf:"press_bytes"`
 	PressInterval  *ebpf.Variable `ebpf:"press_interval"`

@@ -150,7 +150,6 @@ func (k *kernelHalf) configure(c Config) error {
 		bpf.MemtraceVarCanSample:      c.Sampling,
 		bpf.MemtraceVarSampleSeed:     c.Seed,
 		bpf.MemtraceVarLog2Table:      log2Table(),
-		bpf.MemtraceVarHashPowers:     hashPowers(),
 		bpf.MemtraceVarTracerTgid:     uint32(os.Getpid()),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {

@@ -53,7 +53,6 @@ func (k *kernelHalf) shapeRings(size int, atomics bool) error {
 	events.MaxEntries = uint32(possible)
 	events.InnerMap.MaxEntries = uint32(bpf.MemtraceRingLayoutRING_RECORDS) + uint32(max(k.sizes.records, 1))
 	k.spec.Maps[bpf.MemtraceMapScratches].MaxEntries *= uint32(possible)
-	k.spec.Maps[bpf.MemtraceMapMemos].MaxEntries *= uint32(possible)
 	return nil
 }
 

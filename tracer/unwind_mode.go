@@ -44,7 +44,7 @@ func withoutTables(spec *ebpf.CollectionSpec) {
 	for _, name := range []string{
 		bpf.MemtraceMapSpaces, bpf.MemtraceMapSegments, bpf.MemtraceMapTables,
 		bpf.MemtraceMapRules, bpf.MemtraceMapPcCache, bpf.MemtraceMapStale,
-		bpf.MemtraceMapStoppable, bpf.MemtraceMapStopped, bpf.MemtraceMapMemos,
+		bpf.MemtraceMapStoppable, bpf.MemtraceMapStopped,
 	} {
 		spec.Maps[name].MaxEntries = 1
 	}
@@ -56,28 +56,4 @@ func withoutTables(spec *ebpf.CollectionSpec) {
 func plainTables(spec *ebpf.CollectionSpec) {
 	inner := spec.Maps[bpf.MemtraceMapTables].InnerMap
 	inner.Key, inner.Value = nil, nil
-}
-
-// Of bpf/headers/reuse.h.
-const (
-	memoFrames = 256
-	memoOrigin = 128
-	hashStep   = 0x9fb21c651e98df25
-)
-
-// hashPowers are the powers of a stack's hash, from hashStep^-128 to hashStep^127
-// modulo 2^64.
-func hashPowers() (powers [memoFrames]uint64) {
-	inverse := uint64(hashStep) // right to three bits, as of any odd number; each step doubles them
-	for range 5 {
-		inverse *= 2 - hashStep*inverse
-	}
-	powers[memoOrigin] = 1
-	for i := memoOrigin; i > 0; i-- {
-		powers[i-1] = powers[i] * inverse
-	}
-	for i := memoOrigin; i < memoFrames-1; i++ {
-		powers[i+1] = powers[i] * hashStep
-	}
-	return powers
 }

@@ -27,7 +27,7 @@ const volatile u64 sample_seed = 0; /* of every thread's random numbers, for tes
 const volatile u64 log2_table[LOG2_STEPS + 1] = {}; /* log2(1 + i / LOG2_STEPS), 32 bits after the point */
 
 #define MAX_FRAMES 127
-#define WINDOW_WORDS 384 /* 3 KiB of stack */
+#define WINDOW_WORDS 1024 /* 8 KiB of stack; a power of two */
 
 /* A probe that a thread has come to before: its instruction, and its cookie. */
 struct known_probe {
@@ -52,12 +52,11 @@ struct thread {
 	u32 shape;
 	u32 hidden;      /* calls nested in the one in progress */
 	u32 fault_flags;
-	u32 pad;
+	u32 interval;   /* of the countdown; 0: there is none */
 	u64 freed;      /* the last block that was freed */
 	u64 ending;     /* sp at the entry of the function that ends a pool's blocks; 0: none in progress */
 	u64 forward_sp; /* at the entry of that free, if it may jump on to another */
-	u32 extent;     /* bytes of stack that recent walks went through */
-	u32 interval;   /* of the countdown; 0: there is none */
+	u64 walked_to;  /* where the last walk ended; 0: there was none */
 	u64 countdown;  /* bytes up to the next hit */
 	u64 random;     /* state of the random numbers; 0: none yet */
 	u64 outer;      /* the probe of the call in progress */
@@ -91,18 +90,53 @@ struct cursor {
 
 #define SAVED_REGS 6 /* callee-saved registers that are followed; the first is the frame pointer */
 
+/* A frame of the last walk, and where the way on from it was; see reuse.h. */
+struct memo_frame {
+	u64 pc;
+	u64 fp;
+	u64 hash;  /* of the pc */
+	u32 off;   /* of its stack pointer from the memo's base */
+	u16 ret;   /* where its return address is, in words from its stack pointer */
+	u16 saved; /* and the caller's frame pointer; or NOT_SAVED */
+};
+
+#define NOT_SAVED 0xffff
+#define MEMO_FRAMES 256 /* a power of two */
+#define MEMO_ORIGIN 32  /* where a whole walk puts its innermost frame; others may come in front */
+#define FRESH_FRAMES 16 /* inner frames that may differ */
+
+struct memo {
+	u64 space; /* whose rules led from frame to frame */
+	u64 base;
+	u32 first, end; /* none: equal */
+	/* Of a walk in progress; here, as the verifier would tell their values apart. */
+	u64 sum;   /* of the inner frames */
+	u32 inner; /* how many they are */
+	u32 at;
+	u32 noted;
+	u32 pad;
+	struct memo_frame fresh[FRESH_FRAMES];
+	struct memo_frame f[MEMO_FRAMES];
+};
+
+/*
+ * Where a stack is put together. Between two allocations of a program that does
+ * other things the caches forget this, page by page; so what each stack
+ * needs lies together, at the beginning.
+ */
 struct scratch {
-	u64 window[WINDOW_WORDS];
-	struct stack_record stack;
-	struct walked walked[MAX_FRAMES + 1];
+	u32 taken;
+	u32 len;  /* bytes in the window */
 	u64 base; /* where the window begins */
 	u64 stack_top;
 	struct cursor at;
-	u64 regs[SAVED_REGS];
-	u32 len;     /* bytes in the window */
 	u32 guessed; /* the frame that a frame pointer led to */
 	u32 unknown; /* the frame in no known mapping */
-	u32 taken;
+	u64 regs[SAVED_REGS];
+	struct memo memo;
+	u64 window[WINDOW_WORDS];
+	struct stack_record stack;
+	struct walked walked[MAX_FRAMES + 1];
 };
 
 struct ring {

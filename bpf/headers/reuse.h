@@ -4,13 +4,12 @@
  *
  * From one allocation to the next a thread's outer frames mostly stay. Where a
  * walk comes to a frame with the address, stack pointer and frame pointer of one
- * in the memo, what lies outwards is the same if the words that led there
+ * in the memo, what lies outwards is the same as far as the words that led there
  * are: return addresses and saved frame pointers. To compare them costs a
  * fraction of finding the rules again, and is as exact, since a common step
- * depends on nothing else; other steps are never remembered.
+ * depends on nothing else; other steps are never remembered. A frame that
+ * differs is looked up, and the next one compared again.
  *
- * A stack's hash is the sum of FRAME_HASH(pc) * HASH_STEP^i, i counting from the
- * innermost frame, so that the part of the outer frames can be taken over.
  * Frames of the memo lie in f[first, end). The outer ones stay at their
  * places when inner ones come and go.
  */
@@ -21,42 +20,8 @@
 #include "unwind_step.h"
 #include "window.h"
 
-#define MEMO_FRAMES 256
-#define MEMO_ORIGIN 128 /* where a whole walk puts its innermost frame */
-#define FRESH_FRAMES 16 /* inner frames that may differ */
-#define NOT_SAVED 0xffff
-
-struct memo_frame {
-	u64 pc;
-	u64 sp;
-	u64 fp;
-	u64 inner;   /* the sum of the frames inside of it, the one at MEMO_ORIGIN having the power 0 */
-	u16 ret;     /* where its return address is, in words from sp */
-	u16 saved;   /* and the caller's frame pointer; or NOT_SAVED */
-	u32 pad;
-};
-
-struct memo {
-	u64 space;   /* whose rules led from frame to frame */
-	u64 sum;     /* of all frames */
-	u32 first, end; /* none: equal */
-	/* Of a walk in progress; here, as the verifier would tell their values apart. */
-	u32 at;
-	u32 noted;
-	struct memo_frame f[MEMO_FRAMES];
-	struct memo_frame fresh[FRESH_FRAMES];
-};
-
-/* By places, as scratches. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SCRATCHES);
-	__type(key, u32);
-	__type(value, struct memo);
-} memos SEC(".maps");
-
-#define HASH_STEP 0x9fb21c651e98df25ULL
-const volatile u64 hash_powers[MEMO_FRAMES] = {}; /* HASH_STEP^(i - MEMO_ORIGIN) */
+/* Frames are noted by the distance of their stack pointer from here, in 32 bits. */
+#define MEMO_BASE(sp) ((sp) - (1ULL << 31))
 
 static __always_inline u64 frame_hash(u64 pc)
 {
@@ -66,10 +31,10 @@ static __always_inline u64 frame_hash(u64 pc)
 	return pc ^ pc >> 32;
 }
 
-static __always_inline u64 power(u32 i)
+/* The hash of a stack with one frame more, outwards. */
+static __always_inline u64 add_frame(u64 sum, u64 hash)
 {
-	BARRIER(i);
-	return hash_powers[i & (MEMO_FRAMES - 1)];
+	return sum * 0x9fb21c651e98df25ULL + hash;
 }
 
 static __always_inline struct memo_frame *memo_at(struct memo *m, u32 i)
@@ -79,127 +44,144 @@ static __always_inline struct memo_frame *memo_at(struct memo *m, u32 i)
 }
 
 /* Note a frame and the common step from it; false where the step can't be noted. */
-static __always_inline bool note_frame(struct memo_frame *f, u64 pc, u64 sp, u64 fp, u64 inner, u64 step, u64 cfa)
+static __always_inline bool note_frame(struct memo *m, struct memo_frame *f, u64 pc, u64 sp, u64 fp, u64 hash, u64 step, u64 cfa)
 {
-	u64 ret = (COMMON_RETURN(step, cfa) - sp) / 8, saved = NOT_SAVED;
+	u64 ret = (COMMON_RETURN(step, cfa) - sp) / 8, saved = NOT_SAVED, off = sp - m->base;
 
 	if (STEP_SAVED(step))
 		saved = (cfa + STEP_SAVED(step) * 8 - sp) / 8;
 	f->pc = pc;
-	f->sp = sp;
 	f->fp = fp;
-	f->inner = inner;
+	f->hash = hash;
+	f->off = off;
 	f->ret = ret;
 	f->saved = saved;
-	return ret < NOT_SAVED && saved <= NOT_SAVED;
+	return ret < NOT_SAVED && saved <= NOT_SAVED && !(off >> 32);
 }
 
 /*
- * Whether the frames from number i on lie as they did. What the outermost one
- * returns to is not looked at: its rule says that it is the outermost.
+ * Let frame number i be the one at s->at, with the step from there. 0: what lies
+ * outwards may lie elsewhere, too. The bottom is never replaced, as there is no
+ * step from it.
  */
-__attribute__((noinline)) int same_outwards(u32 i, u32 place)
+__attribute__((noinline)) int replace_frame(u32 i, u32 tgid, u32 place)
 {
 	struct scratch *s = scratch_at(place);
-	struct memo *m = bpf_map_lookup_elem(&memos, &place);
-	struct memo_frame *f, *next;
-	u64 word;
+	u64 pc, sp, fp, step, cfa;
+	struct memo *m;
 
-	if (!s || !m)
+	if (!s || i + 1 >= s->memo.end)
 		return 0;
+	m = &s->memo;
+	pc = s->at.pc;
+	fp = s->at.fp;
+	sp = m->base + memo_at(m, i)->off;
+	step = step_at(pc - 1, own_space(tgid));
+	if (step == STEP_UNKNOWN || !(step & STEP_COMMON))
+		return 0;
+	cfa = (step & STEP_FROM_FP ? fp : sp) + STEP_CFA(step);
+	return cfa == m->base + memo_at(m, i + 1)->off && note_frame(m, memo_at(m, i), pc, sp, fp, frame_hash(pc), step, cfa);
+}
+
+/*
+ * The hash of the stack whose inner frames have the hash sum and whose next one
+ * is number i, which is as it was; 0: the frames outwards lie elsewhere. Frames
+ * in between that are others now, as where a function calls from another line
+ * than before, are replaced. What the outermost one returns to is not looked at:
+ * its rule says that it is the outermost.
+ */
+__attribute__((noinline)) u64 sum_outwards(u64 sum, u32 i, u32 tgid, u32 place)
+{
+	struct scratch *s = scratch_at(place);
+	struct memo_frame *f;
+	struct memo *m;
+	u64 pc, fp;
+
+	if (!s)
+		return 0;
+	m = &s->memo;
 	f = memo_at(m, i);
+	fp = f->fp;
 	for (u32 n = 0; n < MAX_FRAMES; n++) {
+		sum = add_frame(sum, f->hash);
 		if (++i >= m->end)
-			return 1;
-		next = memo_at(m, i);
-		if (!read_word(s, place, f->sp + f->ret * 8, &word) || PLAIN_ADDRESS(word) != next->pc)
+			return sum;
+		if (!read_word(s, place, m->base + f->off + f->ret * 8, &pc))
 			return 0;
-		if (f->saved != NOT_SAVED && (!read_word(s, place, f->sp + f->saved * 8, &word) || word != next->fp))
+		if (f->saved != NOT_SAVED && !read_word(s, place, m->base + f->off + f->saved * 8, &fp))
 			return 0;
-		f = next;
+		pc = PLAIN_ADDRESS(pc);
+		f = memo_at(m, i);
+		if (f->pc != pc || f->fp != fp) {
+			s->at.pc = pc;
+			s->at.fp = fp;
+			if (!replace_frame(i, tgid, place))
+				return 0;
+		}
 	}
 	return 0;
 }
 
-/* Put the fresh frames in front of frame i, if there is room; from is the sum's power there. */
-static __always_inline void keep_fresh(struct memo *m, u32 i, u32 fresh, u64 sum)
+/* Put the fresh frames in front of frame i, if there is room. */
+static __always_inline void keep_fresh(struct memo *m, u32 i, u32 fresh)
 {
-	u64 from = power(i - fresh), all = m->sum;
-
 	if (i < fresh || i >= MEMO_FRAMES)
 		return;
-	for (u32 k = 0; k < FRESH_FRAMES && k < fresh; k++) {
-		struct memo_frame *f = memo_at(m, i - fresh + k);
-
-		*f = m->fresh[k];
-		f->inner = all - (sum - f->inner) * from;
-	}
+	for (u32 k = 0; k < FRESH_FRAMES && k < fresh; k++)
+		*memo_at(m, i - fresh + k) = m->fresh[k];
 	m->first = i - fresh;
 }
 
-/* The memo's cursor moves on from a frame that lies further in than sp. */
-static __always_inline void pass_inner(struct memo *m, u64 sp)
+/* The memo's cursor moves on from a frame that lies further in than off. */
+static __always_inline void pass_inner(struct memo *m, u32 off)
 {
 	u32 at = m->at;
 
-	if (at < m->end && memo_at(m, at)->sp < sp)
+	if (at < m->end && memo_at(m, at)->off < off)
 		m->at = at + 1;
 }
 
-/* The sum of a stack of so many fresh frames, whose next one is that at the memo's cursor. */
-__attribute__((noinline)) u64 take_over(u32 fresh, u64 sum, u32 place)
-{
-	struct scratch *s = scratch_at(place);
-	struct memo *m = bpf_map_lookup_elem(&memos, &place);
-	u32 at;
-
-	if (!s || !m)
-		return 0;
-	at = m->at;
-	if (at <= fresh || fresh + m->end - at > stack_depth || !same_outwards(at, place))
-		return 0;
-	sum += (m->sum - memo_at(m, at)->inner) * power(2 * MEMO_ORIGIN + fresh - at);
-	if (fresh)
-		keep_fresh(m, at, fresh, sum);
-	s->at.sp = memo_at(m, m->end - 1)->sp;
-	return sum;
-}
-
 /*
- * The sum of the stack's frames, if its outer frames are those of the last
- * walk here; 0: a whole walk is due. The cursor is then at the bottom.
+ * Walk to the innermost frame that the last walk here came to as well, and put
+ * the cursor there; 0: a whole walk is due.
  */
-__attribute__((noinline)) u64 walk_again(u32 tgid, u32 place)
+__attribute__((noinline)) int walk_fresh(u32 tgid, u32 place)
 {
 	struct scratch *s = scratch_at(place);
-	struct memo *m = bpf_map_lookup_elem(&memos, &place);
-	u64 space = own_space(tgid), pc, sp, fp, sum = 0, step, cfa;
-	u32 i;
+	u64 space = own_space(tgid), pc, sp, fp, sum = 0, hash, step, cfa;
+	struct memo *m;
 
-	if (!s || !m || !space || m->space != space)
+	if (!s || !space || s->memo.space != space)
 		return 0;
+	m = &s->memo;
 	pc = s->at.pc;
 	sp = s->at.sp;
 	fp = s->at.fp;
 	m->at = m->first;
-	for (i = 0; i < FRESH_FRAMES; i++) {
+	for (u32 i = 0; i < FRESH_FRAMES; i++) {
 		struct memo_frame *f;
 
-		pass_inner(m, sp);
-		pass_inner(m, sp);
-		pass_inner(m, sp);
+		if ((sp - m->base) >> 32)
+			return 0;
+		pass_inner(m, sp - m->base);
+		pass_inner(m, sp - m->base);
+		pass_inner(m, sp - m->base);
 		if (m->at >= m->end)
 			return 0;
 		f = memo_at(m, m->at);
-		if (f->sp == sp && f->pc == pc && f->fp == fp)
-			return take_over(i, sum, place);
+		if (f->off == (u32)(sp - m->base) && f->pc == pc && f->fp == fp) {
+			m->inner = i;
+			m->sum = sum;
+			return 1;
+		}
 		step = step_at(pc - 1, space);
 		if (step == STEP_UNKNOWN || !(step & STEP_COMMON))
 			return 0;
 		cfa = (step & STEP_FROM_FP ? fp : sp) + STEP_CFA(step);
-		if (cfa <= sp || !note_frame(&m->fresh[i], pc, sp, fp, sum, step, cfa))
+		hash = frame_hash(pc);
+		if (cfa <= sp || !note_frame(m, &m->fresh[i], pc, sp, fp, hash, step, cfa))
 			return 0;
-		sum += frame_hash(pc) * power(MEMO_ORIGIN + i);
+		sum = add_frame(sum, hash);
 		if (STEP_SAVED(step) && !read_word(s, place, cfa + STEP_SAVED(step) * 8, &fp))
 			return 0;
 		if (!read_word(s, place, COMMON_RETURN(step, cfa), &pc))
@@ -208,6 +190,28 @@ __attribute__((noinline)) u64 walk_again(u32 tgid, u32 place)
 		sp = cfa;
 	}
 	return 0;
+}
+
+/* The hash of the stack, if its outermost frames are those of the last walk here; 0: a whole walk is due. */
+static __always_inline u64 walk_again(struct scratch *s, u32 tgid, u32 place)
+{
+	struct memo *m = &s->memo;
+	u32 at, fresh;
+	u64 sum;
+
+	if (!walk_fresh(tgid, place))
+		return 0;
+	at = m->at;
+	fresh = m->inner;
+	if (at <= fresh || fresh + m->end - at > stack_depth)
+		return 0;
+	sum = sum_outwards(m->sum, at, tgid, place);
+	if (!sum)
+		return 0;
+	if (fresh)
+		keep_fresh(m, at, fresh);
+	s->at.sp = m->base + memo_at(m, m->end - 1)->off;
+	return sum;
 }
 
 #endif

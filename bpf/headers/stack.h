@@ -27,7 +27,7 @@ static __always_inline bool read_pair(struct scratch *s, u32 place, u64 addr, u6
 		off = 0;
 	}
 	BARRIER(off); /* 6.12 */
-	off = off >> 3 & 511;
+	off = off >> 3 & (WINDOW_WORDS - 1);
 	BARRIER(off);
 	if (off >= WINDOW_WORDS - 1)
 		return false;
@@ -139,9 +139,9 @@ static __always_inline u64 stack_id(u64 hash)
 }
 
 /* The id of a stack that the tracer has and whose outer frames are the last one's; 0: none. */
-static __always_inline u64 known_again(struct self self, u32 place)
+static __always_inline u64 known_again(struct self self, struct scratch *s, u32 place)
 {
-	u64 sum = walk_again(self.tgid, place), id, *slot;
+	u64 sum = walk_again(s, self.tgid, place), id, *slot;
 
 	if (!sum)
 		return 0;
@@ -150,15 +150,15 @@ static __always_inline u64 known_again(struct self self, u32 place)
 	return slot && *slot == id ? id : 0;
 }
 
-/* Copying what no walk looks at costs more than the walk: remember how far they go. */
-static __always_inline void learn_extent(struct thread *t, u64 went)
+/*
+ * To copy a kilobyte that no walk looks at costs as much as four frames; to find
+ * that the window is too short, even more. A thread's walks mostly end where the last one did.
+ */
+static __always_inline u32 expected_bytes(struct thread *t, u64 sp)
 {
-	if (went > WINDOW_BYTES)
-		went = WINDOW_BYTES;
-	if (went > t->extent)
-		t->extent = went;
-	else
-		t->extent -= (t->extent - (u32)went) >> 5;
+	u64 bytes = t->walked_to - sp + 64;
+
+	return bytes < WINDOW_BYTES ? bytes & ~7 : WINDOW_BYTES;
 }
 
 static __always_inline void begin_walk(struct scratch *s, struct pt_regs *ctx)
@@ -185,15 +185,15 @@ static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 p
 	u64 id = 0;
 
 	s->stack_top = t->stack_top;
-	read_window(s, REG_SP(ctx), t->extent ? (t->extent + 127) & ~63 : WINDOW_BYTES);
+	read_window(s, REG_SP(ctx), expected_bytes(t, REG_SP(ctx)));
 	if (by_tables) {
 		begin_walk(s, ctx);
-		id = known_again(self, place);
+		id = known_again(self, s, place);
 	}
 	if (!id)
 		id = walk_whole(self, s, place, ctx);
 	t->stack_top = s->stack_top;
-	learn_extent(t, s->at.sp - REG_SP(ctx));
+	t->walked_to = s->at.sp;
 	return id;
 }
 

@@ -99,7 +99,7 @@ static __always_inline bool claim_slot(struct thread *t, struct self self)
 		return false;
 	t->sp = 0;
 	t->stack_top = 0;
-	t->extent = 0;
+	t->walked_to = 0;
 	t->fault_address = 0;
 	t->fault_flags = 0;
 	t->freed = 0;

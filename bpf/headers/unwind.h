@@ -321,7 +321,7 @@ __attribute__((noinline)) int step_out(u32 frame, u32 number, u32 place)
 
 /*
  * Walk the stack from the frame that take_stack put into the scratch
- * space, into its stack record; returns the sum of the frames (reuse.h).
+ * space, into its stack record; returns the hash of the frames.
  *
  * The loop itself takes only the common steps: the verifier goes through it
  * 127 times. What else differs from frame to frame is kept in memory, so that
@@ -331,11 +331,12 @@ __attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
 {
 	u32 n = 0, came = CAME_TO_NOTHING;
 	struct scratch *s = scratch_at(place);
-	struct memo *m = bpf_map_lookup_elem(&memos, &place);
-	u64 space = own_space(tgid), pc, sp, fp, sum = 0, scale = 1;
+	u64 space = own_space(tgid), pc, sp, fp, sum = 0;
+	struct memo *m;
 
-	if (!s || !m)
+	if (!s)
 		return 0;
+	m = &s->memo;
 	pc = s->at.pc;
 	sp = s->at.sp;
 	fp = s->at.fp;
@@ -343,9 +344,10 @@ __attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
 	s->stack.head.flags = 0;
 	m->end = m->first;
 	m->noted = 1;
+	m->base = MEMO_BASE(sp);
 	for (u32 i = 0; i < MAX_FRAMES; i++) {
 		struct memo_frame *f = memo_at(m, MEMO_ORIGIN + i);
-		u64 step = step_at(pc - 1, space), cfa, inner = sum;
+		u64 step = step_at(pc - 1, space), cfa, hash;
 		s64 saved;
 
 		if (step == STEP_UNKNOWN) {
@@ -354,11 +356,13 @@ __attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
 			step = 0;
 		}
 		s->stack.frames[i] = pc;
-		sum += frame_hash(pc) * scale;
-		scale *= HASH_STEP;
+		hash = frame_hash(pc);
+		sum = add_frame(sum, hash);
 		n = i + 1;
 		if (step & STEP_END) {
-			note_frame(f, pc, sp, fp, inner, 0, sp);
+			note_frame(m, f, pc, sp, fp, hash, 0, sp); /* nobody steps on from it */
+			if ((sp - m->base) >> 32)
+				m->noted = 0;
 			came = CAME_TO_BOTTOM;
 			break;
 		}
@@ -385,7 +389,7 @@ __attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
 		if (cfa <= sp)
 			break;
 		s->walked[i].cfa = cfa;
-		m->noted &= note_frame(f, pc, sp, fp, inner, step, cfa);
+		m->noted &= note_frame(m, f, pc, sp, fp, hash, step, cfa);
 		saved = STEP_SAVED(step);
 		if (saved && !read_word(s, place, cfa + saved * 8, &fp))
 			break;
@@ -407,7 +411,6 @@ __attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
 	s->stack.head.aux = n;
 	if (came == CAME_TO_BOTTOM && m->noted) {
 		m->space = space;
-		m->sum = sum;
 		m->first = MEMO_ORIGIN;
 		m->end = MEMO_ORIGIN + n;
 	}

@@ -50,7 +50,7 @@ static __always_inline bool read_word(struct scratch *s, u32 place, u64 addr, u6
 			return false;
 		off = 0;
 	}
-	off = off >> 3 & 511;
+	off = off >> 3 & (WINDOW_WORDS - 1);
 	if (off >= WINDOW_WORDS)
 		return false;
 	*to = s->window[off];
