@@ -36,7 +36,7 @@ VM_ARM64_TESTS := TestKernelHas|TestProgramsRun|TestEveryVariantLoads|TestEveryF
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
 VM_KERNELS ?= $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 
-.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-leaks bench-stacks bench-names demo test \
+.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-leaks bench-stacks bench-names fuzz demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -158,6 +158,17 @@ bench-names: deps-bench build/bigdwarf
 
 build/bigdwarf: analyzer/symbol/testdata/bigdwarf.sh
 	$(AS_USER) $< $@
+
+# Each fuzz test for a while; FUZZ says which, such as unwind. Inputs are hardly made smaller meanwhile: with seeds that
+# are whole files, that takes nearly all of the time.
+FUZZ ?= .
+FUZZ_TIME ?= 30s
+fuzz: check-go
+	@grep -rn '^func Fuzz' --include='*_test.go' . | sed 's/^\(.*\)\/[^/]*:[0-9]*:func \(Fuzz[A-Za-z0-9_]*\).*/\1 \2/' | grep -E '$(FUZZ)' | \
+	while read -r package name; do \
+		echo "$$package $$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 5x "$$package" || exit 1; \
+	done
 
 demo: check-root deps-demo build
 	@$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_service
