@@ -58,7 +58,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Tracer:    a.config.Tracer,
 		Sampling:  a.sampling(),
 		Events:    a.events,
-		Processes: a.reportProcesses(symb),
+		Processes: a.reportProcesses(opt.Top, symb),
 		Leaks:     a.allLeaks(at),
 		Warnings:  a.warnings(),
 	}
@@ -74,19 +74,20 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 	return r
 }
 
-func (a *Analyzer) reportProcesses(symb Symbolizer) []Process {
+func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []Process {
 	out := make([]Process, 0, len(a.processes))
 	for _, p := range a.processes {
 		allocators := append([]string{}, p.info.Allocators...)
 		out = append(out, Process{
 			PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
 			ExitCode: p.exitCode, Exited: p.exited,
-			Attached: p.info.Attached, Allocators: allocators,
+			Attached: p.info.Attached, Allocators: allocators, Unprobed: p.info.Unprobed,
 			Heap: p.total, LeakCheck: p.check,
 		})
 		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])
 		out[len(out)-1].Pools, out[len(out)-1].PoolsMore = a.reportPools(p, symb)
+		out[len(out)-1].Mappings, out[len(out)-1].MappingsMore = p.pages.mappings.report(top)
 		if p.stands != nil {
 			out[len(out)-1].Heap, out[len(out)-1].Children = p.stands.sum(), p.stands.count
 		}

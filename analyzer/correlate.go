@@ -14,7 +14,8 @@ type correlation struct {
 	rssBy     RSSBy
 	traced    uint64 // of rssBy.AnonMmap
 	blocks    SiteMemory
-	at        uint64 // ns since Config.Start; 0: never
+	mappings  *mappingSums // of a process without an allocator
+	at        uint64       // ns since Config.Start; 0: never
 
 	stacksNotFound int    // see Residence
 	unmeasured     uint64 // bytes
@@ -31,6 +32,10 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 	}
 	c := &proc.pages
 	c.residency.layout.regions, c.residency.layout.owner = proc.regions, proc
+	if proc.info.Unprobed && c.mappings == nil {
+		c.mappings = new(mappingSums)
+	}
+	c.residency.layout.sums = c.mappings
 	// Leaked blocks are measured as if each leak were one more site.
 	sites := int(a.sites.used)
 	res, err := c.residency.Measure(p, base, sites+len(proc.verdicts), func(yield func(addr, size uint64, site uint32) bool) {
@@ -52,6 +57,9 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 	}
 	if proc.extras != nil {
 		a.extrapolatePages(proc, &res, sites)
+	}
+	if c.mappings != nil {
+		c.mappings.end()
 	}
 	c.at = max(a.since(now), 1)
 	c.usage, c.rssBy, c.traced, c.blocks = res.Usage, res.RSSBy, res.Traced, res.Blocks

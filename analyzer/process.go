@@ -9,6 +9,7 @@ type ProcessInfo struct {
 	Comm       string
 	Exe        string
 	Attached   bool     // attached while running: blocks from before are unknown
+	Unprobed   bool     // none of its allocations is seen: it has no allocator that can be probed
 	Allocators []string // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
 }
 

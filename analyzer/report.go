@@ -100,6 +100,12 @@ type Process struct {
 	PoolsMore int    `json:"pools_omitted,omitempty"` // names that were left out
 	// AnonMmap says how much of RSSBy.AnonMmap Report.Regions explains.
 	AnonMmap AnonMmap `json:"anon_mmap_by"`
+	// Unprobed says that none of its allocations is seen, as it has no allocator that
+	// can be probed, such as a Go program: Heap says nothing. Mappings then tells
+	// what its memory is, those with most resident bytes first; else it is empty.
+	Unprobed     bool      `json:"unprobed,omitempty"`
+	Mappings     []Mapping `json:"mappings"`
+	MappingsMore int       `json:"mappings_omitted,omitempty"`
 	// LeakCheck is how its memory was read for leaks; nil where it was not.
 	LeakCheck *LeakCheck `json:"leak_check,omitempty"`
 	// HeapWalk is how the heap of a process that was not traced was read from

@@ -81,6 +81,7 @@ type layout struct {
 	regions  *regionTable // nil: none
 	owner    *process     // whose they are
 	cursor   regionCursor
+	sums     *mappingSums // nil unless they are wanted
 	sum      procfs.Memory
 	file     uint64
 	shmem    uint64
@@ -93,6 +94,9 @@ type layout struct {
 func (l *layout) load(smaps func(func(*procfs.VMA)) error, base *Baseline) error {
 	l.mappings, l.spans, l.starts = l.mappings[:0], l.spans[:0], l.starts[:0]
 	l.sum, l.file, l.shmem, l.end, l.data, l.guard = procfs.Memory{}, 0, 0, 0, false, false
+	if l.sums != nil {
+		l.sums.begin()
+	}
 	if err := smaps(l.add); err != nil {
 		return err
 	}
@@ -116,6 +120,9 @@ func (l *layout) add(v *procfs.VMA) {
 	}
 	l.guard = v.Perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.Size() <= maxGuard
 	m.class, m.mayBeHeap = l.classify(v)
+	if l.sums != nil {
+		l.sums.add(v)
+	}
 	l.sum.Add(&v.Memory)
 	switch v.Kind {
 	case procfs.KindShmem:

@@ -11,6 +11,7 @@ func fixtures() map[string]*analyzer.Report {
 		"empty":   {},
 
 		"untraced": untracedReport(),
+		"unprobed": unprobedReport(),
 	}
 }
 
@@ -65,6 +66,27 @@ func serviceReport() *analyzer.Report {
 		RegionsMore: 3,
 		Leaks: []analyzer.Leak{{Site: 3, Kind: "growing", Bytes: 12 << 20, Count: 12_288, Confidence: 0.99,
 			Why: "live bytes rose in 19 of 20 windows, 614 KiB/s, no plateau; p = 2e-06"}},
+	}
+}
+
+// unprobedReport is a Go program, of which no allocation is seen.
+func unprobedReport() *analyzer.Report {
+	return &analyzer.Report{
+		Schema: analyzer.Schema, WindowNS: 60_000 * ms,
+		Tracer: analyzer.TracerInfo{Attach: "uprobe_session", Faults: "kprobe", Unwind: "fp"},
+		Events: analyzer.Events{FaultMinor: 3000},
+		Processes: []analyzer.Process{{
+			PID: 77, Comm: "gateway", Exe: "/opt/gateway", Attached: true, Unprobed: true,
+			Usage: analyzer.Usage{RSS: 80 << 20, PSS: 78 << 20, USS: 76 << 20, Anon: 64 << 20, File: 16 << 20, SampledNS: 59_000 * ms},
+			RSSBy: analyzer.RSSBy{AnonMmap: 64 << 20, File: 15 << 20, Other: 1 << 20}, AnonMmap: analyzer.AnonMmap{Untraced: 64 << 20},
+			Mappings: []analyzer.Mapping{
+				{Name: "[anon: Go: heap]", Perms: "rw-p", Count: 2, Bytes: 128 << 20, ResidentBytes: 64 << 20, SwappedBytes: 1 << 20, GrowthBytes: 16 << 20, MappedGrowthBytes: 64 << 20},
+				{Name: "/opt/gateway", Perms: "r-xp", Count: 1, Bytes: 20 << 20, ResidentBytes: 16 << 20, GrowthBytes: -4096},
+				{Name: "[anon: Go: heap reservation]", Perms: "---p", Count: 9, Bytes: 1 << 30},
+			},
+			MappingsMore: 4,
+		}},
+		Warnings: []string{"process 77: its allocations are not seen"},
 	}
 }
 
@@ -123,6 +145,7 @@ func hostileReport() *analyzer.Report {
 	for i := range r.Regions {
 		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = attack, attack, []analyzer.Frame{{Function: attack, File: attack, Module: attack}}
 	}
+	p.Mappings, p.Unprobed = []analyzer.Mapping{{Name: attack, Perms: attack, Count: 1, ResidentBytes: 1}}, true
 	r.Leaks[0].Kind, r.Leaks[0].Why = attack, attack
 	r.Warnings = []string{attack}
 	return r

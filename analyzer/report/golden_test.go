@@ -30,6 +30,9 @@ func TestGolden(t *testing.T) {
 		"empty.json":                           {Format: JSON},
 		"untraced.width=100.txt":               {Width: 100},
 		"untraced.json":                        {Format: JSON},
+		"unprobed.width=80.txt":                {Width: 80},
+		"unprobed.width=0.top=1.txt":           {Top: 1},
+		"unprobed.json":                        {Format: JSON},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer

@@ -69,6 +69,7 @@ func normalised(r *analyzer.Report) *analyzer.Report {
 	out.Processes = append([]analyzer.Process{}, r.Processes...)
 	for i := range out.Processes {
 		out.Processes[i].Allocators = orEmpty(out.Processes[i].Allocators)
+		out.Processes[i].Mappings = orEmpty(out.Processes[i].Mappings)
 	}
 	out.Sites = append([]analyzer.Site{}, r.Sites...)
 	for i := range out.Sites {

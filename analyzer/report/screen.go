@@ -21,6 +21,11 @@ func Screen(r *analyzer.Report, opt Options, rows int) []string {
 	}
 	sitesIn := func(rows int) []string {
 		fit := opt
+		if allUnprobed(r) {
+			fit.Top = max(1, rows-3) // a title, a heading and the count of the others
+			lines := part(func(p *page) { addMappings(p, r, fit) })
+			return lines[:min(len(lines), rows)]
+		}
 		fit.Top = sitesFor(r, opt.Top, rows)
 		return part(func(p *page) { addSites(p, r, fit) })
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/memtrace/memtrace/analyzer"
 )
@@ -19,8 +20,11 @@ func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
 	if r.Tracer.Attach == analyzer.NotTraced {
 		addGroups(p, r, opt)
 	} else {
-		addSites(p, r, opt)
-		addStacks(p, r, opt)
+		addMappings(p, r, opt)
+		if !allUnprobed(r) {
+			addSites(p, r, opt)
+			addStacks(p, r, opt)
+		}
 		addRegions(p, r, opt)
 	}
 	p.line(plain, "")
@@ -32,6 +36,11 @@ func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
+}
+
+// allUnprobed reports whether there can be no sites.
+func allUnprobed(r *analyzer.Report) bool {
+	return len(r.Processes) > 0 && len(r.Sites) == 0 && !slices.ContainsFunc(r.Processes, func(p analyzer.Process) bool { return !p.Unprobed })
 }
 
 // shownSites are the sites that the table shows.

@@ -8,6 +8,10 @@ import (
 
 // addLeaks adds at most limit leaks, each with its reason, and counts the rest.
 func addLeaks(p *page, r *analyzer.Report, limit int) {
+	if allUnprobed(r) {
+		p.line(bold, "Leaks: not known, as no allocation is seen")
+		return
+	}
 	if len(r.Leaks) == 0 {
 		p.line(bold, "Leaks: no candidate")
 		return

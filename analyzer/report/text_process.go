@@ -19,9 +19,12 @@ func addProcesses(p *page, r *analyzer.Report) {
 			p.flow(dim, "  via   ", cleanAll(proc.Allocators), ", ")
 		}
 		addUsage(p, proc)
-		if proc.HeapWalk != nil {
+		switch {
+		case proc.HeapWalk != nil:
 			addWalk(p, proc)
-		} else {
+		case proc.Unprobed:
+			p.flow(plain, "  Heap  ", []string{"not seen:", "it has no allocator", "that can be probed"}, " ")
+		default:
 			addHeap(p, r, proc)
 			addPools(p, proc)
 		}

@@ -164,8 +164,8 @@ func (f *family) wasLate(pid, execs int, news []probe.Object) bool {
 // inherit attaches to a child as its parent is attached to. held says that the
 // child stands still, so that none of its allocations is missed.
 func (f *family) inherit(child int, held bool) error {
-	objects := f.of(f.parent(child))
-	if len(objects) == 0 {
+	objects, known := f.knownOf(f.parent(child))
+	if !known {
 		return fmt.Errorf("attach to process %d: nothing is known of its parent", child)
 	}
 	for deadline := time.Now().Add(birthPatience); f.tracer.Behind(); time.Sleep(birthPoll) {
@@ -224,6 +224,15 @@ func (f *family) of(pid int) []probe.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.probed[pid]
+}
+
+// knownOf is of; known is false for a process that is not attached to. One
+// without an allocator is, to nothing.
+func (f *family) knownOf(pid int) (objects []probe.Object, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	objects, known = f.probed[pid]
+	return objects, known
 }
 
 // wasBorn reports whether a child was attached to before its first

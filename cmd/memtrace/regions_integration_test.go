@@ -5,6 +5,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -125,5 +129,75 @@ func TestRegionsAtExit(t *testing.T) {
 		if w.Kind != "shm" && (g.LiveBytes != w.LiveBytes || g.MappedBytes != w.MappedBytes || g.UnmappedBytes != w.UnmappedBytes) {
 			t.Errorf("%s:\n got %+v\nwant %+v", w.Function, g, w)
 		}
+	}
+}
+
+// growingGo is a Go program without cgo, which a line on stdin makes grow by 64 MiB.
+const growingGo = `package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+)
+
+func main() {
+	in := bufio.NewReader(os.Stdin)
+	fmt.Println("ready")
+	in.ReadString('\n')
+	block := make([]byte, 64<<20)
+	for i := range block {
+		block[i] = byte(i)
+	}
+	fmt.Println("{\"final\":true}")
+	in.ReadString('\n')
+	os.Exit(int(block[0]))
+}
+`
+
+// TestGoProgram: of a program without an allocator it is told where its memory is, and what of it grew.
+func TestGoProgram(t *testing.T) {
+	dir := t.TempDir()
+	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "growing")
+	if err := os.WriteFile(source, []byte(growingGo), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-o", binary, source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	c, err := startCommand(t, exec.Command(binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := attach(t, c.cmd.Process.Pid, "--top", "0")
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	r := tr.interrupt()
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	p := &r.Processes[0]
+	var resident uint64
+	var growth int64
+	for _, m := range p.Mappings {
+		resident += m.ResidentBytes
+		if strings.HasPrefix(m.Name, "[anon") && m.Perms == "rw-p" {
+			growth += m.GrowthBytes
+		}
+	}
+	if !p.Unprobed || resident != p.Usage.RSS || p.RSSBy.Sum() != resident {
+		t.Errorf("unprobed %v: mappings hold %d resident bytes, RSS is %d, its parts %d", p.Unprobed, resident, p.Usage.RSS, p.RSSBy.Sum())
+	}
+	if growth < 64<<20 || growth > 80<<20 {
+		t.Errorf("anonymous memory grew by %d bytes, by 64 MiB and little more was wanted", growth)
+	}
+	if r.Events.FaultMinor == 0 || r.Events.Alloc != 0 || len(r.Leaks) != 0 {
+		t.Errorf("events %+v, leaks %v", r.Events, r.Leaks)
+	}
+	if warnings := strings.Join(r.Warnings, "\n"); !strings.Contains(warnings, "its allocations are not seen") || !strings.Contains(warnings, "go tool pprof") {
+		t.Errorf("warnings %q", r.Warnings)
 	}
 }

@@ -153,6 +153,9 @@ func (s *session) attachAtStart(pid int) (bool, error) {
 		if hasLoader(pid) && notLoadedYet(err) {
 			return false, nil
 		}
+		if s.traceBare(err) {
+			return true, s.startBare(pid, err)
+		}
 		return false, err
 	}
 	t := s.targets[pid]

@@ -113,6 +113,7 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 		return err
 	}
 	t.objects, t.probed = s.family.of(t.pid), now()
+	t.bare = len(t.objects) == 0
 	s.analyzer.AddProcess(t.describe())
 	if !all {
 		// Only now: what the process mapped while we attached may hold
@@ -301,7 +302,7 @@ func (s *session) correlateTarget(t *target) {
 // revive attaches again to a process whose first thread has ended, for the
 // probes are tied to that.
 func (s *session) revive(t *target) {
-	if t.deaf || s.stopping {
+	if t.deaf || t.bare || s.stopping {
 		return
 	}
 	revived, err := s.tracer.Revive(t.pid, t.objects)

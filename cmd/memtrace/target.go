@@ -27,6 +27,7 @@ type target struct {
 	pace    analyzer.Pace
 	exited  bool
 
+	bare   bool      // it has no allocator that can be probed
 	child  bool      // it was made by a process under trace
 	shared bool      // its memory is its parent's, until it executes a program
 	probed uint64    // ns: when it got its probes, 0 before
@@ -81,7 +82,7 @@ func threadHint(fs procfs.FS, tid int) error {
 
 // describe says who the process is, for the Report.
 func (t *target) describe() analyzer.ProcessInfo {
-	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil}
+	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Unprobed: t.bare}
 	// A process that has just ended has no names any more; the Report then
 	// has none either.
 	info.Comm, _ = t.held.Comm()

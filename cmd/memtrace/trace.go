@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -79,6 +80,9 @@ func (s *session) beginHeld(t *target) error {
 	objects, err := s.finder.Discover(t.pid)
 	if errors.Is(err, os.ErrPermission) {
 		err = adviseOn(fmt.Errorf("%w: %w", tracer.ErrNotPermitted, err))
+	}
+	if s.traceBare(err) && slices.Contains(s.pids, t.pid) {
+		return s.beginBare(t, err)
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,118 @@
+package analyzer
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// Mapping is the mappings of a process with one name and the same permissions.
+type Mapping struct {
+	Name          string `json:"name"`  // path, or what the kernel calls it; [anon] for nameless memory
+	Perms         string `json:"perms"` // such as rw-p
+	Count         uint64 `json:"count"`
+	Bytes         uint64 `json:"bytes"`
+	ResidentBytes uint64 `json:"resident_bytes"`
+	SwappedBytes  uint64 `json:"swapped_bytes"`
+	// GrowthBytes are the resident bytes less those at the attach, MappedGrowthBytes
+	// the same of Bytes.
+	GrowthBytes       int64 `json:"growth_bytes"`
+	MappedGrowthBytes int64 `json:"mapped_growth_bytes"`
+}
+
+// maxMappings bounds the names that are told apart; later ones are [others].
+const maxMappings = 4096
+
+type mappingKey struct {
+	name  string
+	perms procfs.Perms
+}
+
+// mappingSum is what the last reading found of the mappings of one name, and the first.
+type mappingSum struct {
+	count, bytes, resident, swapped uint64
+	firstBytes, firstResident       uint64
+}
+
+// mappingSums are a process's mappings by name, for one of which nothing
+// better is known. The zero value is ready.
+type mappingSums struct {
+	sums map[mappingKey]*mappingSum
+	read bool // at least once
+}
+
+func (m *mappingSums) begin() {
+	if m.sums == nil {
+		m.sums = make(map[mappingKey]*mappingSum)
+	}
+	for _, s := range m.sums {
+		s.count, s.bytes, s.resident, s.swapped = 0, 0, 0, 0
+	}
+}
+
+// add takes one mapping of a reading.
+func (m *mappingSums) add(v *procfs.VMA) {
+	s := m.sums[mappingKey{string(v.Path), v.Perms}]
+	if s == nil {
+		s = m.name(v)
+	}
+	s.count++
+	s.bytes += v.Size()
+	s.resident += v.Rss + v.SharedHugetlb + v.PrivateHugetlb
+	s.swapped += v.Swap
+}
+
+// name begins the sum of a name that is new, or finds the one for all others.
+func (m *mappingSums) name(v *procfs.VMA) *mappingSum {
+	key := mappingKey{string(v.Path), v.Perms}
+	if len(m.sums) >= maxMappings {
+		key = mappingKey{name: "[others]"}
+	}
+	s := m.sums[key]
+	if s == nil {
+		s = new(mappingSum)
+		m.sums[key] = s
+	}
+	return s
+}
+
+// end ends a reading. What later ones are compared with is the first.
+func (m *mappingSums) end() {
+	if m.read {
+		return
+	}
+	m.read = true
+	for _, s := range m.sums {
+		s.firstBytes, s.firstResident = s.bytes, s.resident
+	}
+}
+
+// report lists the mappings with most resident bytes, and the number of those left out.
+func (m *mappingSums) report(top int) (out []Mapping, omitted int) {
+	out = []Mapping{}
+	if m == nil {
+		return out, 0
+	}
+	for key, s := range m.sums {
+		if s.count == 0 && s.firstBytes == 0 {
+			continue
+		}
+		name := key.name
+		if name == "" {
+			name = "[anon]"
+		}
+		out = append(out, Mapping{
+			Name: name, Perms: key.perms.String(), Count: s.count, Bytes: s.bytes, ResidentBytes: s.resident, SwappedBytes: s.swapped,
+			GrowthBytes: int64(s.resident) - int64(s.firstResident), MappedGrowthBytes: int64(s.bytes) - int64(s.firstBytes),
+		})
+	}
+	slices.SortFunc(out, func(x, y Mapping) int {
+		return cmp.Or(cmp.Compare(y.ResidentBytes, x.ResidentBytes), cmp.Compare(y.Bytes, x.Bytes),
+			cmp.Compare(x.Name, y.Name), cmp.Compare(x.Perms, y.Perms))
+	})
+	if top > 0 && len(out) > top {
+		omitted, out = len(out)-top, out[:top]
+	}
+	return out, omitted
+}

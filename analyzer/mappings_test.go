@@ -1,0 +1,77 @@
+package analyzer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestMappingsOfAnUnprobedProcess compares two readings of one without an allocator.
+func TestMappingsOfAnUnprobedProcess(t *testing.T) {
+	vmas := []fakeVMA{
+		{16, "PPP", "r-xp", "/opt/gateway", 0},
+		{32, "PP-S", "rw-p", "[anon: Go: heap]", -1},
+		{64, "P---", "rw-p", "", -1},
+		{80, "P", "rw-p", "", -1},
+		{90, "----", "---p", "", -1},
+		{100, "PP", "rw-p", "[gone soon]", -1},
+	}
+	p, dir := fakeProcess(t, vmas)
+	a := newTestAnalyzer(t)
+	a.AddProcess(ProcessInfo{PID: 77, Unprobed: true})
+	correlate := func() *Report {
+		if _, err := a.Correlate(p, nil, testStart+1); err != nil {
+			t.Fatal(err)
+		}
+		return a.Report(testStart+2, ReportOptions{}, nil)
+	}
+	correlate()
+	vmas[1].pages, vmas[3].pages = "PPPPPP", "-"
+	rewriteProcess(t, dir, append(vmas[:5:5], fakeVMA{120, "PP", "rw-s", "/memfd:new (deleted)", 0}))
+	in := func(pages int) uint64 { return uint64(pages) * pageBytes }
+	grown := func(pages int) int64 { return int64(pages) * int64(pageBytes) }
+	want := []Mapping{
+		{"[anon: Go: heap]", "rw-p", 1, in(6), in(6), 0, grown(4), grown(2)},
+		{"/opt/gateway", "r-xp", 1, in(3), in(3), 0, 0, 0},
+		{"/memfd:new (deleted)", "rw-s", 1, in(2), in(2), 0, grown(2), grown(2)},
+		{"[anon]", "rw-p", 2, in(5), in(1), 0, grown(-1), 0},
+		{"[anon]", "---p", 1, in(4), 0, 0, 0, 0},
+		{"[gone soon]", "rw-p", 0, 0, 0, 0, grown(-2), grown(-2)},
+	}
+	proc := correlate().Processes[1] // after the test's own
+	if !proc.Unprobed || !slices.Equal(proc.Mappings, want) {
+		t.Errorf("unprobed %v\n got %+v\nwant %+v", proc.Unprobed, proc.Mappings, want)
+	}
+	var sum uint64
+	for _, m := range proc.Mappings {
+		sum += m.ResidentBytes
+	}
+	if sum != proc.Usage.RSS || sum != proc.RSSBy.Sum() {
+		t.Errorf("mappings hold %d, RSS is %d, its parts %d", sum, proc.Usage.RSS, proc.RSSBy.Sum())
+	}
+	if r := a.Report(testStart+3, ReportOptions{Top: 2}, nil).Processes[1]; len(r.Mappings) != 2 || r.MappingsMore != 4 {
+		t.Errorf("%d mappings and %d more", len(r.Mappings), r.MappingsMore)
+	}
+}
+
+// TestTooManyMappings: what has too many names is summed up.
+func TestTooManyMappings(t *testing.T) {
+	var vmas []fakeVMA
+	for i := range 2000 {
+		vmas = append(vmas, fakeVMA{16 + 2*i, "P", "rw-p", fmt.Sprintf("/dev/shm/%d", i), 0})
+	}
+	p, _ := fakeProcess(t, vmas)
+	a := newTestAnalyzer(t)
+	a.AddProcess(ProcessInfo{PID: 77, Unprobed: true})
+	sums := &mappingSums{sums: make(map[mappingKey]*mappingSum)}
+	for i := range maxMappings - 1000 {
+		sums.sums[mappingKey{name: fmt.Sprint(i)}] = new(mappingSum)
+	}
+	a.byPID[77].pages.mappings = sums
+	if _, err := a.Correlate(p, nil, testStart+1); err != nil {
+		t.Fatal(err)
+	}
+	if n, rest := len(sums.sums), sums.sums[mappingKey{name: "[others]"}]; n != maxMappings+1 || rest == nil || rest.count != 1000 || rest.resident != 1000*pageBytes {
+		t.Errorf("%d names, the others %+v", n, rest)
+	}
+}
