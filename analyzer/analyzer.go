@@ -184,6 +184,7 @@ func (a *Analyzer) surveyBlocks(now uint64) {
 			s.live.ages.reset()
 			s.live.ageBytes.reset()
 			s.live.oldest = maxTime
+			s.live.doubtful = sample{}
 		}
 	}
 	for p := range a.heaps {
@@ -202,6 +203,10 @@ func (a *Analyzer) survey(p *process, b block, now uint64) {
 		return
 	}
 	s.live.oldest = min(s.live.oldest, b.time)
+	if p.damage.doubts(b) {
+		s.live.doubtful.bytes += b.size
+		s.live.doubtful.count++
+	}
 	if b.time < a.warmAt {
 		return // of the warm-up
 	}

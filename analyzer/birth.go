@@ -61,7 +61,7 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 		p.info.Attached = true
 		return nil
 	}
-	p.heap, p.pools = heap, from.pools.clone()
+	p.heap, p.pools, p.damage = heap, from.pools.clone(), from.damage.inherited()
 	p.copies = n
 	a.inherited += n
 	a.inherit(p)

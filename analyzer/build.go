@@ -82,7 +82,7 @@ func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []Process {
 			PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
 			ExitCode: p.exitCode, Exited: p.exited,
 			Attached: p.info.Attached, Allocators: allocators, Unprobed: p.info.Unprobed,
-			Heap: p.total, LeakCheck: p.check,
+			Heap: p.total, LeakCheck: p.check, Loss: p.lossReport(),
 		})
 		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])
@@ -173,6 +173,9 @@ func (s *site) report(id siteID, now uint64) Site {
 		PeakLiveBytes: s.peakBytes, Faults: s.faults,
 		ResidentBytes: pages.resident, UntouchedBytes: pages.untouched, SwappedBytes: pages.swapped,
 		OldestNS: s.oldestAge(now), GrowthBytes: s.growth(),
+	}
+	if s.live != nil {
+		out.DoubtfulCount, out.DoubtfulBytes = s.live.doubtful.count, s.live.doubtful.bytes
 	}
 	s.extras.extendSite(&out)
 	return out

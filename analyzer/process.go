@@ -21,6 +21,7 @@ type process struct {
 	image    *image
 	faults   pendingFaults
 	replaced overwrites
+	damage   *damage      // nil: no event of it was lost
 	pools    *pools       // nil: no event told of one
 	regions  *regionTable // nil until the first
 	pages    correlation

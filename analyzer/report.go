@@ -67,6 +67,7 @@ type Events struct {
 	Failed            uint64     `json:"failed"`
 	PoolFree          uint64     `json:"pool_free,omitempty"` // blocks that ended with their pool
 	Overwritten       uint64     `json:"overwritten"`         // blocks handed out again whose free was not seen
+	Repaired          uint64     `json:"repaired"`            // blocks whose free was not seen, and that the allocator's own records call free
 }
 
 // Stacks counts allocations by how their call stacks end. Its
@@ -108,6 +109,8 @@ type Process struct {
 	MappingsMore int       `json:"mappings_omitted,omitempty"`
 	// LeakCheck is how its memory was read for leaks; nil where it was not.
 	LeakCheck *LeakCheck `json:"leak_check,omitempty"`
+	// Loss is what the trace did not see of the process; nil where nothing of it was lost.
+	Loss *ProcessLoss `json:"loss,omitempty"`
 	// HeapWalk is how the heap of a process that was not traced was read from
 	// outside; nil where it was traced. Heap then has live blocks only.
 	HeapWalk *HeapWalk `json:"heap_walk,omitempty"`
@@ -275,26 +278,30 @@ func (r RSSBy) Sum() uint64 {
 
 // Site is an allocation call site: all blocks of one process with one stack.
 type Site struct {
-	ID             int         `json:"id"`
-	PID            int         `json:"pid"`
-	Function       string      `json:"function"` // the first frame outside the allocator and its wrappers
-	Stack          []Frame     `json:"stack"`    // innermost first, inlined frames included
-	Truncated      bool        `json:"truncated"`
-	FramePointers  bool        `json:"frame_pointers"` // some frame without call frame information was left by its frame pointer: see docs/unwinding.md
-	LiveBytes      uint64      `json:"live_bytes"`
-	LiveCount      uint64      `json:"live_count"`
-	AllocBytes     uint64      `json:"alloc_bytes"`
-	AllocCount     uint64      `json:"alloc_count"`
-	FreeCount      uint64      `json:"free_count"`
-	TemporaryCount uint64      `json:"temporary_count"`
-	PeakLiveBytes  uint64      `json:"peak_live_bytes"`
-	ResidentBytes  uint64      `json:"resident_bytes"`
-	UntouchedBytes uint64      `json:"untouched_bytes"`
-	SwappedBytes   uint64      `json:"swapped_bytes"`
-	Faults         uint64      `json:"faults"`
-	OldestNS       uint64      `json:"oldest_ns"`      // age of the oldest live block
-	GrowthBytes    int64       `json:"growth_bytes"`   // live bytes now less those of the preceding Report
-	SizeHistogram  [][2]uint64 `json:"size_histogram"` // [largest size of the bucket, allocations], ascending
+	ID             int     `json:"id"`
+	PID            int     `json:"pid"`
+	Function       string  `json:"function"` // the first frame outside the allocator and its wrappers
+	Stack          []Frame `json:"stack"`    // innermost first, inlined frames included
+	Truncated      bool    `json:"truncated"`
+	FramePointers  bool    `json:"frame_pointers"` // some frame without call frame information was left by its frame pointer: see docs/unwinding.md
+	LiveBytes      uint64  `json:"live_bytes"`
+	LiveCount      uint64  `json:"live_count"`
+	AllocBytes     uint64  `json:"alloc_bytes"`
+	AllocCount     uint64  `json:"alloc_count"`
+	FreeCount      uint64  `json:"free_count"`
+	TemporaryCount uint64  `json:"temporary_count"`
+	PeakLiveBytes  uint64  `json:"peak_live_bytes"`
+	ResidentBytes  uint64  `json:"resident_bytes"`
+	UntouchedBytes uint64  `json:"untouched_bytes"`
+	SwappedBytes   uint64  `json:"swapped_bytes"`
+	Faults         uint64  `json:"faults"`
+	// DoubtfulCount and DoubtfulBytes are live blocks that may have been freed:
+	// events of the process were lost while they lived, and a free may be among them.
+	DoubtfulCount uint64      `json:"doubtful_count,omitempty"`
+	DoubtfulBytes uint64      `json:"doubtful_bytes,omitempty"`
+	OldestNS      uint64      `json:"oldest_ns"`      // age of the oldest live block
+	GrowthBytes   int64       `json:"growth_bytes"`   // live bytes now less those of the preceding Report
+	SizeHistogram [][2]uint64 `json:"size_histogram"` // [largest size of the bucket, allocations], ascending
 	// Estimate says how near the figures are; nil where they are exact.
 	Estimate *Estimate `json:"estimate,omitempty"`
 	// Group says which blocks these are in a process that was not traced: then

@@ -10,6 +10,9 @@ type Leak struct {
 	Confidence float64 `json:"confidence"` // 0 to 1
 	Why        string  `json:"why"`
 
+	// Doubtful says that the blocks may have been freed, as events were lost while they lived.
+	Doubtful bool `json:"doubtful,omitempty"`
+
 	// Pages says where those bytes are; nil where that was not read.
 	Pages *LeakPages `json:"pages,omitempty"`
 	// OldestNS and NewestNS are the ages of the first and the last of the

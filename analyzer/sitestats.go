@@ -48,6 +48,7 @@ type liveStats struct {
 	ageBytes histogram // live bytes by durationBucket of their age
 	oldest   uint64    // when the oldest live block was allocated, ns since Config.Start
 	pages    sitePages
+	doubtful sample // live blocks whose free may have been lost
 }
 
 // sitePages are the bytes of a site's live blocks whose page is resident,

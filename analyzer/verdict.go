@@ -79,8 +79,9 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 // block that was freed meanwhile, or is a new one at the same place, is no leak.
 func (a *Analyzer) Conclude(c *Check) {
 	type key struct {
-		site siteID
-		kind reach.Kind
+		site  siteID
+		kind  reach.Kind
+		doubt bool
 	}
 	index := make(map[key]uint32)
 	verdicts, leaked, extra := []Leak{}, leakedBlocks{}, []excess{}
@@ -92,20 +93,28 @@ func (a *Analyzer) Conclude(c *Check) {
 		if b.time < c.proc.born { // a copy of its parent's, which has a verdict on it
 			continue
 		}
-		i, ok := index[key{b.site, l.Kind}]
+		k := key{b.site, l.Kind, c.proc.damage.doubts(b)}
+		i, ok := index[k]
 		if !ok {
 			i = uint32(len(verdicts))
-			index[key{b.site, l.Kind}] = i
+			index[k] = i
 			verdicts = append(verdicts, Leak{Site: int(b.site), PID: int(c.proc.info.PID), Kind: l.Kind.String(),
 				Confidence: c.confidence(), Why: c.why(l.Kind), OldestNS: b.time, NewestNS: b.time})
+			if k.doubt {
+				c.proc.damage.downgrade(&verdicts[i])
+			}
 			extra = append(extra, excess{})
 		}
 		leaked = append(leaked, leakedBlock{l.Addr, i})
 		a.count(&verdicts[i], b)
 		extra[i].add(a.intervals.excess(b))
 	}
+	unblamed := a.unblamed()
 	for i := range verdicts {
 		extra[i].extendLeak(&verdicts[i])
+		if unblamed != 0 {
+			verdicts[i].Why += fmt.Sprintf("; %d events were lost, of whichever process: a free may be among them", unblamed)
+		}
 	}
 	c.proc.verdicts, c.proc.leaked = verdicts, leaked
 	c.proc.check = c.report()

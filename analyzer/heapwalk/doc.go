@@ -15,6 +15,7 @@
 //	cached.go  finds the freed blocks that look like allocated ones
 //	heap.go    all of it together: Walk
 //	group.go   what a block's first words tell: a type, text, zeros
+//	claims.go  says which of given blocks are allocated
 //	check.go   two walks and scans that agree: what is leaked
 //
 // It knows glibc 2.26 to 2.43 for x86-64 and arm64; another layout gives an

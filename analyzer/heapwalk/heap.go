@@ -42,6 +42,9 @@ type Heap struct {
 	free   []zone
 	own    []span          // the allocator's own records
 	keys   map[uint64]bool // second words of cached blocks
+	arenas []span          // where chunk follows on chunk, ascending
+	gaps   []bool          // of those: not all of it could be gone through
+	listed bool            // all blocks with a mapping of their own were found
 }
 
 // A zone is memory without blocks, and what it holds.
@@ -114,6 +117,7 @@ func (s *survey) walk() error {
 	if err != nil {
 		return err
 	}
+	h.listed = known
 	if !known && s.a.params != nil {
 		h.Unfound = Sum{s.a.params.mmaps, s.a.params.mapped}
 	}
@@ -153,11 +157,13 @@ func (s *survey) region(r region) error {
 		s.heap.Free += c.size
 		return s.addFree(v, c.zone())
 	}
-	if err := w.walk(); err != nil && !errors.Is(err, errUnreadable) {
+	err = w.walk()
+	if err != nil && !errors.Is(err, errUnreadable) {
 		return err
 	}
 	s.heap.InUse += r.header + w.posts*fencepost
 	s.heap.Skipped += w.skipped
+	s.heap.arenas, s.heap.gaps = append(s.heap.arenas, r.span), append(s.heap.gaps, w.skipped != 0 || err != nil)
 	s.heap.Covered += r.end - r.start - w.skipped
 	return nil
 }

@@ -98,14 +98,20 @@ func lossyReport() *analyzer.Report {
 	r := &analyzer.Report{
 		Schema: analyzer.Schema, Final: true, WindowNS: 3_723_000 * ms,
 		Tracer: analyzer.TracerInfo{Attach: "perf_cookie", Faults: "off", Unwind: "none"},
-		Events: analyzer.Events{Alloc: 80_000, Free: 20_000, Lost: 1234, UnmatchedFree: 1, Failed: 2, Overwritten: 3},
+		Events: analyzer.Events{Alloc: 80_000, Free: 20_000, Lost: 1234, UnmatchedFree: 1, Failed: 2, Overwritten: 3, Repaired: 7},
+		Pressure: &analyzer.Pressure{Phases: 2, SampledNS: 4_500 * ms, LeftOut: analyzer.LeftOut{Alloc: 1_200_000, Free: 1_190_000, Realloc: 1}, Spans: []analyzer.Span{
+			{FromNS: 10_000 * ms, ToNS: 12_500 * ms, Mode: "sampled", Interval: 64 << 10}, {FromNS: 60_000 * ms, ToNS: 62_000 * ms, Mode: "sampled", Interval: 64 << 10},
+		}},
 		Processes: []analyzer.Process{
-			{PID: 100, Comm: "gateway", Heap: analyzer.Heap{LiveBytes: 1 << 30, LiveCount: 1, PeakBytes: 2 << 30, PeakAtNS: 1_800_000 * ms, AllocCount: 80_000, FreeCount: 20_000}},
+			{PID: 100, Comm: "gateway",
+				Loss: &analyzer.ProcessLoss{Events: 1230, DoubtfulCount: 1, DoubtfulBytes: 1 << 30, Repaired: analyzer.Repaired{Count: 7, Bytes: 448},
+					Spans: []analyzer.LossSpan{{FromNS: 10_000 * ms, ToNS: 10_400 * ms, Events: 1000}, {FromNS: 60_000 * ms, ToNS: 60_001 * ms, Events: 230}}},
+				Heap: analyzer.Heap{LiveBytes: 1 << 30, LiveCount: 1, PeakBytes: 2 << 30, PeakAtNS: 1_800_000 * ms, AllocCount: 80_000, FreeCount: 20_000}},
 			{PID: 101, Comm: "worker", Exited: true, ExitCode: &three,
 				Usage: analyzer.Usage{RSS: 4096, PSS: 4096, Swap: 4096, SampledNS: 1}},
 		},
 		Sites: []analyzer.Site{
-			{ID: 0, PID: 100, Function: longName, LiveBytes: 1 << 30, LiveCount: 1, AllocCount: 80_000, FreeCount: 20_000, GrowthBytes: 1 << 30, OldestNS: 3_700_000 * ms,
+			{ID: 0, PID: 100, Function: longName, LiveBytes: 1 << 30, LiveCount: 1, AllocCount: 80_000, FreeCount: 20_000, GrowthBytes: 1 << 30, OldestNS: 3_700_000 * ms, DoubtfulCount: 1, DoubtfulBytes: 1 << 30,
 				Stack: []analyzer.Frame{{Function: longName, File: "/usr/include/boost/multi_index/hashed_index.hpp", Line: 1234, Module: "/opt/gateway"}}},
 			{ID: 7, PID: 101},
 		},

@@ -72,6 +72,8 @@ func lossNotes(r *analyzer.Report) []string {
 		"frees of blocks "+unseenOrigin(r)+"; they change no figure")
 	add(e.Overwritten, "block was handed out again before its free was seen; it counts as freed",
 		"blocks were handed out again before their frees were seen; they count as freed")
+	add(e.Repaired, "block was freed unseen, as the allocator's own records tell; it counts as freed",
+		"blocks were freed unseen, as the allocator's own records tell; they count as freed")
 	add(e.Failed, "allocation failed; it counts nowhere", "allocations failed; they count nowhere")
 	add(e.LostBy.StackFull, "event came without its stack (ring buffer full); its site is [no stack]",
 		"events came without their stacks (ring buffer full); their site is [no stack]")

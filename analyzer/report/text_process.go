@@ -28,6 +28,7 @@ func addProcesses(p *page, r *analyzer.Report) {
 			addHeap(p, r, proc)
 			addPools(p, proc)
 		}
+		addProcessLoss(p, proc.Loss)
 		addCheck(p, proc.LeakCheck)
 	}
 }

@@ -41,6 +41,7 @@ func addSites(p *page, r *analyzer.Report, opt Options) {
 	for i := range sites {
 		p.line(plain, tableRow(cols, i, &sites[i], nameWidth, fileWidth))
 	}
+	addDoubtful(p, sites)
 	addOmitted(p, r, sites)
 }
 

@@ -175,10 +175,20 @@ func (s *session) lookAtEnd(e launch.Ending) {
 	if s.leaks && s.atExit != exitOff {
 		t.unchecked = s.checkEnding(t, e)
 	}
+	s.repair(t, still(e))
 	s.correlateTarget(t) // last, so that it tells where the leaked blocks are
 	if t.check != nil {
 		t.check.SetPause(time.Since(e.Since))
 	}
+}
+
+// still are the threads of a program that stands still at its end.
+func still(e launch.Ending) []reach.Thread {
+	threads := make([]reach.Thread, 0, len(e.Threads))
+	for _, thread := range e.Threads {
+		threads = append(threads, reach.Thread{TID: thread.TID, SP: thread.SP, Words: thread.Words})
+	}
+	return threads
 }
 
 // checkEnding checks a program that stands still at its end.
@@ -187,14 +197,12 @@ func (s *session) checkEnding(t *target, e launch.Ending) error {
 	if e.Before {
 		when = analyzer.CheckBeforeExit
 	}
-	threads := make([]reach.Thread, 0, len(e.Threads))
 	for _, thread := range e.Threads {
-		threads = append(threads, reach.Thread{TID: thread.TID, SP: thread.SP, Words: thread.Words})
 		if s.atExit == exitBefore && !e.Before && s.tracer.StoppedAtExit(thread.TID) {
 			s.warn("process %d blocks SIGURG, by which memtrace stops it as it calls exit: it was checked after its exit handlers", e.PID)
 		}
 	}
-	check, err := s.checkStill(t, threads)
+	check, err := s.checkStill(t, still(e))
 	if err == nil {
 		s.conclude(check, when, time.Since(e.Since))
 		t.check = check

@@ -50,6 +50,7 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 	if !s.settle() {
 		return errors.New("the events before it could not be had in time")
 	}
+	s.repair(t, threads)
 	loss, err := s.tracer.Loss()
 	if err != nil {
 		return err

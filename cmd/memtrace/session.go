@@ -34,6 +34,7 @@ type session struct {
 	out      output
 	follower *follower
 	limiter  *limiter // nil without --max-overhead
+	losses   losses
 	finder   *probe.Finder
 	family   *family
 
@@ -181,14 +182,17 @@ func (s *session) loop(ctx context.Context) error {
 			s.tick()
 		case <-windows.C:
 			s.analyzer.Window(now())
+			s.noteLosses()
 			s.keepWithin()
 			s.lookAfterChildren()
 		case <-over:
 			s.checkLeaks()
+			s.repairAll()
 			s.stop()
 		case <-done:
 			done = nil
 			s.checkLeaks()
+			s.repairAll()
 			s.stop()
 		case t := <-s.exits:
 			s.gone(t)
@@ -325,6 +329,7 @@ func (s *session) report(final bool) *analyzer.Report {
 		s.warn("%v", err)
 	}
 	s.analyzer.SetLoss(loss)
+	s.noteLosses()
 	pressure := s.pressure()
 	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()

@@ -1,0 +1,234 @@
+package analyzer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/analyzer/reach"
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// A damage is what lost events may have done to what is known of a process: a
+// block whose free was lost still shows as live.
+type damage struct {
+	spans    []LossSpan      // ascending
+	lost     uint64          // events
+	verified uint64          // ns since Config.Start: blocks from before have been looked at since the last loss then
+	unsure   map[uint64]bool // of those: where it could not be told
+	repaired Repaired
+}
+
+// LossSpan is a time in which events of a process were lost.
+type LossSpan struct {
+	FromNS uint64 `json:"from_ns"` // since the attach; the loss began then at the earliest
+	ToNS   uint64 `json:"to_ns"`   // the last loss
+	Events uint64 `json:"events"`
+}
+
+// Repaired are blocks that were freed unseen, as the allocator's own records
+// tell; they have been taken out of the live heap.
+type Repaired struct {
+	Count uint64 `json:"count"`
+	Bytes uint64 `json:"bytes"`
+}
+
+// ProcessLoss is what the trace did not see of a process, and what that means.
+type ProcessLoss struct {
+	Events uint64     `json:"events"`
+	Spans  []LossSpan `json:"spans"`
+	// Doubtful are live blocks from before the last loss: the free of each may have been lost.
+	DoubtfulCount uint64   `json:"doubtful_count"`
+	DoubtfulBytes uint64   `json:"doubtful_bytes"`
+	Repaired      Repaired `json:"repaired"`
+}
+
+const (
+	maxLossSpans = 64
+	lossGap      = 1_000_000_000 // ns between losses that make two spans
+)
+
+// AddProcessLoss notes that so many more events of a process were lost from
+// first to last (ns, CLOCK_MONOTONIC).
+func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) {
+	p := a.byPID[pid]
+	if p == nil || events == 0 {
+		return
+	}
+	if p.damage == nil {
+		p.damage = &damage{}
+	}
+	d := p.damage
+	fresh := LossSpan{FromNS: a.since(first), ToNS: a.since(max(first, last)), Events: events}
+	d.lost += events
+	n := len(d.spans)
+	switch {
+	case n > 0 && (fresh.FromNS < d.spans[n-1].ToNS+lossGap || n == maxLossSpans):
+		d.spans[n-1].ToNS = max(fresh.ToNS, d.spans[n-1].ToNS)
+		d.spans[n-1].Events += fresh.Events
+	default:
+		d.spans = append(d.spans, fresh)
+	}
+}
+
+// inherited is that of a forked child, whose blocks are copies of its parent's.
+func (d *damage) inherited() *damage {
+	if d == nil {
+		return nil
+	}
+	out := &damage{verified: d.verified, unsure: maps.Clone(d.unsure)}
+	for _, s := range d.spans {
+		out.spans = append(out.spans, LossSpan{FromNS: s.FromNS, ToNS: s.ToNS})
+	}
+	return out
+}
+
+// last is when the last event was lost.
+func (d *damage) last() uint64 { return d.spans[len(d.spans)-1].ToNS }
+
+// doubts reports whether the free of a live block may have been lost.
+func (d *damage) doubts(b block) bool {
+	if d == nil || len(d.spans) == 0 || b.time > d.last() {
+		return false
+	}
+	return b.time > d.verified || d.last() > d.verified || d.unsure[b.addr]
+}
+
+// freedAt is when a block whose free was lost was freed, at the earliest.
+func (d *damage) freedAt(b block) uint64 {
+	for _, s := range d.spans {
+		if s.ToNS >= b.time {
+			return max(s.FromNS, b.time)
+		}
+	}
+	return b.time
+}
+
+// downgrade has a verdict on blocks whose frees may have been lost say so: what
+// nothing points to may just have been freed.
+func (d *damage) downgrade(l *Leak) {
+	l.Kind, l.Doubtful = reach.Possible.String(), true
+	l.Confidence = min(l.Confidence, doubtfulTrust)
+	l.Why = fmt.Sprintf("it may have been freed: %d events of the process were lost while it lived, and the allocator's records do not tell; %s", d.lost, l.Why)
+}
+
+// unblamed are the lost events of which nobody knows whose they were.
+func (a *Analyzer) unblamed() uint64 {
+	var known uint64
+	for _, p := range a.processes {
+		if p.damage != nil {
+			known += p.damage.lost
+		}
+	}
+	return a.events.Lost - min(a.events.Lost, known)
+}
+
+// doubtfulTrust is the confidence in such a verdict.
+const doubtfulTrust = 0.5
+
+// lossReport is what a Report says of it; nil where nothing was lost.
+func (p *process) lossReport() *ProcessLoss {
+	d := p.damage
+	if d == nil {
+		return nil
+	}
+	out := &ProcessLoss{Events: d.lost, Spans: append([]LossSpan{}, d.spans...), Repaired: d.repaired}
+	p.heap.all(func(b block) bool {
+		if d.doubts(b) {
+			out.DoubtfulCount++
+			out.DoubtfulBytes += b.size
+		}
+		return true
+	})
+	return out
+}
+
+// A Repair finds out which blocks of a process were freed unseen.
+type Repair struct {
+	proc   *process
+	began  uint64 // ns since Config.Start
+	blocks []block
+	claims []heapwalk.Claim
+	freed  map[uint64]bool // by address: all looks say so
+	sure   map[uint64]bool // all looks say that it is allocated
+	looks  int
+}
+
+// NewRepair begins a repair at now (ns, CLOCK_MONOTONIC); nil where no block
+// of the process is in doubt. All events until now should have been applied.
+func (a *Analyzer) NewRepair(pid uint32, now uint64) *Repair {
+	p := a.byPID[pid]
+	if p == nil || p.exited || p.damage == nil {
+		return nil
+	}
+	r := &Repair{proc: p, began: a.since(now)}
+	p.heap.all(func(b block) bool {
+		if p.damage.doubts(b) {
+			r.blocks = append(r.blocks, b)
+			r.claims = append(r.claims, heapwalk.Claim{Addr: b.addr, Size: b.size})
+		}
+		return true
+	})
+	if len(r.blocks) == 0 {
+		return nil
+	}
+	slices.SortFunc(r.blocks, func(x, y block) int { return cmp.Compare(x.addr, y.addr) })
+	return r
+}
+
+// Look asks the records of glibc's allocator, once. Only what all looks agree
+// on counts: where the process runs, one reading may be wrong. Errors are those
+// of heapwalk.Walk; the blocks then stay in doubt.
+func (r *Repair) Look(p *procfs.Process, o heapwalk.Options) error {
+	if err := heapwalk.Examine(p, o, r.claims); err != nil {
+		return fmt.Errorf("look for blocks that were freed unseen: %w", err)
+	}
+	freed, sure := make(map[uint64]bool), make(map[uint64]bool)
+	for _, c := range r.claims {
+		switch {
+		case c.State == heapwalk.Freed && (r.looks == 0 || r.freed[c.Addr]):
+			freed[c.Addr] = true
+		case c.State == heapwalk.Allocated && (r.looks == 0 || r.sure[c.Addr]):
+			sure[c.Addr] = true
+		}
+	}
+	r.freed, r.sure = freed, sure
+	r.looks++
+	return nil
+}
+
+// Repair takes the blocks that were freed unseen out of the live heap, where they
+// count as freed, and returns how many they were. All events until the end of the last look should have been
+// applied: what was freed meanwhile was seen.
+func (a *Analyzer) Repair(r *Repair) Repaired {
+	var out Repaired
+	p, d := r.proc, r.proc.damage
+	if r.looks == 0 || p.exited {
+		return out
+	}
+	unsure := make(map[uint64]bool)
+	for _, was := range r.blocks {
+		hash := p.heap.hash(was.addr)
+		b, ok := p.heap.get(was.addr, hash)
+		switch {
+		case !ok || b != was:
+		case r.freed[b.addr]:
+			p.heap.remove(b.addr, hash)
+			if a.config.Sample != nil {
+				a.config.Sample.Release(b.addr)
+			}
+			a.close(p, b, d.freedAt(b))
+			out.Count++
+			out.Bytes += b.size
+		case !r.sure[b.addr]:
+			unsure[b.addr] = true
+		}
+	}
+	a.events.Repaired += out.Count
+	d.repaired.Count += out.Count
+	d.repaired.Bytes += out.Bytes
+	d.verified, d.unsure = r.began, unsure
+	return out
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/analyzer/reach"
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// losses is what has been noticed of events that were lost.
+type losses struct {
+	looked uint64            // ns, CLOCK_MONOTONIC: the last time
+	count  map[uint32]uint64 // by process, until then
+}
+
+// noteLosses tells the analyzer which processes lost events since the last time.
+func (s *session) noteLosses() {
+	at := now()
+	all, err := s.tracer.ProcessLosses()
+	if err != nil {
+		s.warn("%v", err)
+	}
+	for _, l := range all {
+		if s.losses.count == nil {
+			s.losses.count = make(map[uint32]uint64)
+		}
+		fresh := l.Count - s.losses.count[l.PID]
+		s.losses.count[l.PID] = l.Count
+		s.analyzer.AddProcessLoss(l.PID, fresh, max(l.First, s.losses.looked), l.Last)
+	}
+	s.losses.looked = at
+}
+
+// repairsApart is the time between the two looks at a process that runs.
+const repairsApart = 50 * time.Millisecond
+
+// repair finds the blocks that a process freed unseen, where events of it were
+// lost and its allocator's own records can be read. threads are all of its
+// threads where it stands still; nil: it runs.
+func (s *session) repair(t *target, threads []reach.Thread) {
+	if !s.settle() {
+		return // the blocks stay in doubt, which the Report says
+	}
+	s.noteLosses()
+	r := s.analyzer.NewRepair(uint32(t.pid), now())
+	if r == nil || !s.isGlibcAlone(t) {
+		return
+	}
+	o := heapwalk.Options{Still: threads != nil}
+	looks := 1
+	if threads == nil {
+		looks = 2
+	} else if len(threads) > 0 {
+		o.Thread = threads[0].TID
+	}
+	for i := range looks {
+		if i > 0 {
+			s.consumeFor(repairsApart)
+		}
+		if err := r.Look(t.held.Process, o); err != nil {
+			if !errors.Is(err, procfs.ErrGone) && !errors.Is(err, heapwalk.ErrNoArena) {
+				s.warn("%v", err)
+			}
+			return
+		}
+	}
+	if !s.settle() {
+		return
+	}
+	done := s.analyzer.Repair(r)
+	s.say("process %d: %d blocks of %d bytes were freed unseen", t.pid, done.Count, done.Bytes)
+}
+
+// isGlibcAlone reports whether all blocks of a process that were traced are
+// such as glibc's records list.
+func (s *session) isGlibcAlone(t *target) bool {
+	return len(s.functions.Functions) == 0 && !slices.ContainsFunc(t.objects, func(o probe.Object) bool {
+		return o.Family != probe.Glibc && o.Family != probe.FamilyUnknown
+	})
+}
+
+// repairAll repairs what is known of all processes that still run, before the trace ends.
+func (s *session) repairAll() {
+	if s.stopping {
+		return
+	}
+	for _, t := range s.targets {
+		if !t.exited && !t.shared && t.held.Alive() {
+			s.repair(t, nil)
+		}
+	}
+}
