@@ -123,11 +123,56 @@ static __always_inline void free_block(struct self self, struct thread *t, u64 a
 	emit_head(self, RECORD_FREE, addr, interval, flags);
 }
 
-/* The entry of an allocation; false where its return is of no interest. can_skip: it can be left out. */
-static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, bool can_skip)
+/* A block of a chain ends. A function of its own, so that the verifier need not follow it in each step of a loop. */
+__attribute__((noinline)) int free_linked(u64 block)
 {
-	if (COOKIE_SHAPE(cookie) == SHAPE_POOL_CHANGE)
+	struct self self = get_self();
+	struct thread *t = thread_find(self);
+
+	if (t)
+		free_block(self, t, block, 0);
+	return 0;
+}
+
+static long free_link(u32 i, void *data)
+{
+	u64 block = next_in_chain(data);
+
+	if (!block)
+		return 1;
+	free_linked(block);
+	return 0;
+}
+
+/* The blocks of a chain end. has_loop: the kernel has bpf_loop (5.17, as all that have uprobe_multi do). */
+static __always_inline void free_chain(struct pt_regs *ctx, u64 cookie, bool has_loop)
+{
+	struct chain c = {
+		.next = reg_value(ctx, COOKIE_REG(cookie, 0)),
+		.distance = reg_value(ctx, COOKIE_REG(cookie, 1)),
+	};
+
+	if (has_loop) {
+		bpf_loop(CHAIN_STEPS, free_link, &c, 0);
+	} else {
+		for (int i = 0; i < FEW_CHAIN_STEPS && c.next; i++)
+			free_linked(next_in_chain(&c));
+	}
+	if (c.next)
+		count_loss(LOSS_READ_FAULT);
+}
+
+/*
+ * The entry of an allocation; false where its return is of no interest.
+ * can_skip: it can be left out; has_loop: see free_chain.
+ */
+static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, bool can_skip, bool has_loop)
+{
+	if (COOKIE_SHAPE(cookie) == SHAPE_POOL_CHANGE) {
+		if (is_chain(cookie))
+			free_chain(ctx, cookie, has_loop);
 		return change_enter(self, ctx, t, cookie);
+	}
 	if (is_nested(t, ctx)) {
 		/* Within a release: part of it, or a block that the program sees. Whoever knows the blocks can tell. */
 		if (t->shape == SHAPE_RELEASE && COOKIE_SHAPE(cookie) == SHAPE_RELEASE)
@@ -379,7 +424,7 @@ static __always_inline void free_enter(struct self self, struct pt_regs *ctx, st
 		free_block(self, t, addr, is_ending(ctx, t));
 }
 
-static __always_inline int at_alloc(struct pt_regs *ctx)
+static __always_inline int at_alloc(struct pt_regs *ctx, bool has_loop)
 {
 	struct self self = get_self();
 	struct thread *t;
@@ -388,7 +433,7 @@ static __always_inline int at_alloc(struct pt_regs *ctx)
 	keep_own_stack();
 	t = thread_at_probe(self, ctx, &cookie);
 	if (t)
-		alloc_enter(self, ctx, t, cookie, false);
+		alloc_enter(self, ctx, t, cookie, false, has_loop);
 	return 0;
 }
 
@@ -418,7 +463,7 @@ static __always_inline int at_free(struct pt_regs *ctx)
 SEC("uprobe/alloc")
 int perf_alloc(struct pt_regs *ctx)
 {
-	return at_alloc(ctx);
+	return at_alloc(ctx, false);
 }
 
 SEC("uretprobe/alloc")
@@ -437,7 +482,7 @@ int perf_free(struct pt_regs *ctx)
 SEC("uprobe.multi/alloc")
 int multi_alloc(struct pt_regs *ctx)
 {
-	return at_alloc(ctx);
+	return at_alloc(ctx, true);
 }
 
 SEC("uprobe.multi/return")
@@ -475,5 +520,5 @@ int session_alloc(struct pt_regs *ctx)
 		if (!t)
 			return 1;
 	}
-	return !alloc_enter(self, ctx, t, cookie, true);
+	return !alloc_enter(self, ctx, t, cookie, true, true);
 }

@@ -136,8 +136,9 @@ enum pool_change {
 	POOL_ENDED,             /* as that, and so does the pool */
 	POOL_CHILDREN_CLEARED,  /* the blocks of the pools below it end */
 	POOL_CHILDREN_ENDED,    /* and those pools */
-	POOL_MOVED,             /* it is below another pool from now on; from here on none is an end */
+	POOL_MOVED,             /* it is below another pool from now on */
 	POOL_NAMED,
+	POOL_CHAIN, /* no pool: a chain of blocks that end; at which distance the next one's address is in each */
 };
 
 /*

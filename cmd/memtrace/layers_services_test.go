@@ -37,3 +37,32 @@ func TestAPRLayer(t *testing.T) {
 		})
 	}
 }
+
+// GLib's blocks are its callers', whether slices are cut from larger blocks or,
+// as with later versions of GLib, are blocks of malloc's.
+func TestGLibLayer(t *testing.T) {
+	for _, how := range []string{"uprobe_session", "uprobe_multi", "perf_cookie"} {
+		for _, slices := range []string{"", "always-malloc"} {
+			t.Run(how+slices, func(t *testing.T) {
+				t.Setenv("G_SLICE", slices)
+				if how == "perf_cookie" {
+					t.Setenv("CHAIN", "32") // what is followed there
+				}
+				c, r := runWith(t, []string{"--layer", "glib", "--attach", how, "--top", "1000"}, testProgram("layer_glib"))
+				c.checkSites(t, &r)
+				if r.Events.Lost != 0 || r.Events.Overwritten != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
+					t.Errorf("events %+v, warnings %q", r.Events, r.Warnings)
+				}
+			})
+		}
+	}
+}
+
+// A chain that is too long for the kernel is a loss, and said to be.
+func TestGLibChainTooLong(t *testing.T) {
+	t.Setenv("CHAIN", "40")
+	_, r := runWith(t, []string{"--layer", "glib", "--attach", "perf_cookie"}, testProgram("layer_glib"))
+	if r.Events.LostBy.ReadFault != 1 {
+		t.Errorf("events %+v, want a read fault", r.Events)
+	}
+}

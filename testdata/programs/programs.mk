@@ -33,7 +33,7 @@ TP_ALL += $(if $(shell command -v musl-gcc),$(addprefix $(TP_OUT)/,$(TP_MUSL)))
 TP_ALL += $(if $(shell command -v rustc),$(addprefix $(TP_OUT)/,leak_corpus_rust own_allocator))
 TP_ALL += $(addprefix $(TP_OUT)/interfaces_,$(TP_INTERFACES))
 # Layers over malloc, from their development packages.
-TP_LAYERS := layer_apr
+TP_LAYERS := layer_apr layer_glib
 TP_ALL += $(addprefix $(TP_OUT)/,$(TP_LAYERS))
 # A 32-bit program that needs no 32-bit libc, where compiler and linker know the format.
 TP_ALL += $(if $(shell $(CC) -m32 -E -x c /dev/null >/dev/null 2>&1 && ld -V 2>/dev/null | grep elf_i386),$(TP_OUT)/sleeper32)

@@ -63,6 +63,10 @@ const (
 	PoolChildrenEnded                     // the pools below it end
 	PoolMoved                             // it is below another pool from now on; 0: below none
 	PoolNamed                             // it has a name
+
+	// ChainFreed is never an event: the kernel half follows the chain of blocks
+	// and makes a Free of each.
+	ChainFreed
 )
 
 // Flags qualify an event.

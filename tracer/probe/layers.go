@@ -18,7 +18,7 @@ type layer struct {
 	// not seen.
 	thin   uint64
 	remedy string
-	pools  []UserFunction
+	pools  []UserFunction // and what else a text can't say
 }
 
 // layers are those that may be named.
@@ -32,6 +32,17 @@ var layers = map[string]layer{
 		frees:  []string{"PyObject_Free:ptr=0", "PyMem_Free:ptr=0"},
 		thin:   96,
 		remedy: "start the program with PYTHONMALLOC=malloc in its environment and trace malloc",
+	},
+	// GLib, glib/gmem.c and gslice.c: g_malloc_n and its kin jump to these, and
+	// g_free to free.
+	"glib": {
+		allocs: []string{
+			"g_malloc:size=0", "g_malloc0:size=0", "g_realloc:ptr=0,size=1",
+			"g_try_malloc:size=0", "g_try_malloc0:size=0", "g_try_realloc:ptr=0,size=1", "g_aligned_alloc:size=0*1",
+			"g_slice_alloc:size=0", "g_slice_alloc0:size=0", "g_slice_copy:size=0",
+		},
+		frees: []string{"g_slice_free1:ptr=1"},
+		pools: []UserFunction{poolChange("g_slice_free_chain_with_offset", event.ChainFreed, 2, 3)},
 	},
 	// The Apache Portable Runtime, memory/unix/apr_pools.c: what has no tag is
 	// called after the function that made it.
@@ -118,7 +129,8 @@ func poolBeginOut(symbol string, args ...uint8) UserFunction {
 	return f
 }
 
-// poolChange is a function that changes the pool in its first argument.
+// poolChange is a function that changes a pool; args are the positions of that
+// and of what goes with the change, from 1.
 func poolChange(symbol string, change event.Change, args ...uint8) UserFunction {
 	f := UserFunction{Text: symbol, Symbol: symbol, Pool: poolUse{change: change}}
 	f.set(PoolChange, args...)
