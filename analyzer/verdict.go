@@ -50,12 +50,16 @@ func (a *Analyzer) NewCheck(pid uint32) (*Check, error) {
 
 // Scan reads the process's memory once. That every block was seen (o.AllSeen)
 // is not believed where events were lost; where blocks are sampled, all memory
-// outside of the sample's is searched for pointers. All events until now should have
-// been applied.
+// outside of the sample's is searched for pointers. A block of a pool is its
+// pool's, whatever points to it: it is no leak, and what it points to is none.
+// All events until now should have been applied.
 func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64) (reach.Result, error) {
-	o.AllSeen = o.AllSeen && a.events.Lost == 0 && a.untracked == 0 && a.sampling() == nil
+	pools := c.proc.pools
+	o.AllSeen = o.AllSeen && a.events.Lost == 0 && a.untracked == 0 && a.sampling() == nil && pools == nil
 	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
-		c.proc.heap.all(func(b block) bool { return yield(b.addr, b.size, uint32(b.site)) })
+		c.proc.heap.all(func(b block) bool {
+			return pools.poolOf(b.addr) != 0 || yield(b.addr, b.size, uint32(b.site))
+		})
 	}, o)
 	if err != nil {
 		return res, err

@@ -190,6 +190,9 @@ func showProbes(w io.Writer, finder *probe.Finder, pid int) error {
 		for _, s := range o.Skipped {
 			fmt.Fprintf(w, "    %-24s not probed: %s\n", s.Name, s.Reason)
 		}
+		for _, m := range o.Marks {
+			fmt.Fprintf(w, "    %-24s a USDT probe, not traced\n", m)
+		}
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func TestOwnFunctionsOfPools(t *testing.T) {
 			for _, pool := range r.Processes[0].Pools {
 				live += pool.LiveBytes
 			}
-			if live != 10*20+20*50+5*33+9 {
-				t.Errorf("pools hold %d bytes, want 1374", live)
+			if live != 10*20+20*50+5*33+9+8 {
+				t.Errorf("pools hold %d bytes, want 1382", live)
 			}
 		})
 	}
@@ -53,4 +53,23 @@ func TestOwnFunctionsOfPools(t *testing.T) {
 		}
 		c.checkSites(t, &r)
 	})
+}
+
+// What is in a pool is no leak, nor what only that points to; of the other
+// blocks, of_malloc and call_back lose 3 and 2.
+func TestOwnFunctionsOfPoolsLeaks(t *testing.T) {
+	_, r := runWith(t, append([]string{"--leaks"}, ownPools...), filepath.Join("..", "..", "build", "testdata", "own_pools"))
+	functions := map[int]string{}
+	for _, s := range r.Sites {
+		functions[s.ID] = s.Function
+	}
+	lost := map[string]uint64{}
+	for _, l := range r.Leaks {
+		if l.Kind == "definite" || l.Kind == "indirect" || l.Kind == "possible" {
+			lost[functions[l.Site]] += l.Count
+		}
+	}
+	if len(lost) != 2 || lost["of_malloc"] != 3 || lost["call_back"] != 2 {
+		t.Errorf("leaks by function: %v, want 3 of of_malloc and 2 of call_back", lost)
+	}
 }

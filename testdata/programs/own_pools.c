@@ -19,6 +19,7 @@ static struct site clear_site = {"cleared"};
 static struct site current_site = {"from_current"};
 static struct site call_site = {"call_back"};
 static struct site own_site = {"of_malloc"};
+static struct site held_site = {"held"};
 
 struct pool *current_pool; /* a symbol, for pool=current_pool */
 
@@ -61,6 +62,14 @@ NOIPA void dropped(void)
 	pool_drop(&first);
 	for (int i = 0; i < 10; i++)
 		took(&drop_site, pool_alloc(&first, 20), 20);
+}
+
+/* A block of malloc's that only one of a pool's points to, which nothing points to. */
+NOIPA void held(void)
+{
+	void **block = took(&held_site, pool_alloc(&first, 8), 8);
+	*block = took(&held_site, malloc(24), 24);
+	target_sink = NULL;
 }
 
 /* 5 times 20 blocks of 50 bytes, of which the last 20 stay. */
@@ -116,10 +125,11 @@ int main(int argc, char **argv)
 {
 	target_begin(argc, argv);
 	dropped();
+	held();
 	cleared();
 	from_current();
 	of_malloc();
-	static struct site *sites[] = {&drop_site, &clear_site, &current_site, &call_site, &own_site};
+	static struct site *sites[] = {&drop_site, &clear_site, &current_site, &call_site, &own_site, &held_site};
 	target_answer("own_pools", 1, sites, COUNT_OF(sites));
 	target_end();
 	return 0;

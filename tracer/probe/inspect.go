@@ -42,6 +42,7 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 	}
 	syms.setFamilies(id.soname)
 	o.Source = syms.source
+	o.Marks = im.memoryProbes()
 	o.stripped = id.static && syms.count == 0
 	if isLoader(id.soname) && syms.defined[libcMark] == 0 {
 		syms.found = nil

@@ -14,16 +14,17 @@ type Object struct {
 	Major   uint32 // of the device, as the target's maps show it
 	Minor   uint32
 	Inode   uint64
-	BuildID string      // hexadecimal; empty where the file has none
-	Soname  string      // DT_SONAME; empty where the file has none
-	Family  Family      // whose malloc it has; where it has but a prefixed one, whose that is
-	Machine elf.Machine // EM_X86_64 or EM_AARCH64
-	Source  string      // what named its functions: "exported symbols", "symbol table", "debug file PATH", ".gnu_debugdata", "DWARF"
-	Static  bool        // an executable that uses no dynamic loader
-	Go      bool        // built by the Go toolchain
-	Probes  []Probe     // sorted by Entry; empty where the file has no allocator
-	Skipped []Skip      // functions left out, each with the reason
-	Text    []Range     // executable mappings in the target, ascending
+	BuildID string        // hexadecimal; empty where the file has none
+	Soname  string        // DT_SONAME; empty where the file has none
+	Family  Family        // whose malloc it has; where it has but a prefixed one, whose that is
+	Machine elf.Machine   // EM_X86_64 or EM_AARCH64
+	Source  string        // what named its functions: "exported symbols", "symbol table", "debug file PATH", ".gnu_debugdata", "DWARF"
+	Static  bool          // an executable that uses no dynamic loader
+	Go      bool          // built by the Go toolchain
+	Probes  []Probe       // sorted by Entry; empty where the file has no allocator
+	Skipped []Skip        // functions left out, each with the reason
+	Marks   []StaticProbe // USDT probes that are about memory; they are not probed
+	Text    []Range       // executable mappings in the target, ascending
 
 	// File is the file itself: attach through /proc/self/fd/N, which reaches
 	// it even where its path is gone, replaced or in another mount namespace.
