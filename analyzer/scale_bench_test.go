@@ -21,6 +21,15 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }
 
+// threadTime is what this thread has taken.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		panic("read the thread's clock: " + err.Error()) // it always exists
+	}
+	return time.Duration(t.Nano())
+}
+
 // BenchmarkApplyAtScale applies what a big machine would send: many processes
 // with ten threads each, whose events come in runs of 16, blocks mostly freed
 // young, over a live heap of two million blocks in all.

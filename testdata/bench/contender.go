@@ -42,6 +42,7 @@ func (s *settings) contenders() []contender {
 	}
 	all := []contender{
 		{name: "untraced", program: "churn", attach: noTool},
+		{name: bystanderName, program: "churn", attach: s.traceAnother},
 		{name: floorName, program: "churn", attach: attachFloor},
 		{name: entriesName, program: "churn", attach: attachEntries},
 		{name: fpName, program: "churn", attach: memtrace("--unwind", "fp")},

@@ -85,6 +85,7 @@ func (r *results) document(s settings) string {
 		r.table(&b, threads)
 	}
 	r.stackText(&b)
+	r.bystanderText(&b)
 	r.fullText(&b)
 	b.WriteString(notes)
 	return b.String()
