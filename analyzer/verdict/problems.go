@@ -25,6 +25,9 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 	if o := r.Overhead; traced && o != nil && o.PausedNS > 0 {
 		add("nothing was seen for %s, to keep to --max-overhead: what was allocated before or meanwhile was not checked (raise the limit, or leave it out)", seconds(o.PausedNS))
 	}
+	if p := r.Pressure; traced && p != nil {
+		add("blocks were sampled for %s, as events came faster than memtrace could take them in: what leaked then may not have been seen (give memtrace more CPU, or trace less)", seconds(p.SampledNS))
+	}
 	if j.base == nil && j.needsWarmth() {
 		add("the trace ended after %s, before the warm-up of %v was over", seconds(r.WindowNS), j.opt.WarmUp)
 	}

@@ -148,6 +148,9 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 		"nothing was seen for 3s": func(r *analyzer.Report, _ *Options, _ *Evidence) {
 			r.Overhead = &analyzer.Overhead{Limit: 0.05, PausedNS: uint64(3 * time.Second)}
 		},
+		"blocks were sampled for 2s": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+			r.Pressure = &analyzer.Pressure{Phases: 1, SampledNS: uint64(2 * time.Second)}
+		},
 		"the memory was not read": func(_ *analyzer.Report, _ *Options, e *Evidence) { e.Problems = []string{"the memory was not read"} },
 		"too short to tell growth": func(_ *analyzer.Report, o *Options, _ *Evidence) {
 			o.Rules, o.MinGrowth = Rules{{text: "growing", kind: "growing"}}, time.Minute
