@@ -40,6 +40,9 @@ func (s *session) pressure() *analyzer.Pressure {
 	if p.Count == 0 {
 		return nil
 	}
+	if s.events { // no Report will say so
+		s.warn("events come faster than they can be written: only a sample of allocations is shown now and then (--back-pressure 0 loses some instead)")
+	}
 	out := &analyzer.Pressure{Phases: p.Count, LeftOut: analyzer.LeftOut(p.LeftOut), Spans: []analyzer.Span{}}
 	for _, phase := range p.Phases {
 		to := phase.To
