@@ -116,7 +116,7 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash, pool uint64) {
 	}
 	a.threads.allocated(e.TID, b.addr, b.time)
 	if pool != 0 {
-		p.poolsOf().enter(b, pool, a.intervals.excess(b))
+		a.enterPool(p, b, e.PID, pool)
 	}
 
 	s := a.sites.at(id)

@@ -90,12 +90,17 @@ func (ps *pools) of(addr uint64) poolID {
 	return id
 }
 
-// enter puts a block that has just become live into the pool at an address.
-func (ps *pools) enter(b block, at uint64, x excess) {
+// enter puts a block that has just become live into the pool at an address. It
+// returns the pool if that was not known before, else 0.
+func (ps *pools) enter(b block, at uint64, x excess) (fresh poolID) {
+	known := len(ps.byAddr)
 	id := ps.of(at)
 	if id == 0 {
 		ps.beyond++
-		return
+		return 0
+	}
+	if len(ps.byAddr) > known {
+		fresh = id
 	}
 	n := ps.unused
 	if n != 0 {
@@ -112,6 +117,7 @@ func (ps *pools) enter(b block, at uint64, x excess) {
 	p.count++
 	p.bytes += b.size
 	p.extra.add(x)
+	return fresh
 }
 
 // leave takes a block that has ended out of its pool, if it is in one.

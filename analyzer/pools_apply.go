@@ -15,6 +15,14 @@ func (p *process) poolsOf() *pools {
 	return p.pools
 }
 
+// enterPool puts a new block into the pool at an address. One that was made
+// before the trace is asked for its name at once: its process may end soon.
+func (a *Analyzer) enterPool(p *process, b block, pid uint32, pool uint64) {
+	if id := p.poolsOf().enter(b, pool, a.intervals.excess(b)); id != 0 && a.config.PoolNames != nil {
+		p.pools.all[id].name = a.config.PoolNames.Pool(pid, pool)
+	}
+}
+
 // beginPool makes a pool known. One that was live at its address has ended
 // unseen, and so have its blocks.
 func (a *Analyzer) beginPool(p *process, e *event.Event) {
