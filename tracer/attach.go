@@ -202,7 +202,10 @@ func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, pat
 			return fmt.Errorf("attach to %s in %s: %w", probes[i].Name, path, err)
 		}
 		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: a.thread, Cookie: cookie(pid, &probes[i], variable)}
-		if a.mechanism == Perf {
+		switch {
+		case a.mechanism == Perf && ret:
+			opts.Cookie = 0 // the entry has left all that the return needs
+		case a.mechanism == Perf:
 			if prog, err = t.kernel.loadWithCookie(name, opts.Cookie); err != nil {
 				return err
 			}

@@ -57,6 +57,8 @@ func (c Config) programs() []string {
 		names = append(names, bpf.MemtraceProgMultiAlloc, bpf.MemtraceProgMultiReturn, bpf.MemtraceProgMultiFree)
 	case PerfCookie:
 		names = append(names, perfPrograms...)
+	case Perf:
+		names = append(names, bpf.MemtraceProgPerfReturn) // which needs no cookie; the others are loaded by the probe
 	}
 	return append(names, faultPrograms[c.Faults]...)
 }

@@ -71,7 +71,7 @@ func (c *child) regions(t *testing.T) (a regionsAnswer) {
 
 // TestRegions maps memory in every way, and compares call sites, sizes and what is resident.
 func TestRegions(t *testing.T) {
-	for _, flags := range [][]string{nil, {"--sample-bytes", "100000"}, {"--unwind", "fp"}} {
+	for _, flags := range [][]string{nil, {"--sample-bytes", "100000"}, {"--attach", "uprobe_multi", "--unwind", "fp"}, {"--attach", "perf_cookie"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			c := program(t, "regions")
 			tr := attach(t, c.cmd.Process.Pid, append(flags, "--top", "0")...)
