@@ -185,3 +185,17 @@ func TestCheckIsDescribed(t *testing.T) {
 		t.Errorf("want %q in:\n%s", want, out)
 	}
 }
+
+// TestScreenWithoutAllocations: mappings stand where sites would, in however few lines.
+func TestScreenWithoutAllocations(t *testing.T) {
+	for rows := 10; rows <= 40; rows++ {
+		lines := Screen(unprobedReport(), Options{Width: 80}, rows)
+		text := strings.Join(lines, "\n")
+		if len(lines) > rows || !strings.Contains(text, "nothing lost") {
+			t.Errorf("%d rows: %d lines\n%s", rows, len(lines), text)
+		}
+		if rows >= 16 && (!strings.Contains(text, "[anon: Go: heap]") || strings.Contains(text, "no allocation seen yet")) {
+			t.Errorf("%d rows show no mapping:\n%s", rows, text)
+		}
+	}
+}
