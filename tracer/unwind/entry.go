@@ -23,6 +23,7 @@ type cie struct {
 	encoding  byte // of addresses
 	augmented bool // its FDEs have augmentation data
 	signal    bool
+	elsewhere bool // returns are by another register, as in glibc's vfork for AArch64: no rule of ours
 	initial   state
 	err       error // its functions can't be unwound
 }
@@ -55,7 +56,7 @@ func (s *section) each(visit func(*fde)) (bad int) {
 		found, err := s.entry(&e, wide, &f)
 		if err != nil {
 			bad++
-		} else if found {
+		} else if found && !f.cie.elsewhere {
 			visit(&f)
 		}
 	}
@@ -165,9 +166,7 @@ func (s *section) readCIE(info *cie, at uint64) error {
 	if version == 1 && ra >= 0x80 {
 		return fmt.Errorf("CIE at offset %#x has unknown return address register %d", at, ra)
 	}
-	if ra != s.machine.ra {
-		return fmt.Errorf("CIE at offset %#x has unknown return address register %d", at, ra)
-	}
+	info.elsewhere = ra != s.machine.ra
 	if err := info.augment(&e, augmentation); err != nil {
 		return err
 	}

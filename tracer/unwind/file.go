@@ -67,9 +67,10 @@ func Open(r io.ReaderAt) (*Source, error) {
 	if s.sections, err = frameSections(e, s.machine); err != nil {
 		return nil, err
 	}
-	if s.machine.raSaved < 0 {
-		if needed, err := e.ImportedLibraries(); err != nil || len(needed) == 0 { // a C library, or static
-			s.restorer, s.start = findRestorer(e), findMuslStart(e)
+	if needed, err := e.ImportedLibraries(); err != nil || len(needed) == 0 { // a C library, static, or the vDSO
+		s.restorer = findRestorer(e, s.machine.restorer)
+		if s.machine.raSaved < 0 {
+			s.start = findMuslStart(e)
 		}
 	}
 	return s, nil
@@ -184,12 +185,10 @@ func loaded(e *elf.File, address, n uint64) []byte {
 // maxRestorerText bounds the search for a signal restorer: a C library's size.
 const maxRestorerText = 4 << 20
 
-// restorer is mov $15 (rt_sigreturn), %rax; syscall.
-var restorer = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
-
 // findRestorer finds the code that signal handlers return to by its bytes, as
-// debuggers do: musl has no call frame information for it.
-func findRestorer(e *elf.File) uint64 {
+// debuggers do: musl has no call frame information for it, and neither has the
+// vDSO for AArch64 (arch/arm64/kernel/vdso/sigreturn.S says why).
+func findRestorer(e *elf.File, restorer []byte) uint64 {
 	for _, p := range e.Progs {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz > maxRestorerText {
 			continue
@@ -206,7 +205,7 @@ func (r *rows) addRestorer(at uint64) {
 	from := len(r.list)
 	// From the byte before: return addresses are looked up less one.
 	r.list = append(r.list, row{at - 1, r.number(Rule{Kind: Signal})})
-	r.spans = append(r.spans, span{at - 1, at + uint64(len(restorer)), from, from + 1})
+	r.spans = append(r.spans, span{at - 1, at + uint64(len(r.machine.restorer)), from, from + 1})
 }
 
 // maxNotes bounds what is read in search of a build ID.

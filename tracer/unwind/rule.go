@@ -87,13 +87,17 @@ type machine struct {
 	// raSaved is the index in saved of the return address's register; -1
 	// where calls push the return address, so that it lies right below the CFA.
 	raSaved int
+	// restorer is what signal handlers return to: the system call rt_sigreturn.
+	restorer []byte
 }
 
 var machines = map[elf.Machine]*machine{
 	// rbp rbx r12 r13 r14 r15
-	elf.EM_X86_64: {sp: 7, fp: 6, ra: 16, saved: [...]uint64{6, 3, 12, 13, 14, 15}, raSaved: -1},
+	elf.EM_X86_64: {sp: 7, fp: 6, ra: 16, saved: [...]uint64{6, 3, 12, 13, 14, 15}, raSaved: -1,
+		restorer: []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}}, // mov $15, %rax; syscall
 	// x29 x30 x19 x20 x21 x22
-	elf.EM_AARCH64: {sp: 31, fp: 29, ra: 30, saved: [...]uint64{29, 30, 19, 20, 21, 22}, raSaved: 1},
+	elf.EM_AARCH64: {sp: 31, fp: 29, ra: 30, saved: [...]uint64{29, 30, 19, 20, 21, 22}, raSaved: 1,
+		restorer: []byte{0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4}}, // mov x8, #139; svc #0
 }
 
 // index returns the place of a DWARF register in Saved, or -1.
