@@ -81,7 +81,7 @@ func (a *Analyzer) endPools(p *process, e *event.Event, list []poolID, gone bool
 			}
 			if b.interval != 0 {
 				x := a.intervals.excess(b)
-				a.extra.free += x.count
+				a.extra.poolFree += x.count
 			}
 			a.events.PoolFree++
 			a.freed(p, b, e)

@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -98,6 +99,27 @@ func TestWhatBecomesOfPools(t *testing.T) {
 				t.Errorf("%v, and %d bytes live; want %v", live, r.Processes[0].Heap.LiveBytes, c.want)
 			}
 		})
+	}
+}
+
+// Of a sample, what ended with a pool stands for more, as what was freed does.
+func TestPoolsOfASample(t *testing.T) {
+	const interval, blocks = 1 << 10, 8
+	tr := &trace{}
+	tr.poolBegin(poolA, 0, 1)
+	for i := range uint64(blocks) {
+		tr.poolAlloc(0x100+i*0x100, 10, poolA)
+		tr.events[len(tr.events)-1].Child = interval
+	}
+	stands := blocks / -math.Expm1(-10.0/interval)
+	live, _ := livePools(t, tr)
+	if want := stands * 10; math.Abs(float64(live["a"])-want) > blocks {
+		t.Errorf("the pool holds %d bytes, want %.0f", live["a"], want)
+	}
+	tr.poolChange(poolA, event.PoolEnded, 0)
+	_, r := livePools(t, tr)
+	if math.Abs(float64(r.Events.PoolFree)-stands) > 1 || r.Events.Free != 0 || r.Processes[0].Heap.LiveBytes != 0 {
+		t.Errorf("%d blocks ended with their pool, want %.0f; events %+v", r.Events.PoolFree, stands, r.Events)
 	}
 }
 

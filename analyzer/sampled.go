@@ -12,7 +12,7 @@ type Sample interface {
 // eventExcess are the calls that the events of a sample stand for beyond
 // themselves, in units of 1/countUnit.
 type eventExcess struct {
-	alloc, free, realloc, failed uint64
+	alloc, free, realloc, failed, poolFree uint64
 }
 
 func (x *eventExcess) extend(e *Events) {
@@ -21,6 +21,7 @@ func (x *eventExcess) extend(e *Events) {
 	e.Free += whole(x.free)
 	e.Realloc += whole(x.realloc)
 	e.Failed += whole(x.failed)
+	e.PoolFree += whole(x.poolFree)
 }
 
 // unseen is how many calls an allocation stands for beyond itself, in units of 1/countUnit.
