@@ -4,6 +4,7 @@ package tracer
 
 import (
 	"errors"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,10 +127,16 @@ func differs(got event.Stack, want ownStack) int {
 			return i
 		}
 	}
-	if len(got.Frames) > len(want.frames) {
+	if len(got.Frames) > len(want.frames) && !inVDSO(got, want) {
 		return len(want.frames)
 	}
 	return -1
+}
+
+// inVDSO: the signal struck in the vDSO of arm64, which has no call frame
+// information. glibc's stack ends there; ours goes on by frame pointers, and says so.
+func inVDSO(got event.Stack, want ownStack) bool {
+	return runtime.GOARCH == "arm64" && want.name == "struck" && len(want.frames) == 3 && got.FPGuess
 }
 
 func TestStacksEqualBacktrace(t *testing.T) {
