@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -54,12 +54,15 @@ func (sc scene) start() (stop func(), err error) {
 func settled(started []*exec.Cmd) error {
 	for _, cmd := range started {
 		for {
-			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", cmd.Process.Pid))
+			where, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", cmd.Process.Pid))
 			if err != nil {
 				return err
 			}
-			if len(stat) > 1 {
+			if len(where) > 1 {
 				break
+			}
+			if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)); err != nil || bytes.Contains(stat, []byte(") Z ")) {
+				return fmt.Errorf("process %d of the scene has ended", cmd.Process.Pid)
 			}
 		}
 	}
@@ -85,6 +88,7 @@ func child(mib string) {
 		mem[i] = 1
 	}
 	fmt.Println("ready")
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	select {}
+	for { // until it is killed
+		_ = unix.Pause()
+	}
 }
