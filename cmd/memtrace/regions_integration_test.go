@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/tracer"
 )
 
 // mapperAnswer is what testdata/programs/regions.c says of one of its functions.
@@ -71,7 +72,16 @@ func (c *child) regions(t *testing.T) (a regionsAnswer) {
 
 // TestRegions maps memory in every way, and compares call sites, sizes and what is resident.
 func TestRegions(t *testing.T) {
-	for _, flags := range [][]string{nil, {"--sample-bytes", "100000"}, {"--attach", "uprobe_multi", "--unwind", "fp"}, {"--attach", "perf_cookie"}} {
+	ways := [][]string{nil, {"--sample-bytes", "100000"}}
+	for _, m := range mechanismsHere(t)[1:] { // the first is what nil chooses
+		switch m {
+		case tracer.Multi:
+			ways = append(ways, []string{"--attach", string(m), "--unwind", "fp"})
+		case tracer.PerfCookie:
+			ways = append(ways, []string{"--attach", string(m)})
+		}
+	}
+	for _, flags := range ways {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			c := program(t, "regions")
 			tr := attach(t, c.cmd.Process.Pid, append(flags, "--top", "0")...)

@@ -89,8 +89,10 @@ func TestMissedFreesAreFound(t *testing.T) {
 	if h.LiveCount != c.total(t, "live_count") || h.LiveBytes != c.total(t, "live_bytes") {
 		t.Errorf("%d bytes in %d blocks live, the program says %d in %d", h.LiveBytes, h.LiveCount, c.total(t, "live_bytes"), c.total(t, "live_count"))
 	}
-	if l.Repaired.Count != doomed || r.Events.Repaired != doomed || l.DoubtfulCount != 0 {
-		t.Errorf("repaired %+v (%d in all), %d in doubt, want %d and none", l.Repaired, r.Events.Repaired, l.DoubtfulCount, doomed)
+	// Where a ring became full between the two calls of a pair of the loop, the loop's block was freed unseen, too.
+	pairs := uint64(len(l.Spans))
+	if n := l.Repaired.Count; n < doomed || n > doomed+pairs || r.Events.Repaired != n || l.DoubtfulCount != 0 {
+		t.Errorf("repaired %+v (%d in all), %d in doubt, want %d, of the loop at most %d, and none", l.Repaired, r.Events.Repaired, l.DoubtfulCount, doomed, pairs)
 	}
 	found := uint64(0)
 	for _, leak := range r.Leaks {
