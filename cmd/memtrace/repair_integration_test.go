@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,10 +82,30 @@ func unseen(t *testing.T, c *child, r *analyzer.Report) *analyzer.ProcessLoss {
 
 // What was freed while memtrace stood still is found in the allocator's own
 // records: the live heap is then the program's, and nothing of it is called leaked.
+// What is leaked is found as well, but may be hidden now and then: where events
+// were lost, free memory is read for pointers too, as it may hold a block whose
+// allocation was not seen (docs/reachability.md).
 func TestMissedFreesAreFound(t *testing.T) {
+	const leaked, attempts = 10, 3
+	for attempt := 1; ; attempt++ {
+		found, r := missedFrees(t)
+		if found == leaked {
+			return
+		}
+		text := fmt.Sprintf("%d leaked blocks found, the program leaked %d; of the check: %+v; warnings: %q", found, leaked, r.Processes[0].LeakCheck, r.Warnings)
+		if found > leaked || attempt == attempts {
+			t.Fatal(text)
+		}
+		t.Log(text)
+	}
+}
+
+// missedFrees traces the program once and returns how many leaked blocks were found.
+func missedFrees(t *testing.T) (found uint64, r analyzer.Report) {
+	t.Helper()
 	c, r := traceUnseen(t)
 	l := unseen(t, c, &r)
-	const doomed, leaked = 3000, 10
+	const doomed = 3000
 	h := r.Processes[0].Heap
 	if h.LiveCount != c.total(t, "live_count") || h.LiveBytes != c.total(t, "live_bytes") {
 		t.Errorf("%d bytes in %d blocks live, the program says %d in %d", h.LiveBytes, h.LiveCount, c.total(t, "live_bytes"), c.total(t, "live_count"))
@@ -94,7 +115,6 @@ func TestMissedFreesAreFound(t *testing.T) {
 	if n := l.Repaired.Count; n < doomed || n > doomed+pairs || r.Events.Repaired != n || l.DoubtfulCount != 0 {
 		t.Errorf("repaired %+v (%d in all), %d in doubt, want %d, of the loop at most %d, and none", l.Repaired, r.Events.Repaired, l.DoubtfulCount, doomed, pairs)
 	}
-	found := uint64(0)
 	for _, leak := range r.Leaks {
 		if !analyzer.IsVerdict(leak.Kind) {
 			continue
@@ -104,9 +124,7 @@ func TestMissedFreesAreFound(t *testing.T) {
 		}
 		found += leak.Count
 	}
-	if found != leaked {
-		t.Errorf("%d leaked blocks found, the program leaked %d", found, leaked)
-	}
+	return found, r
 }
 
 // Where the records can't be read, nothing is called definite, and all that may have been freed says so.
