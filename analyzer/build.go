@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // ReportOptions say what a Report is to hold.
@@ -189,19 +191,33 @@ func (a *Analyzer) name(out *Site, symb Symbolizer) {
 		n += s.sizeExcess(b)
 		out.SizeHistogram = append(out.SizeHistogram, [2]uint64{bucketMax(b), n})
 	}
-	out.Stack = []Frame{}
-	switch ref, ok := s.image.stack(s.stack); {
-	case s.other:
-		out.Function = "[all other sites]"
-	case s.stack == 0:
-		out.Function = "[no stack]"
+	n := a.nameStack(out.PID, s.image, s.stack, s.other, symb)
+	out.Function, out.Stack, out.Truncated, out.FramePointers = n.function, n.frames, n.truncated, n.guessed
+}
+
+// stackName is what a call site is called by.
+type stackName struct {
+	function string
+	frames   []Frame // never nil
+	stackEnding
+}
+
+// nameStack names the call site of a stack; other says that it stands for those
+// beyond a limit.
+func (a *Analyzer) nameStack(pid int, im *image, id event.StackID, other bool, symb Symbolizer) stackName {
+	n := stackName{frames: []Frame{}}
+	switch ref, ok := im.stack(id); {
+	case other:
+		n.function = "[all other sites]"
+	case id == 0:
+		n.function = "[no stack]"
 	case !ok:
-		out.Function = "[stack lost]"
+		n.function = "[stack lost]"
 	default:
-		out.Truncated, out.FramePointers = ref.ending.truncated, ref.ending.guessed
-		out.Stack = a.symbolize(out.PID, ref, symb)
-		out.Function = siteFunction(out.Stack)
+		n.stackEnding, n.frames = ref.ending, a.symbolize(pid, ref, symb)
+		n.function = siteFunction(n.frames)
 	}
+	return n
 }
 
 // symbolize names the frames of a stack, once.

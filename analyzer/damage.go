@@ -145,14 +145,19 @@ func (p *process) lossReport() *ProcessLoss {
 	return out
 }
 
+// HasLost reports whether events of a process, or of one that it is a copy of, were lost.
+func (a *Analyzer) HasLost(pid uint32) bool {
+	p := a.byPID[pid]
+	return p != nil && p.damage != nil
+}
+
 // A Repair finds out which blocks of a process were freed unseen.
 type Repair struct {
 	proc   *process
-	began  uint64 // ns since Config.Start
-	blocks []block
+	began  uint64  // ns since Config.Start
+	blocks []block // by address, as those that follow
 	claims []heapwalk.Claim
-	freed  map[uint64]bool // by address: all looks say so
-	sure   map[uint64]bool // all looks say that it is allocated
+	states []heapwalk.State // what all looks so far say of each; Unknown where they differ
 	looks  int
 }
 
@@ -167,7 +172,6 @@ func (a *Analyzer) NewRepair(pid uint32, now uint64) *Repair {
 	p.heap.all(func(b block) bool {
 		if p.damage.doubts(b) {
 			r.blocks = append(r.blocks, b)
-			r.claims = append(r.claims, heapwalk.Claim{Addr: b.addr, Size: b.size})
 		}
 		return true
 	})
@@ -175,6 +179,10 @@ func (a *Analyzer) NewRepair(pid uint32, now uint64) *Repair {
 		return nil
 	}
 	slices.SortFunc(r.blocks, func(x, y block) int { return cmp.Compare(x.addr, y.addr) })
+	r.claims, r.states = make([]heapwalk.Claim, len(r.blocks)), make([]heapwalk.State, len(r.blocks))
+	for i, b := range r.blocks {
+		r.claims[i] = heapwalk.Claim{Addr: b.addr, Size: b.size}
+	}
 	return r
 }
 
@@ -185,16 +193,13 @@ func (r *Repair) Look(p *procfs.Process, o heapwalk.Options) error {
 	if err := heapwalk.Examine(p, o, r.claims); err != nil {
 		return fmt.Errorf("look for blocks that were freed unseen: %w", err)
 	}
-	freed, sure := make(map[uint64]bool), make(map[uint64]bool)
-	for _, c := range r.claims {
-		switch {
-		case c.State == heapwalk.Freed && (r.looks == 0 || r.freed[c.Addr]):
-			freed[c.Addr] = true
-		case c.State == heapwalk.Allocated && (r.looks == 0 || r.sure[c.Addr]):
-			sure[c.Addr] = true
+	for i, c := range r.claims {
+		if r.looks == 0 {
+			r.states[i] = c.State
+		} else if r.states[i] != c.State {
+			r.states[i] = heapwalk.Unknown
 		}
 	}
-	r.freed, r.sure = freed, sure
 	r.looks++
 	return nil
 }
@@ -209,12 +214,12 @@ func (a *Analyzer) Repair(r *Repair) Repaired {
 		return out
 	}
 	unsure := make(map[uint64]bool)
-	for _, was := range r.blocks {
+	for i, was := range r.blocks {
 		hash := p.heap.hash(was.addr)
 		b, ok := p.heap.get(was.addr, hash)
 		switch {
 		case !ok || b != was:
-		case r.freed[b.addr]:
+		case r.states[i] == heapwalk.Freed:
 			p.heap.remove(b.addr, hash)
 			if a.config.Sample != nil {
 				a.config.Sample.Release(b.addr)
@@ -222,7 +227,7 @@ func (a *Analyzer) Repair(r *Repair) Repaired {
 			a.close(p, b, d.freedAt(b))
 			out.Count++
 			out.Bytes += b.size
-		case !r.sure[b.addr]:
+		case r.states[i] == heapwalk.Unknown:
 			unsure[b.addr] = true
 		}
 	}

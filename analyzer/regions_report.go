@@ -97,18 +97,7 @@ func (s *regionSite) report(id regionSiteID) Region {
 // nameRegion fills in what a site is called: its stack and function.
 func (a *Analyzer) nameRegion(out *Region, symb Symbolizer) {
 	s := &a.regions.all[out.ID]
-	out.Stack = []Frame{}
-	switch ref, ok := s.image.stack(s.stack); {
-	case s.other:
-		out.Function = "[all other sites]"
-	case s.stack == 0:
-		out.Function = "[no stack]"
-	case !ok:
-		out.Function = "[stack lost]"
-	default:
-		out.Truncated, out.FramePointers = ref.ending.truncated, ref.ending.guessed
-		out.Stack = a.symbolize(out.PID, ref, symb)
-		out.Function = siteFunction(out.Stack)
-		out.Allocator = out.Allocator || slices.ContainsFunc(out.Stack, func(f Frame) bool { return isAllocator(f.Function) })
-	}
+	n := a.nameStack(out.PID, s.image, s.stack, s.other, symb)
+	out.Function, out.Stack, out.Truncated, out.FramePointers = n.function, n.frames, n.truncated, n.guessed
+	out.Allocator = out.Allocator || slices.ContainsFunc(n.frames, func(f Frame) bool { return isAllocator(f.Function) })
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -41,29 +43,51 @@ func Examine(p *procfs.Process, o Options, claims []Claim) error {
 		return err
 	}
 	defer m.close()
+	var again []*Claim
 	for i := range claims {
 		c := &claims[i]
-		if c.State = h.state(c); c.State != Allocated || o.Still {
-			continue
+		if c.State = h.state(c); c.State == Allocated && !o.Still {
+			again = append(again, c)
 		}
-		if err := h.recheck(m, c); err != nil {
-			return fmt.Errorf("look at a block of process %d: %w", p.PID(), err)
+	}
+	for group := range slices.Chunk(again, recheckAtOnce) {
+		if err := h.recheck(m, group); err != nil {
+			return fmt.Errorf("look at blocks of process %d: %w", p.PID(), err)
 		}
 	}
 	return nil
 }
 
-// recheck looks for the key of freed blocks, as lists change while they are followed.
-func (h *Heap) recheck(m *memory, c *Claim) error {
-	var words [2]uint64
-	err := m.words(c.Addr, words[:])
-	switch {
-	case errors.Is(err, errUnreadable):
-		c.State = Freed
-	case err != nil:
-		return err
-	case h.keys[words[1]]:
-		c.State = Freed
+const (
+	// recheckAtOnce is how many blocks one call reads: half of what the kernel takes (UIO_MAXIOV).
+	recheckAtOnce = 512
+	recheckBytes  = 16 // of each, with the key of a cached one in the second half
+)
+
+// recheck looks for the key of freed blocks, as lists change while they are
+// followed. What can't be read any more has been freed, too.
+func (h *Heap) recheck(m *memory, claims []*Claim) error {
+	buf := make([]byte, recheckBytes*len(claims))
+	remote := make([]unix.RemoteIovec, len(claims))
+	for i, c := range claims {
+		remote[i] = unix.RemoteIovec{Base: uintptr(c.Addr), Len: recheckBytes}
+	}
+	for len(claims) > 0 {
+		n, err := m.readv(buf[:recheckBytes*len(claims)], remote)
+		if err != nil && !errors.Is(err, unix.EFAULT) {
+			return err
+		}
+		whole := max(n, 0) / recheckBytes // the kernel stops at the first that is not there
+		for i, c := range claims[:whole] {
+			if h.keys[word(buf[recheckBytes*i:], 1)] {
+				c.State = Freed
+			}
+		}
+		if whole == len(claims) {
+			break
+		}
+		claims[whole].State = Freed
+		claims, remote = claims[whole+1:], remote[whole+1:]
 	}
 	return nil
 }

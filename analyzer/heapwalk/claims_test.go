@@ -1,6 +1,13 @@
 package heapwalk
 
-import "testing"
+import (
+	"encoding/binary"
+	"os"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // Every block that a program has is allocated, none that it freed is, and one of
 // another size is not the one that was asked about.
@@ -58,5 +65,38 @@ func TestClaimsInForeignMemory(t *testing.T) {
 		if claim.State != Unknown {
 			t.Errorf("what is at %#x: %d, want unknown", claim.Addr, claim.State)
 		}
+	}
+}
+
+// A block that can't be read any more was freed, and those after it are looked at all the same.
+func TestRecheckPassesHoles(t *testing.T) {
+	mem, err := unix.Mmap(-1, 0, 4*pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := uint64(uintptr(unsafe.Pointer(&mem[0])))
+	for _, page := range []int{1, 2} {
+		if err := unix.Mprotect(mem[page*pageBytes:(page+1)*pageBytes], unix.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const key = 0x1234567890
+	binary.LittleEndian.PutUint64(mem[3*pageBytes+32+8:], key)
+	h := &Heap{keys: map[uint64]bool{key: true}}
+	m := &memory{tid: os.Getpid(), pace: func() {}}
+	var claims []*Claim
+	for _, at := range []uint64{32, pageBytes, 2*pageBytes + 64, 3*pageBytes + 32, 3*pageBytes + 128} {
+		claims = append(claims, &Claim{Addr: base + at, State: Allocated})
+	}
+	if err := h.recheck(m, claims); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []State{Allocated, Freed, Freed, Freed, Allocated} {
+		if claims[i].State != want {
+			t.Errorf("block %d: %d, want %d", i, claims[i].State, want)
+		}
+	}
+	if err := unix.Munmap(mem); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -226,34 +226,52 @@ func (s *session) conclude(check *analyzer.Check, when analyzer.CheckTime, pause
 	s.analyzer.Conclude(check)
 }
 
-// settleTime bounds how long the events of the past are waited for.
 const (
+	// settleTime bounds how long the events of the past are waited for while none arrive.
 	settleTime = 2 * time.Second
+	// settleMost bounds it where there is a backlog: several times what all rings
+	// and batches can hold takes to be applied.
+	settleMost = 30 * time.Second
 	settlePoll = time.Millisecond
 )
 
 // settle consumes all events until now. It reports whether it could.
 func (s *session) settle() bool {
-	limit, deadline := now(), time.Now().Add(settleTime)
-	for time.Now().Before(deadline) {
+	limit, began := now(), time.Now()
+	for progress := began; time.Since(progress) < settleTime && time.Since(began) < settleMost; {
 		all := s.tracer.Through() > limit
-		for {
-			select {
-			case b, ok := <-s.tracer.Batches():
-				if !ok {
-					return s.stopping
-				}
-				s.consume(b)
-				continue
-			default:
-			}
-			break
+		some, open := s.consumeWaiting()
+		if !open {
+			return s.stopping
 		}
 		if all {
 			return true
+		}
+		if some {
+			progress = time.Now()
+			continue
 		}
 		s.tracer.Hurry()
 		time.Sleep(settlePoll)
 	}
 	return false
+}
+
+// consumeWaiting consumes the events that are there already, if there are some.
+// open is false once there will be no more.
+func (s *session) consumeWaiting() (some, open bool) {
+	batches := s.tracer.Batches()
+	for range len(batches) + 1 { // more may come all the time
+		select {
+		case b, ok := <-batches:
+			if !ok {
+				return some, false
+			}
+			s.consume(b)
+			some = true
+		default:
+			return some, true
+		}
+	}
+	return some, true
 }

@@ -208,6 +208,17 @@ func (s *session) unchecked() (out []error) {
 	return out
 }
 
+// uncheckedLeaks says it where no condition was set that would fail for it.
+func (s *session) uncheckedLeaks() (out []string) {
+	if len(s.gate.rules) > 0 {
+		return nil
+	}
+	for _, err := range s.unchecked() {
+		out = append(out, err.Error())
+	}
+	return out
+}
+
 // maxUnchecked is how many children are named that could not be checked.
 const maxUnchecked = 10
 

@@ -42,6 +42,9 @@ const repairsApart = 50 * time.Millisecond
 // lost and its allocator's own records can be read. threads are all of its
 // threads where it stands still; nil: it runs.
 func (s *session) repair(t *target, threads []reach.Thread) {
+	if s.noteLosses(); !s.analyzer.HasLost(uint32(t.pid)) {
+		return
+	}
 	if !s.settle() {
 		return // the blocks stay in doubt, which the Report says
 	}
@@ -85,7 +88,7 @@ func (s *session) isGlibcAlone(t *target) bool {
 
 // repairAll repairs what is known of all processes that still run, before the trace ends.
 func (s *session) repairAll() {
-	if s.stopping {
+	if s.stopping || !s.settle() { // children may be among what waits
 		return
 	}
 	for _, t := range s.targets {

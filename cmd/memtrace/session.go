@@ -342,6 +342,7 @@ func (s *session) report(final bool) *analyzer.Report {
 	if final {
 		r.Warnings = append(r.Warnings, s.unseenFunctions()...)
 		r.Warnings = append(r.Warnings, s.unseenLeaks(r)...)
+		r.Warnings = append(r.Warnings, s.uncheckedLeaks()...)
 	}
 	if !final {
 		s.gate.hide(r)

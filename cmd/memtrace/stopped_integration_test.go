@@ -16,6 +16,13 @@ func (c *child) standStill(t *testing.T, flags ...string) analyzer.Report {
 	t.Helper()
 	// Not held, as a thread that begins would wait for memtrace; without faults, which the program does not count.
 	tr := attach(t, c.cmd.Process.Pid, append(flags, "--hold=false", "--faults", "off")...)
+	return tr.stopBeside(c)
+}
+
+// stopBeside does so, and ends the trace and the program.
+func (tr *tracing) stopBeside(c *child) analyzer.Report {
+	t := tr.t
+	t.Helper()
 	over := time.After(2 * time.Second)
 	if err := tr.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
