@@ -51,7 +51,7 @@ type Pagemap struct {
 	fd      int
 	noScan  bool
 	longest time.Duration
-	before  func()
+	around  func(call func() (int, error)) (int, error)
 }
 
 // OpenPagemap opens /proc/PID/pagemap. The caller closes the Pagemap.
@@ -81,15 +81,19 @@ func (p *Process) openPagemap() (*Pagemap, error) {
 // kernel holds the process's mmap lock for no longer.
 func (m *Pagemap) LongestCall() time.Duration { return m.longest }
 
-// Before has fn run before each call that looks at pages: it may wait until
-// the process's mmap lock is best asked for.
-func (m *Pagemap) Before(fn func()) { m.before = fn }
+// Around has each call that looks at pages made by fn, which may wait until the
+// process's mmap lock is best asked for.
+func (m *Pagemap) Around(fn func(call func() (int, error)) (int, error)) { m.around = fn }
 
 // timed makes a call that looks at pages.
 func (m *Pagemap) timed(call func() (int, error)) (int, error) {
-	if m.before != nil {
-		m.before()
+	if m.around == nil {
+		return m.measured(call)
 	}
+	return m.around(func() (int, error) { return m.measured(call) })
+}
+
+func (m *Pagemap) measured(call func() (int, error)) (int, error) {
 	began := time.Now()
 	n, err := call()
 	m.longest = max(m.longest, time.Since(began))

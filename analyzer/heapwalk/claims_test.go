@@ -83,7 +83,7 @@ func TestRecheckPassesHoles(t *testing.T) {
 	const key = 0x1234567890
 	binary.LittleEndian.PutUint64(mem[3*pageBytes+32+8:], key)
 	h := &Heap{keys: map[uint64]bool{key: true}}
-	m := &memory{tid: os.Getpid(), pace: func() {}}
+	m := &memory{tid: os.Getpid(), call: directly}
 	var claims []*Claim
 	for _, at := range []uint64{32, pageBytes, 2*pageBytes + 64, 3*pageBytes + 32, 3*pageBytes + 128} {
 		claims = append(claims, &Claim{Addr: base + at, State: Allocated})

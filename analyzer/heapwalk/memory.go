@@ -33,8 +33,8 @@ type mapping struct {
 // memory reads the memory of a process.
 type memory struct {
 	p       *procfs.Process
-	tid     int    // a thread that has the memory
-	pace    func() // returns once the mmap lock may be asked for
+	tid     int                                    // a thread that has the memory
+	call    func(func() (int, error)) (int, error) // makes a call that takes the mmap lock
 	pages   *procfs.Pagemap
 	maps    []mapping
 	read    uint64        // bytes
@@ -44,9 +44,9 @@ type memory struct {
 // openMemory reads what the process has mapped. still says that it stands
 // still, and waits for no lock.
 func openMemory(p *procfs.Process, tid int, still bool) (*memory, error) {
-	m := &memory{p: p, tid: tid, pace: reach.Pace}
+	m := &memory{p: p, tid: tid, call: reach.Briefly}
 	if still {
-		m.pace = func() {}
+		m.call = directly
 	}
 	err := p.Maps(func(v *procfs.VMA) {
 		m.maps = append(m.maps, mapping{span{v.Start, v.End}, v.Kind, v.Perms, v.Inode, string(v.Path)})
@@ -55,7 +55,7 @@ func openMemory(p *procfs.Process, tid int, still bool) (*memory, error) {
 		return nil, err
 	}
 	if m.pages, err = p.OpenPagemap(); err == nil {
-		m.pages.Before(m.pace)
+		m.pages.Around(m.call)
 	}
 	return m, err
 }
@@ -88,6 +88,9 @@ func (v *mapping) anonymous() bool {
 	return v.kind == procfs.KindAnon && v.perms&(wanted|procfs.Shared) == wanted
 }
 
+// directly is for a process that waits for no lock.
+func directly(call func() (int, error)) (int, error) { return call() }
+
 // errUnreadable means that memory that was to be read is not there.
 var errUnreadable = errors.New("memory is not readable")
 
@@ -95,10 +98,12 @@ var errUnreadable = errors.New("memory is not readable")
 func (m *memory) readv(buf []byte, remote []unix.RemoteIovec) (int, error) {
 	local := unix.Iovec{Base: &buf[0]}
 	local.SetLen(len(buf))
-	m.pace()
-	began := time.Now()
-	n, err := unix.ProcessVMReadv(m.tid, []unix.Iovec{local}, remote, 0)
-	m.longest = max(m.longest, time.Since(began))
+	n, err := m.call(func() (int, error) {
+		began := time.Now()
+		n, err := unix.ProcessVMReadv(m.tid, []unix.Iovec{local}, remote, 0)
+		m.longest = max(m.longest, time.Since(began))
+		return n, err
+	})
 	m.read += uint64(max(n, 0))
 	switch {
 	case errors.Is(err, unix.ESRCH):

@@ -37,7 +37,7 @@ func (r *Result) Samples(p *procfs.Process, thread int) (map[SampleKey][]Sample,
 	if thread == 0 {
 		thread = p.PID()
 	}
-	m := &memory{p: p, tid: thread, pace: reach.Pace}
+	m := &memory{p: p, tid: thread, call: reach.Briefly}
 	looked := make(map[SampleKey]int)
 	found := make(map[SampleKey]map[string]*Sample)
 	for _, l := range r.Leaks {

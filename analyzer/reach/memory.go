@@ -41,10 +41,12 @@ func (m *memory) words(addr uint64, into []uint64) error {
 }
 
 func (m *memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
-	m.pace()
-	began := time.Now()
-	n, err := unix.ProcessVMReadv(m.tid, local, remote, 0)
-	m.held(time.Since(began))
+	n, err := m.call(func() (int, error) {
+		began := time.Now()
+		n, err := unix.ProcessVMReadv(m.tid, local, remote, 0)
+		m.held(time.Since(began))
+		return n, err
+	})
 	if n > 0 {
 		m.read.Add(uint64(n))
 	}
@@ -54,11 +56,12 @@ func (m *memory) readv(local []unix.Iovec, remote []unix.RemoteIovec) (int, erro
 	return n, err
 }
 
-// pace waits until the process's mmap lock may be asked for.
-func (m *memory) pace() {
-	if !m.still {
-		Pace()
+// call makes a call that takes the process's mmap lock.
+func (m *memory) call(fn func() (int, error)) (int, error) {
+	if m.still {
+		return fn()
 	}
+	return Briefly(fn)
 }
 
 // held takes note of a call during which the target's mmap lock may have been held.

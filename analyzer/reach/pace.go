@@ -21,10 +21,18 @@ const (
 	paceSlack = time.Microsecond
 )
 
-// Pace returns once the lock of a running process may be asked for: not in the
+// Briefly makes a call that takes the mmap lock of a running process, when and
+// how it keeps the process from the lock for as short as can be.
+func Briefly(call func() (int, error)) (int, error) {
+	pace()
+	defer urgent()()
+	return call()
+}
+
+// pace returns once the lock of a running process may be asked for: not in the
 // gap at the beginning of each period, which is that of a clock, so that all who
 // read have the same.
-func Pace() {
+func pace() {
 	since := time.Since(paceOrigin) % paceEvery
 	if since >= paceGap {
 		return

@@ -227,7 +227,7 @@ func (c *scan) revive() {
 		c.mem.held(pm.LongestCall())
 		_ = pm.Close()
 	}()
-	pm.Before(c.mem.pace)
+	pm.Around(c.mem.call)
 	w := c.marker.workers[0]
 	w.current = noBlock
 	for start, end := range c.options.Revived {

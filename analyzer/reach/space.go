@@ -112,7 +112,7 @@ func (s *space) loadPages(p *procfs.Process, mem *memory) error {
 		mem.held(pm.LongestCall())
 		_ = pm.Close()
 	}()
-	pm.Before(mem.pace)
+	pm.Around(mem.call)
 	for i := range s.maps {
 		v := &s.maps[i]
 		if !v.read {
