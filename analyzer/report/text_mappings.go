@@ -50,11 +50,7 @@ func addMappingTable(p *page, mappings []analyzer.Mapping) {
 		{title: "COUNT", keep: 5, cell: func(s *site) string { return shortCount(mappings[s.ID].Count) }},
 		{title: "PERM", keep: 6, cell: func(s *site) string { return clean(mappings[s.ID].Perms) }},
 	}, rows, p.width)
-	head := ""
-	for _, c := range cols {
-		head += pad(c.title, c.width, true) + " "
-	}
-	p.line(bold, head+"NAME")
+	p.line(bold, tableTitles(cols)+"NAME")
 	for i := range rows {
 		p.line(plain, tableRow(cols, i, &rows[i], room, 0))
 	}

@@ -10,10 +10,17 @@ import (
 // topRegions is how many call sites the table shows at the most.
 const topRegions = 10
 
-// addRegions adds the table of what the program maps itself. What an
-// allocator mapped for its blocks is in the table of sites already.
+const regionsTitle = "MAPPED OUTSIDE THE ALLOCATOR"
+
+// regionsInUse are the call sites that have something mapped. What an allocator
+// mapped for its blocks is in the table of sites already.
+func regionsInUse(r *analyzer.Report) []analyzer.Region {
+	return slices.DeleteFunc(slices.Clone(r.Regions), func(g analyzer.Region) bool { return g.Allocator || g.LiveCount == 0 })
+}
+
+// addRegions adds the table of what the program maps itself.
 func addRegions(p *page, r *analyzer.Report, opt Options) {
-	regions := slices.DeleteFunc(slices.Clone(r.Regions), func(g analyzer.Region) bool { return g.Allocator || g.LiveCount == 0 })
+	regions := regionsInUse(r)
 	if len(regions) == 0 {
 		return
 	}
@@ -22,22 +29,26 @@ func addRegions(p *page, r *analyzer.Report, opt Options) {
 		limit = min(limit, opt.Top)
 	}
 	more := max(len(regions)-limit, 0) + r.RegionsMore
-	regions = regions[:min(limit, len(regions))]
+	p.line(plain, "")
+	p.line(bold, regionsTitle)
+	addRegionTable(p, r, regions[:min(limit, len(regions))])
+	if more > 0 {
+		p.line(dim, "and "+counted(uint64(more), "more call site that maps", "more call sites that map"))
+	}
+}
+
+// addRegionTable adds a heading and a row for each of the regions.
+func addRegionTable(p *page, r *analyzer.Report, regions []analyzer.Region) {
 	rows := make([]analyzer.Site, len(regions)) // for what they have in common with sites: a name and a place
 	for i := range regions {
 		g := &regions[i]
 		rows[i] = analyzer.Site{ID: i, PID: g.PID, Function: g.Function, Stack: g.Stack}
 	}
-	p.line(plain, "")
-	p.line(bold, "MAPPED OUTSIDE THE ALLOCATOR")
 	cols, room := fitColumns(regionColumns(r, regions, p.width), rows, p.width)
 	nameWidth, fileWidth := splitRoom(rows, room)
 	p.line(bold, tableHead(cols, nameWidth, fileWidth))
 	for i := range rows {
 		p.line(plain, tableRow(cols, i, &rows[i], nameWidth, fileWidth))
-	}
-	if more > 0 {
-		p.line(dim, "and "+counted(uint64(more), "more call site that maps", "more call sites that map"))
 	}
 }
 

@@ -133,14 +133,19 @@ func splitRoom(sites []analyzer.Site, room int) (name, file int) {
 }
 
 func tableHead(cols []column, nameWidth, fileWidth int) string {
+	if fileWidth == 0 {
+		return tableTitles(cols) + "FUNCTION"
+	}
+	return tableTitles(cols) + pad("FUNCTION", nameWidth, false) + " FILE"
+}
+
+// tableTitles are the titles of the numeric columns, which stand before a name.
+func tableTitles(cols []column) string {
 	var b strings.Builder
 	for _, c := range cols {
 		b.WriteString(pad(c.title, c.width, true) + " ")
 	}
-	if fileWidth == 0 {
-		return b.String() + "FUNCTION"
-	}
-	return b.String() + pad("FUNCTION", nameWidth, false) + " FILE"
+	return b.String()
 }
 
 func tableRow(cols []column, i int, s *analyzer.Site, nameWidth, fileWidth int) string {

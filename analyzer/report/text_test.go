@@ -106,66 +106,6 @@ func TestFramesLimitStacks(t *testing.T) {
 	}
 }
 
-func TestScreenFitsRows(t *testing.T) {
-	for name, r := range fixtures() {
-		for rows := 0; rows <= 80; rows++ {
-			for _, width := range []int{20, 80, 160} {
-				lines := Screen(r, Options{Width: width, Top: 20}, rows)
-				if len(lines) > rows {
-					t.Fatalf("%s: %d lines on %d rows", name, len(lines), rows)
-				}
-				for _, line := range lines {
-					if columns(line) > width || strings.ContainsAny(line, "\n\r\x1b") {
-						t.Fatalf("%s: bad line %q", name, line)
-					}
-				}
-			}
-		}
-	}
-}
-
-func TestScreenShowsWhatMatters(t *testing.T) {
-	lines := Screen(serviceReport(), Options{Width: 80}, 24)
-	if len(lines) != 24 {
-		t.Errorf("%d lines on 24 rows", len(lines))
-	}
-	out := strings.Join(lines, "\n")
-	for _, want := range []string{"service (pid 4242)", "64.0 MiB", "session_new", "growing", "nothing lost"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("24 rows lack %q:\n%s", want, out)
-		}
-	}
-}
-
-// No leak is left out where there is room for it.
-func TestScreenUsesItsRows(t *testing.T) {
-	const leak = 5 // lines, at most
-	r := serviceReport()
-	r.Sites, r.SitesMore = r.Sites[:1], 0
-	for len(r.Leaks) < 4 {
-		r.Leaks = append(r.Leaks, r.Leaks[0])
-	}
-	cut := 0
-	for rows := 12; rows <= 80; rows++ {
-		lines := Screen(r, Options{Width: 80}, rows)
-		blank := 0
-		for _, line := range lines {
-			if strings.TrimSpace(line) == "" {
-				blank++
-			}
-		}
-		if strings.Contains(strings.Join(lines, "\n"), "more leak") {
-			cut++
-			if blank > 2+leak {
-				t.Errorf("%d of %d rows are blank, and leaks are left out", blank, rows)
-			}
-		}
-	}
-	if cut == 0 || cut > 40 {
-		t.Errorf("leaks are left out on %d of 69 heights", cut)
-	}
-}
-
 // TestCheckIsDescribed: a Report says when a process was checked for leaks, for
 // how long it stood still, and what could not be read.
 func TestCheckIsDescribed(t *testing.T) {
@@ -183,19 +123,5 @@ func TestCheckIsDescribed(t *testing.T) {
 	want = "before exit handlers; 0 B of roots and the registers, 0 B read in all\n        stood still for 12.0 ms; "
 	if out := text(t, r, Options{}); !strings.Contains(out, want) {
 		t.Errorf("want %q in:\n%s", want, out)
-	}
-}
-
-// TestScreenWithoutAllocations: mappings stand where sites would, in however few lines.
-func TestScreenWithoutAllocations(t *testing.T) {
-	for rows := 10; rows <= 40; rows++ {
-		lines := Screen(unprobedReport(), Options{Width: 80}, rows)
-		text := strings.Join(lines, "\n")
-		if len(lines) > rows || !strings.Contains(text, "nothing lost") {
-			t.Errorf("%d rows: %d lines\n%s", rows, len(lines), text)
-		}
-		if rows >= 16 && (!strings.Contains(text, "[anon: Go: heap]") || strings.Contains(text, "no allocation seen yet")) {
-			t.Errorf("%d rows show no mapping:\n%s", rows, text)
-		}
 	}
 }

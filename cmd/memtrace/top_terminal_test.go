@@ -25,6 +25,12 @@ type terminal struct {
 // startTop runs memtrace top in a terminal of 80 × 24.
 func startTop(t *testing.T, flags string, env ...string) *terminal {
 	t.Helper()
+	return startInTerminal(t, "top "+flags, env...)
+}
+
+// startInTerminal runs memtrace in a terminal of 80 × 24.
+func startInTerminal(t *testing.T, arguments string, env ...string) *terminal {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +43,7 @@ func startTop(t *testing.T, flags string, env ...string) *terminal {
 	for _, v := range env {
 		args = append(args, "-e", v)
 	}
-	x.run(append(args, "sh", "-c", "trap : INT; echo before; "+self+" top "+flags+"; echo ended $?; exec sleep 60")...)
+	x.run(append(args, "sh", "-c", "trap : INT; echo before; "+self+" "+arguments+"; echo ended $?; exec sleep 60")...)
 	t.Cleanup(func() { _ = exec.Command("tmux", "-S", x.socket, "kill-server").Run() })
 	return x
 }
