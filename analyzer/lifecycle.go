@@ -91,7 +91,7 @@ func (a *Analyzer) exec(p *process, pid uint32) {
 	p.faults.drop(&a.events)
 	p.pools = nil
 	p.replaced, p.pages, p.verdicts, p.leaked, p.check = overwrites{}, correlation{}, nil, nil, nil
-	p.info.Attached = false
+	p.info.Attached, p.info.Unprobed = false, false
 }
 
 // part ends the sharing of memory. The child keeps access to the parent's
@@ -100,7 +100,7 @@ func (a *Analyzer) part(parent *process, child uint32) {
 	a.unshare(child)
 	if info, ok := a.waiting[child]; ok {
 		delete(a.waiting, child)
-		info.Attached = false
+		info.Attached, info.Unprobed = false, false
 		if a.crowded() {
 			a.crowdOf(parent).join(a, info, nil).image.blind = true
 			return

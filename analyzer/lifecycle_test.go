@@ -40,6 +40,19 @@ func TestExecStartsAfresh(t *testing.T) {
 	}
 }
 
+// Whether a program has an allocator that can be probed says nothing of the next.
+func TestExecForgetsThatNothingWasProbed(t *testing.T) {
+	for _, shared := range []event.Flags{0, event.FlagSharedVM} {
+		a := New(Config{FollowForks: true})
+		a.AddProcess(ProcessInfo{PID: 1, Unprobed: true})
+		a.Apply([]event.Event{{Kind: event.Fork, PID: 1, Child: 2, Time: 1, Flags: shared}, {Kind: event.Exec, PID: 2, Child: 2, Time: 2}})
+		r := a.Report(3, ReportOptions{}, nil)
+		if len(r.Processes) != 2 || !r.Processes[0].Unprobed || r.Processes[1].Unprobed {
+			t.Errorf("shared %v: %+v", shared, r.Processes)
+		}
+	}
+}
+
 func TestExitKeepsLiveBlocks(t *testing.T) {
 	a := newTestAnalyzer(t)
 	a.Apply(new(trace).malloc(0x1000, 40, 1).kind(event.Exit).events)

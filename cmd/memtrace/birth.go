@@ -94,7 +94,7 @@ func (s *session) forked(e event.Event) {
 	t.objects, t.probed = s.family.of(pid), e.Time
 	switch {
 	case parent != nil:
-		t.base = parent.base
+		t.base, t.bare = parent.base, parent.bare
 	case !everywhere:
 		t.base = &analyzer.Baseline{}
 	}

@@ -28,6 +28,7 @@ type family struct {
 	born   map[int]bool // children attached to before their first instruction, until the session asks
 	held   map[int]bool // processes that stand still at an exec
 	execs  map[int]int  // how often they have
+	bare   map[int]bareExec
 	late   map[int]bool // processes that ran already when some of their files were attached to
 	files  map[fileID]*os.File
 	since  map[fileID]uint64 // ns: when each file was first attached to
@@ -38,6 +39,12 @@ type family struct {
 type fileID struct {
 	major, minor uint32
 	inode        uint64
+}
+
+// bareExec is the exec of a program without an allocator.
+type bareExec struct {
+	number int   // among the process's, from 1
+	reason error // why none was found
 }
 
 // errCrowded: so many children come and go that their probes cannot be
@@ -55,7 +62,7 @@ func newFamily(t *tracer.Tracer, fs procfs.FS) *family {
 	return &family{
 		tracer: t, fs: fs,
 		probed: make(map[int][]probe.Object), born: make(map[int]bool),
-		held: make(map[int]bool), late: make(map[int]bool), execs: make(map[int]int), files: make(map[fileID]*os.File),
+		held: make(map[int]bool), late: make(map[int]bool), execs: make(map[int]int), bare: make(map[int]bareExec), files: make(map[fileID]*os.File),
 		since: make(map[fileID]uint64),
 	}
 }
@@ -123,8 +130,24 @@ func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)
 	_, err = f.extend(pid, objects)
 	if done = err != nil || slices.ContainsFunc(objects, isLast) || missing != nil && !(hasLoader(pid) && notLoadedYet(missing)); done {
 		f.settle(pid)
+		if err == nil && staysBare(pid, missing) {
+			f.mu.Lock()
+			f.bare[pid] = bareExec{f.execs[pid], missing}
+			f.mu.Unlock()
+		}
 	}
 	return done, err
+}
+
+// bareSince says why no allocator was found in the program of a process's last
+// exec, of which so many are known; nil: one was, or that is not known yet.
+func (f *family) bareSince(pid, execs int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b := f.bare[pid]; b.number == execs {
+		return b.reason
+	}
+	return nil
 }
 
 // atExec reports whether a process stands still at an exec already.
@@ -254,6 +277,7 @@ func (f *family) forget(pid int) {
 	delete(f.late, pid)
 	delete(f.held, pid)
 	delete(f.execs, pid)
+	delete(f.bare, pid)
 }
 
 // leftAlone is how many children were not attached to, as too many came.

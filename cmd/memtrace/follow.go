@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 	"github.com/memtrace/memtrace/tracer/probe"
@@ -92,8 +94,7 @@ func (f *follower) answer(r found) {
 func (f *follower) work() {
 	for q := range f.queue {
 		objects, err := f.session.finder.Discover(q.pid)
-		notYet := errors.Is(err, probe.ErrNoAllocator) || errors.Is(err, probe.ErrGoProgram)
-		if notYet && q.exec && time.Now().Before(q.until) && (q.held == nil || q.held.Alive()) {
+		if q.exec && notLoadedYet(err) && !staysBare(q.pid, err) && time.Now().Before(q.until) && (q.held == nil || q.held.Alive()) {
 			time.Sleep(loadPoll)
 			select {
 			case f.queue <- q:
@@ -190,7 +191,7 @@ func (f *follower) execed(e event.Event) {
 		}
 		return
 	}
-	t.execed, t.shared = e.Time, false
+	t.execed, t.shared, t.bare = e.Time, false, false
 	t.execs++
 	if e.Child != e.PID {
 		// The kernel's scope went with the thread that led the process.
@@ -199,6 +200,10 @@ func (f *follower) execed(e event.Event) {
 		}
 		f.session.family.forget(pid)
 		t.objects = nil
+	}
+	if reason := f.session.family.bareSince(pid, t.execs); f.session.traceBare(reason) && !f.session.stopping {
+		f.session.execedBare(pid, reason) // it may have ended, or execute the next one already
+		return
 	}
 	f.ask(search{pid: pid, exec: true, held: t.held})
 }
@@ -232,6 +237,9 @@ func (s *session) followed(r found) {
 		s.bore(r)
 		return
 	case isGone(r.err), r.err != nil && !s.alive(r.pid):
+		return
+	case r.exec && s.traceBare(r.err) && (t != nil || !s.tracer.Config().Everywhere):
+		s.execedBare(r.pid, r.err)
 		return
 	case r.err != nil:
 		if t == nil || r.exec {
@@ -289,5 +297,6 @@ func (s *session) alive(pid int) bool {
 // isGone reports whether an error says that a process has ended; one that is
 // about to has no memory any more, as kernel threads have none.
 func isGone(err error) bool {
-	return errors.Is(err, procfs.ErrGone) || errors.Is(err, os.ErrProcessDone) || errors.Is(err, probe.ErrKernelThread)
+	return errors.Is(err, procfs.ErrGone) || errors.Is(err, os.ErrProcessDone) || errors.Is(err, probe.ErrKernelThread) ||
+		errors.Is(err, unix.ESRCH) // of perf_event_open and of a multi-uprobe link
 }

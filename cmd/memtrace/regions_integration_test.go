@@ -165,8 +165,8 @@ func main() {
 }
 `
 
-// TestGoProgram: of a program without an allocator it is told where its memory is, and what of it grew.
-func TestGoProgram(t *testing.T) {
+func buildGrowing(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "growing")
 	if err := os.WriteFile(source, []byte(growingGo), 0o644); err != nil {
@@ -177,7 +177,12 @@ func TestGoProgram(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	c, err := startCommand(t, exec.Command(binary))
+	return binary
+}
+
+// TestGoProgram: of a program without an allocator it is told where its memory is, and what of it grew.
+func TestGoProgram(t *testing.T) {
+	c, err := startCommand(t, exec.Command(buildGrowing(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,25 +194,38 @@ func TestGoProgram(t *testing.T) {
 	if err := c.end(); err != nil {
 		t.Error(err)
 	}
-	p := &r.Processes[0]
-	var resident uint64
-	var growth int64
-	for _, m := range p.Mappings {
-		resident += m.ResidentBytes
-		if strings.HasPrefix(m.Name, "[anon") && m.Perms == "rw-p" {
-			growth += m.GrowthBytes
-		}
-	}
-	if !p.Unprobed || resident != p.Usage.RSS || p.RSSBy.Sum() != resident {
-		t.Errorf("unprobed %v: mappings hold %d resident bytes, RSS is %d, its parts %d", p.Unprobed, resident, p.Usage.RSS, p.RSSBy.Sum())
-	}
-	if growth < 64<<20 || growth > 80<<20 {
-		t.Errorf("anonymous memory grew by %d bytes, by 64 MiB and little more was wanted", growth)
-	}
+	checkGrowth(t, &r.Processes[0])
 	if r.Events.FaultMinor == 0 || r.Events.Alloc != 0 || len(r.Leaks) != 0 {
 		t.Errorf("events %+v, leaks %v", r.Events, r.Leaks)
 	}
 	if warnings := strings.Join(r.Warnings, "\n"); !strings.Contains(warnings, "its allocations are not seen") || !strings.Contains(warnings, "go tool pprof") {
 		t.Errorf("warnings %q", r.Warnings)
+	}
+}
+
+// checkGrowth: nothing is said of a process's heap, and its anonymous memory grew by the 64 MiB of growingGo.
+func checkGrowth(t *testing.T, p *analyzer.Process) {
+	t.Helper()
+	checkMappings(t, p)
+	var growth int64
+	for _, m := range p.Mappings {
+		if strings.HasPrefix(m.Name, "[anon") && m.Perms == "rw-p" {
+			growth += m.GrowthBytes
+		}
+	}
+	if growth < 64<<20 || growth > 80<<20 {
+		t.Errorf("anonymous memory grew by %d bytes, by 64 MiB and little more was wanted", growth)
+	}
+}
+
+func checkMappings(t *testing.T, p *analyzer.Process) {
+	t.Helper()
+	var resident uint64
+	for _, m := range p.Mappings {
+		resident += m.ResidentBytes
+	}
+	if !p.Unprobed || len(p.Allocators) != 0 || p.Usage.RSS == 0 || resident != p.Usage.RSS || p.RSSBy.Sum() != resident {
+		t.Errorf("unprobed %v, allocators %q: mappings hold %d resident bytes, RSS is %d, its parts %d",
+			p.Unprobed, p.Allocators, resident, p.Usage.RSS, p.RSSBy.Sum())
 	}
 }

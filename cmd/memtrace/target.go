@@ -91,6 +91,9 @@ func (t *target) describe() analyzer.ProcessInfo {
 		info.InnerPIDs = status.NSpid[1:]
 	}
 	for i := range t.objects {
+		if t.bare {
+			break // they were those of a program before
+		}
 		info.Allocators = append(info.Allocators, fmt.Sprintf("%s %s", t.objects[i].Family, t.objects[i].Path))
 	}
 	return info
