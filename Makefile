@@ -36,7 +36,7 @@ VM_ARM64_TESTS := TestKernelHas|TestProgramsRun|TestEveryVariantLoads|TestEveryF
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
 VM_KERNELS ?= $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 
-.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-leaks bench-stacks bench-names fuzz demo test \
+.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-names fuzz demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -138,6 +138,12 @@ bench-leaks: check-root deps-bench build
 	MEMTRACE_SCANS=$(BENCH_SCANS) MEMTRACE_SCANS_OUT=$(CURDIR)/build/leaks-services $(GO) test -buildvcs=false -tags integration,services \
 		-count=1 -timeout 3h -run 'TestLeakScansUnderLoad$(BENCH_SERVICES)' ./cmd/memtrace
 	build/bench -o docs/benchmarks.md -leaks show
+
+# Ten minutes of a trace at full speed.
+bench-sustained: check-root deps-bench build
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
+	build/bench -o docs/benchmarks.md -sustained 10m
 
 # Depths, threads and allocators: some 4 minutes each.
 bench-grid: check-root deps-bench build

@@ -151,6 +151,7 @@ type loopShape struct {
 	depth, threads int
 	span           time.Duration // whole seconds; 0: no limit
 	pairs          int           // 0: no limit
+	held           int           // blocks that each thread holds meanwhile
 }
 
 func (s loopShape) arguments() []string {
@@ -159,7 +160,7 @@ func (s loopShape) arguments() []string {
 		seconds = max(1, seconds)
 	}
 	var out []string
-	for _, n := range []int{s.depth, s.threads, seconds, s.pairs} {
+	for _, n := range []int{s.depth, s.threads, seconds, s.pairs, s.held} {
 		out = append(out, strconv.Itoa(n))
 	}
 	return out

@@ -26,6 +26,7 @@ type settings struct {
 	full     time.Duration // of the run that must lose nothing
 	heap     int           // MiB of the heap that is scanned for leaks
 	leaks    string        // parts to measure of the section on leak checks, alone
+	sustain  time.Duration // of the run at a steady rate, alone
 	grid     string        // measure this allocator over the grid alone
 	only     *regexp.Regexp
 	more     []string // further arguments of memtrace
@@ -43,6 +44,7 @@ func main() {
 	flag.IntVar(&s.heap, "heap", 4096, "MiB of the heap that is scanned for leaks")
 	flag.StringVar(&s.leaks, "leaks", "", "measure these `parts` of the section on leak checks alone: near, far, locks, or show")
 	flag.StringVar(&s.grid, "grid", "", "measure depths and threads with this allocator alone, and renew their section of the file of -o")
+	flag.DurationVar(&s.sustain, "sustained", 0, "trace for so long alone, and renew the section on that of the file of -o")
 	flag.StringVar(&only, "only", "", "measure only what matches this expression, and the floor")
 	flag.Parse()
 	s.more = flag.Args()
@@ -62,6 +64,9 @@ func run(s settings) error {
 	}
 	if s.grid != "" {
 		return runGrid(s)
+	}
+	if s.sustain > 0 {
+		return runSustained(s)
 	}
 	contenders := s.contenders()
 	r := newResults(contenders, []int{1, 2})

@@ -18,8 +18,18 @@ import (
 
 // report is what the benchmark reads of memtrace's Report.
 type report struct {
-	Final  bool
-	Events struct{ Alloc, Free, Lost uint64 }
+	Final    bool
+	Events   struct{ Alloc, Free, Lost uint64 }
+	Pressure *struct {
+		Phases  int
+		LeftOut struct{ Alloc, Free uint64 } `json:"left_out"`
+	}
+	Sites []struct {
+		Function   string
+		LiveCount  uint64 `json:"live_count"`
+		AllocCount uint64 `json:"alloc_count"`
+		FreeCount  uint64 `json:"free_count"`
+	}
 }
 
 // memtrace under measurement.
@@ -77,17 +87,20 @@ func (m *memtrace) stop() error {
 }
 
 // peakMemory is the most that memtrace ever had resident, in kB.
-func (m *memtrace) peakMemory() (uint64, error) {
+func (m *memtrace) peakMemory() (uint64, error) { return m.status("VmHWM:") }
+
+// status reads a figure in kB from memtrace's status.
+func (m *memtrace) status(name string) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			return strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
 		}
 	}
-	return 0, errors.New("no VmHWM in memtrace's status")
+	return 0, fmt.Errorf("no %s in memtrace's status", name)
 }
 
 // fullRun is a long trace at the loop's full speed.
@@ -112,11 +125,20 @@ func (s *settings) fullSpeed(threads int) (*fullRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The Reports of each second must be read for memtrace to go on.
 	before, err := cpuTime(m.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
+	a, err := m.follow(p, func() error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	return m.account(threads, a, before)
+}
+
+// follow lets the loop run, reads the Reports meanwhile, as memtrace would not
+// go on else, and calls each after every one.
+func (m *memtrace) follow(p *loop, each func() error) (answer, error) {
 	type outcome struct {
 		a   answer
 		err error
@@ -126,21 +148,16 @@ func (s *settings) fullSpeed(threads int) (*fullRun, error) {
 		a, _, err := p.run()
 		done <- outcome{a, err}
 	}()
-	var o outcome
-	for reading := true; reading; {
-		if err := m.read(); err != nil {
-			return nil, err
+	for {
+		if err := errors.Join(m.read(), each()); err != nil {
+			return answer{}, err
 		}
 		select {
-		case o = <-done:
-			reading = false
+		case o := <-done:
+			return o.a, o.err
 		default:
 		}
 	}
-	if o.err != nil {
-		return nil, o.err
-	}
-	return m.account(threads, o.a, before)
 }
 
 // account sums up a full run.
