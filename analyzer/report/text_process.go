@@ -39,7 +39,7 @@ func headerItems(r *analyzer.Report, proc *analyzer.Process) []string {
 		comm = "?"
 	}
 	if r.Tracer.Attach == analyzer.NotTraced {
-		return []string{fmt.Sprintf("%s (pid %d) ", comm, proc.PID), "not traced: its heap was read from outside"}
+		return []string{fmt.Sprintf("%s (pid %s) ", comm, pids(proc)), "not traced: its heap was read from outside"}
 	}
 	items := []string{fmt.Sprintf("%s (pid %s) ", comm, pids(proc)), "traced " + duration(r.WindowNS) + " "}
 	if proc.Children > 0 {

@@ -3,12 +3,16 @@
 package main
 
 import (
+	"bytes"
 	"debug/elf"
+	"encoding/csv"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -164,4 +168,53 @@ func (c *child) checkContained(t *testing.T, r *analyzer.Report, family string) 
 	if len(p.Allocators) != 1 || !strings.HasPrefix(p.Allocators[0], family+" ") {
 		t.Errorf("allocators %q, want %s", p.Allocators, family)
 	}
+}
+
+// A process in nested namespaces, of a user of its own, is shown with all of its IDs, by a trace and by top.
+func TestNamespacesShowAllIDs(t *testing.T) {
+	unshare := need(t, "unshare")
+	outer := spawn(t, exec.Command(unshare, "--user", "--map-root-user", "--pid", "--fork", "--kill-child",
+		unshare, "--pid", "--fork", "--kill-child", testProgram("every_function"), "attach"))
+	outer.lineWith("ready 1")
+	pid := onlyChild(t, onlyChild(t, outer.pid()))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(status), "\nNSpid:")
+	line, _, _ = strings.Cut(line, "\n")
+	ids := strings.Fields(line)
+	if len(ids) != 3 || ids[0] != strconv.Itoa(pid) || ids[2] != "1" {
+		t.Fatalf("its IDs are %q", ids)
+	}
+	out, err := memtraceCommand(t, "-p", ids[0], "-d", "200ms").Output()
+	if want := fmt.Sprintf("(pid %s, %s inside, 1 inside)", ids[0], ids[1]); err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v, without %q:\n%s", err, want, out)
+	}
+	out, err = memtraceCommand(t, "top", "--once", "--format", "csv", "--filter", "pid:"+ids[0]).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("top: %q, %v", rows, err)
+	}
+	if i := slices.Index(rows[0], "inner_pids"); i < 0 || rows[1][0] != ids[0] || rows[1][i] != ids[1]+"/1" {
+		t.Errorf("top: %q", rows)
+	}
+	outer.proceed()
+	outer.end()
+}
+
+func onlyChild(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatalf("the children of process %d are %q", pid, text)
+	}
+	return child
 }

@@ -122,6 +122,9 @@ func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time)
 			e.set(f, e.readSeldom(f))
 		}
 	}
+	if want&InnerPIDs != 0 && e.p.Outcome(InnerPIDs) == procfs.NotRead { // they never change
+		e.set(InnerPIDs, e.readInnerPIDs())
+	}
 	c.sizes(e, st, want, due)
 	if want&Memory != 0 && (due || e.p.Outcome(Memory) != procfs.NoPermission) {
 		e.wantsWalk = true
@@ -160,6 +163,14 @@ func (e *entry) readSeldom(f Fields) (err error) {
 		e.p.Cgroup, err = e.dir.Cgroup()
 	case OOMScore:
 		e.p.OOMScore, err = e.dir.OOMScore()
+	}
+	return err
+}
+
+func (e *entry) readInnerPIDs() error {
+	s, err := e.dir.Status()
+	if len(s.NSpid) > 1 {
+		e.p.InnerPIDs = s.NSpid[1:]
 	}
 	return err
 }

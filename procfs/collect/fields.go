@@ -18,14 +18,16 @@ const (
 	// Memory is Process.Memory, with PSS, USS and Swap: /proc/PID/smaps_rollup.
 	// It walks the target's page tables, at the cost of a stall.
 	Memory
+	// InnerPIDs is Process.InnerPIDs: /proc/PID/status, once for each process.
+	InnerPIDs
 
 	// Basic is all that takes neither privileges nor walks.
 	Basic = User | Cmdline | Cgroup | OOMScore | Shared
-	// All is everything.
+	// All is everything but InnerPIDs.
 	All = Basic | Memory
 )
 
-const fieldCount = 6
+const fieldCount = 7
 
 // index is the place of a single field.
 func (f Fields) index() int {

@@ -43,7 +43,10 @@ type Process struct {
 	Cmdline  string // arguments, with blanks between; empty for kernel threads
 	Cgroup   string // path in the memory controller's hierarchy
 	OOMScore int
-	Shared   uint64 // SHR: the file and shmem part of RSS, by the same counters or by the walk
+	// InnerPIDs are its IDs in PID namespaces within the reader's, from the
+	// outermost on; none where it is in the reader's.
+	InnerPIDs []int
+	Shared    uint64 // SHR: the file and shmem part of RSS, by the same counters or by the walk
 	// Memory is from smaps_rollup: see PSS, USS and Swap.
 	Memory procfs.Rollup
 	// MemoryAt is when Memory was read: it may be older than the pass.

@@ -58,6 +58,7 @@ type Machine struct {
 // Process is one process.
 type Process struct {
 	PID, PPID int
+	Inner     []int  // its IDs in PID namespaces of its own, from the outermost on
 	Start     uint64 // clock ticks since boot: with PID, its identity
 	Name      string // comm
 	Command   string // the arguments, or Name in brackets

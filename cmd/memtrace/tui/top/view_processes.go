@@ -1,6 +1,9 @@
 package top
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // processColumns are those of the processes.
 func processColumns(total Figure, o options) []column[Process] {
@@ -36,10 +39,22 @@ func processColumns(total Figure, o options) []column[Process] {
 			get(Count, func(p *Process) Figure { return p.OOMScore })},
 		column[Process]{Column{Name: "age", Title: "AGE", Unit: Age, Width: 4, Rank: 12, Doc: "how long ago PSS, USS and swap were read; bold where something has changed since, but the stall budget did not allow to read them again"},
 			ageOf},
+		column[Process]{Column{Name: "inner_pids", Title: "INSIDE", Width: 6, Rank: 15, Doc: "its process IDs in PID namespaces of its own, as in a container; the last is what it takes for its ID"},
+			func(p *Process) Value { return text(innerPIDs(p)) }},
 		column[Process]{Column{Name: "cgroup", Title: "CGROUP", Width: 18, Rank: 14, Path: true, Doc: "path of the cgroup with the memory controller"},
 			func(p *Process) Value { return text(p.Cgroup) }},
 		commandColumn(o),
 	)
+}
+
+// innerPIDs are "1" of a container's first process, "812/1" of that of a
+// container in a container.
+func innerPIDs(p *Process) string {
+	var ids []string
+	for _, id := range p.Inner {
+		ids = append(ids, strconv.Itoa(id))
+	}
+	return strings.Join(ids, "/")
 }
 
 func pidColumn() column[Process] {

@@ -45,7 +45,7 @@ func (s *Source) addProcesses(out *top.Snapshot, pass *collect.Pass) {
 }
 
 func (s *Source) fill(to *top.Process, p *collect.Process, pass *collect.Pass, uptime time.Duration) {
-	to.PID, to.Start, to.PPID = p.PID, p.StartTime, p.PPID
+	to.PID, to.Start, to.PPID, to.Inner = p.PID, p.StartTime, p.PPID, p.InnerPIDs
 	to.Name, to.Command, to.Program = p.Comm, p.Cmdline, programOf(p)
 	to.State, to.Kernel, to.Cgroup = p.State, p.KernelThread, p.Cgroup
 	to.Priority, to.Nice, to.Threads = top.Of(p.Priority), top.Of(p.Nice), top.Of(p.Threads)

@@ -152,7 +152,10 @@ func (s *Source) Read(ctx context.Context, want top.Want) (*top.Snapshot, error)
 func fieldsFor(want *top.Want) collect.Fields {
 	switch want.View {
 	case top.Processes:
-		fields := collect.All
+		fields := collect.All | collect.InnerPIDs
+		if !want.Shows("inner_pids") {
+			fields &^= collect.InnerPIDs
+		}
 		if !want.Shows("shr") {
 			fields &^= collect.Shared
 		}
