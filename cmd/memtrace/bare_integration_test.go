@@ -103,14 +103,6 @@ func TestGoProgramAndBack(t *testing.T) {
 	if p.Unprobed || p.Attached || len(p.Mappings) != 0 {
 		t.Errorf("unprobed %v, attached %v, mappings %v", p.Unprobed, p.Attached, p.Mappings)
 	}
-	seen := make(map[string]uint64)
-	for _, s := range r.Sites {
-		seen[s.Function] += s.AllocBytes
-	}
-	for _, s := range want.Sites {
-		if seen[s.Function] != s.AllocBytes+s.ReallocBytes {
-			t.Errorf("%s: %d bytes were seen, %d were allocated", s.Function, seen[s.Function], s.AllocBytes+s.ReallocBytes)
-		}
-	}
+	checkBytesOf(t, r, want)
 	shell.end()
 }

@@ -373,3 +373,17 @@ func need(t *testing.T, program string) string {
 	t.Fatalf("%s is not installed; .ci/setup test installs all that the tests need", program)
 	return ""
 }
+
+// checkBytesOf compares the bytes that each function of a test program allocated with what it says.
+func checkBytesOf(t *testing.T, r *analyzer.Report, want answer) {
+	t.Helper()
+	seen := make(map[string]uint64)
+	for _, s := range r.Sites {
+		seen[s.Function] += s.AllocBytes
+	}
+	for _, s := range want.Sites {
+		if seen[s.Function] != s.AllocBytes+s.ReallocBytes {
+			t.Errorf("%s: %d bytes were seen, %d were allocated", s.Function, seen[s.Function], s.AllocBytes+s.ReallocBytes)
+		}
+	}
+}

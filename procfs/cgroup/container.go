@@ -29,6 +29,7 @@ func ContainerID(component string) string {
 //	/machine.slice/libpod-ID.scope/container             podman
 //	/kubepods/burstable/podUID/ID                        Kubernetes, pod UID
 //	/kubepods.slice/…-podUID.slice/cri-containerd-ID.scope
+//	/system.slice/containerd.service/…-podUID.slice:cri-containerd:ID
 //	/default/NAME                                        containerd's ctr
 //	/lxc.payload.NAME, /lxc/NAME                         LXC
 //	/machine.slice/machine-NAME.scope                    systemd-nspawn
@@ -40,8 +41,14 @@ func Within(group, container string) bool {
 		return false
 	}
 	for component := range strings.SplitSeq(group, "/") {
-		if component != "" && isContainer(component, container) {
+		if component == container {
 			return true
+		}
+		// slice:prefix:ID is meant for systemd; where containerd's runtime makes the groups itself, it is a name.
+		for part := range strings.SplitSeq(component, ":") {
+			if part != "" && isContainer(part, container) {
+				return true
+			}
 		}
 	}
 	return false
@@ -57,12 +64,12 @@ func isContainer(component, container string) bool {
 	if id := ContainerID(component); id != "" {
 		return len(container) >= minID && strings.HasPrefix(id, container)
 	}
+	if uid := podUID(component); uid != "" && uid == strings.TrimPrefix(container, "pod") {
+		return true
+	}
 	name := unescapeUnit(component)
 	for _, suffix := range []string{".service", ".scope", ".slice"} {
 		name = strings.TrimSuffix(name, suffix)
-	}
-	if _, uid, ok := cutLast(name, "pod"); ok && uid != "" && strings.ReplaceAll(uid, "_", "-") == strings.TrimPrefix(container, "pod") {
-		return true
 	}
 	if strings.HasSuffix(component, ".slice") {
 		return false // a group of units, not one
@@ -78,12 +85,21 @@ func isContainer(component, container string) bool {
 	return false
 }
 
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
+// podUID returns the UID of the pod that the kubelet made a control group for,
+// "" where it did not: podUID, or for systemd …-podUID.slice with _ for dashes.
+func podUID(component string) string {
+	name, slice := strings.CutSuffix(component, ".slice")
+	if !slice {
+		if uid, found := strings.CutPrefix(name, "pod"); found {
+			return uid
+		}
+		return ""
 	}
-	return s[:i], s[i+len(sep):], true
+	i := strings.LastIndex(name, "-pod")
+	if i < 0 {
+		return ""
+	}
+	return strings.ReplaceAll(name[i+len("-pod"):], "_", "-")
 }
 
 // unescapeUnit undoes what systemd does to characters in the names of units

@@ -7,20 +7,40 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits on what is read of the runtimes' own files.
 const (
 	maxContainerFile = 16 << 20
 	maxContainers    = 65536
+	maxStores        = 4096
 )
 
 // IDs returns the IDs of the containers with a name: those that docker and
 // podman keep in files below root, "/" usually. What can't be read has none.
 func IDs(root, name string) (ids []string) {
-	return slices.Concat(dockerIDs(filepath.Join(root, "var/lib/docker/containers"), name),
-		podmanIDs(filepath.Join(root, "var/lib/containers/storage/overlay-containers/containers.json"), name))
+	ids = dockerIDs(filepath.Join(root, "var/lib/docker/containers"), name)
+	for _, store := range podmanStores {
+		for _, file := range podmanFiles {
+			found, _ := filepath.Glob(filepath.Join(root, store, "*-containers", file)) // the pattern is well-formed
+			for _, path := range found[:min(len(found), maxStores)] {
+				ids = append(ids, podmanIDs(path, name)...)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
+
+// podmanStores are where podman keeps containers by default: those of root, also where they are to be gone after the
+// next start, and those of users; containers-storage.conf(5), graphroot, runroot and rootless_storage_path.
+var podmanStores = []string{"var/lib/containers/storage", "run/containers/storage", "home/*/.local/share/containers/storage"}
+
+// podmanFiles are its lists, in a directory named after the driver: of containers that stay, and of those that are
+// removed at their end (run --rm); github.com/containers/storage, containers.go.
+var podmanFiles = []string{"containers.json", "volatile-containers.json"}
 
 // dockerIDs reads config.v2.json of each container: {"ID": "…", "Name": "/web"}.
 func dockerIDs(dir, name string) (ids []string) {
@@ -55,10 +75,13 @@ func podmanIDs(file, name string) (ids []string) {
 }
 
 func readJSON(path string, to any) bool {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // users may have put a pipe there
 	if err != nil {
 		return false
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
 	return json.NewDecoder(io.LimitReader(f, maxContainerFile)).Decode(to) == nil
 }
