@@ -161,6 +161,11 @@ type intervals struct {
 	stray uint64 // blocks whose interval found no number
 }
 
+// sameInterval is how near, by their logarithm, intervals count as one. What a
+// program says of its own sample is whole bytes, from which the interval comes
+// out a little different each time.
+const sameInterval = 0.01
+
 // number returns that of an interval. One too many becomes the nearest there is.
 func (v *intervals) number(bytes uint32) uint8 {
 	if bytes == 0 {
@@ -175,7 +180,11 @@ func (v *intervals) number(bytes uint32) uint8 {
 			v.bytes[i] = bytes
 			return uint8(i)
 		}
-		if d := math.Abs(math.Log(float64(v.bytes[i]) / float64(bytes))); d < nearest {
+		d := math.Abs(math.Log(float64(v.bytes[i]) / float64(bytes)))
+		if d < sameInterval {
+			return uint8(i)
+		}
+		if d < nearest {
 			best, nearest = uint8(i), d
 		}
 	}

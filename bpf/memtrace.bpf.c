@@ -8,10 +8,10 @@
  * (malloc in calloc, mmap in malloc). A free is one event, made before the
  * allocator runs, so that it precedes every reuse of the address.
  */
-#include "emit.h"
+#include "block.h"
 #include "fault.h"
-#include "leave.h"
 #include "maps.h"
+#include "mark.h"
 #include "pool.h"
 #include "process.h"
 #include "regs.h"
@@ -100,29 +100,6 @@ static __always_inline void keep_arguments(struct thread *t, struct pt_regs *ctx
 	}
 }
 
-/* A free, of a block that may have been recorded. */
-static __always_inline void free_block(struct self self, struct thread *t, u64 addr, u32 flags)
-{
-	u32 interval = 0;
-
-	if (!addr)
-		return;
-	if (can_sample) {
-		count_hit(self, HIT_ENTRY, 1);
-		if (!is_wanted(addr, &interval))
-			return;
-		if (t->latest == addr) {
-			flags |= RECORD_TEMPORARY;
-			t->latest = 0;
-		}
-		if (release_block(addr))
-			flags |= RECORD_RELEASED;
-	} else if (!is_taken(self, t, addr, &interval, &flags)) {
-		return;
-	}
-	emit_head(self, RECORD_FREE, addr, interval, flags);
-}
-
 /* A block of a chain ends. A function of its own, so that the verifier need not follow it in each step of a loop. */
 __attribute__((noinline)) int free_linked(u64 block)
 {
@@ -200,22 +177,6 @@ static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, s
 		count_hit(self, t->keep ? HIT_RECORDED : HIT_RETURN, 1);
 	}
 	t->sp = REG_SP(ctx);
-	return true;
-}
-
-/* False: it is lost, which is counted. */
-static __always_inline bool emit_realloc(struct self self, struct thread *t, u32 kind, u64 addr, u64 stack, u32 flags)
-{
-	struct place p;
-
-	if (!reserve(self, &p))
-		return false;
-	fill_head(self, &p.record->alloc.head, addr);
-	p.record->alloc.size = t->size;
-	p.record->alloc.stack = stack;
-	p.record->old = t->old;
-	p.record->began = t->began;
-	commit(self, &p, t->taken, kind, flags);
 	return true;
 }
 
@@ -478,6 +439,12 @@ int perf_free(struct pt_regs *ctx)
 	return at_free(ctx);
 }
 
+SEC("uprobe/mark")
+int perf_mark(struct pt_regs *ctx)
+{
+	return at_mark(ctx);
+}
+
 /* uprobe_multi: 6.6. */
 SEC("uprobe.multi/alloc")
 int multi_alloc(struct pt_regs *ctx)
@@ -495,6 +462,12 @@ SEC("uprobe.multi/free")
 int multi_free(struct pt_regs *ctx)
 {
 	return at_free(ctx);
+}
+
+SEC("uprobe.multi/mark")
+int multi_mark(struct pt_regs *ctx)
+{
+	return at_mark(ctx);
 }
 
 /*

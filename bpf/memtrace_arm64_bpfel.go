@@ -46,6 +46,20 @@ const (
 	MemtraceLossLOSS_CAUSES       MemtraceLoss = 9
 )
 
+type MemtraceMark struct {
+	_    structs.HostLayout
+	Args [3]struct {
+		_        structs.HostLayout
+		Value    int64
+		Base     uint16
+		Index    uint16
+		Kind     uint8
+		Size     uint8
+		IsSigned uint8
+		IndexBy  uint8
+	}
+}
+
 type MemtracePcEntry struct {
 	_     structs.HostLayout
 	Where uint64
@@ -242,6 +256,7 @@ const (
 	MemtraceMapHits                = "hits"
 	MemtraceMapLeft                = "left"
 	MemtraceMapLosses              = "losses"
+	MemtraceMapMarks               = "marks"
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapPoolVariables       = "pool_variables"
 	MemtraceMapPressures           = "pressures"
@@ -266,9 +281,11 @@ const (
 	MemtraceProgFaultTracepoint    = "fault_tracepoint"
 	MemtraceProgMultiAlloc         = "multi_alloc"
 	MemtraceProgMultiFree          = "multi_free"
+	MemtraceProgMultiMark          = "multi_mark"
 	MemtraceProgMultiReturn        = "multi_return"
 	MemtraceProgPerfAlloc          = "perf_alloc"
 	MemtraceProgPerfFree           = "perf_free"
+	MemtraceProgPerfMark           = "perf_mark"
 	MemtraceProgPerfReturn         = "perf_return"
 	MemtraceProgProcessExec        = "process_exec"
 	MemtraceProgProcessExit        = "process_exit"
@@ -352,9 +369,11 @@ type MemtraceProgramSpecs struct {
 	FaultTracepoint    *ebpf.ProgramSpec `ebpf:"fault_tracepoint"`
 	MultiAlloc         *ebpf.ProgramSpec `ebpf:"multi_alloc"`
 	MultiFree          *ebpf.ProgramSpec `ebpf:"multi_free"`
+	MultiMark          *ebpf.ProgramSpec `ebpf:"multi_mark"`
 	MultiReturn        *ebpf.ProgramSpec `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.ProgramSpec `ebpf:"perf_alloc"`
 	PerfFree           *ebpf.ProgramSpec `ebpf:"perf_free"`
+	PerfMark           *ebpf.ProgramSpec `ebpf:"perf_mark"`
 	PerfReturn         *ebpf.ProgramSpec `ebpf:"perf_return"`
 	ProcessExec        *ebpf.ProgramSpec `ebpf:"process_exec"`
 	ProcessExit        *ebpf.ProgramSpec `ebpf:"process_exit"`
@@ -372,6 +391,7 @@ type MemtraceMapSpecs struct {
 	Hits          *ebpf.MapSpec `ebpf:"hits"`
 	Left          *ebpf.MapSpec `ebpf:"left"`
 	Losses        *ebpf.MapSpec `ebpf:"losses"`
+	Marks         *ebpf.MapSpec `ebpf:"marks"`
 	PcCache       *ebpf.MapSpec `ebpf:"pc_cache"`
 	PoolVariables *ebpf.MapSpec `ebpf:"pool_variables"`
 	Pressures     *ebpf.MapSpec `ebpf:"pressures"`
@@ -450,6 +470,7 @@ type MemtraceMaps struct {
 	Hits          *ebpf.Map `ebpf:"hits"`
 	Left          *ebpf.Map `ebpf:"left"`
 	Losses        *ebpf.Map `ebpf:"losses"`
+	Marks         *ebpf.Map `ebpf:"marks"`
 	PcCache       *ebpf.Map `ebpf:"pc_cache"`
 	PoolVariables *ebpf.Map `ebpf:"pool_variables"`
 	Pressures     *ebpf.Map `ebpf:"pressures"`
@@ -477,6 +498,7 @@ func (m *MemtraceMaps) Close() error {
 		m.Hits,
 		m.Left,
 		m.Losses,
+		m.Marks,
 		m.PcCache,
 		m.PoolVariables,
 		m.Pressures,
@@ -541,9 +563,11 @@ type MemtracePrograms struct {
 	FaultTracepoint    *ebpf.Program `ebpf:"fault_tracepoint"`
 	MultiAlloc         *ebpf.Program `ebpf:"multi_alloc"`
 	MultiFree          *ebpf.Program `ebpf:"multi_free"`
+	MultiMark          *ebpf.Program `ebpf:"multi_mark"`
 	MultiReturn        *ebpf.Program `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.Program `ebpf:"perf_alloc"`
 	PerfFree           *ebpf.Program `ebpf:"perf_free"`
+	PerfMark           *ebpf.Program `ebpf:"perf_mark"`
 	PerfReturn         *ebpf.Program `ebpf:"perf_return"`
 	ProcessExec        *ebpf.Program `ebpf:"process_exec"`
 	ProcessExit        *ebpf.Program `ebpf:"process_exit"`
@@ -560,9 +584,11 @@ func (p *MemtracePrograms) Close() error {
 		p.FaultTracepoint,
 		p.MultiAlloc,
 		p.MultiFree,
+		p.MultiMark,
 		p.MultiReturn,
 		p.PerfAlloc,
 		p.PerfFree,
+		p.PerfMark,
 		p.PerfReturn,
 		p.ProcessExec,
 		p.ProcessExit,

@@ -57,8 +57,13 @@ func closeAll(links []link.Link) error {
 }
 
 // cookie packs what the programs must know of a probe; see bpf/headers/record.h.
-func cookie(pid int, p *probe.Probe, variable uint8) uint64 {
+func (t *Tracer) cookie(pid int, p *probe.Probe) (uint64, error) {
 	c := uint64(uint32(pid)) | uint64(p.Shape&15)<<32 | uint64(p.Shape>>4)<<55
+	if p.Shape.IsMark() {
+		place, err := t.marks.place(t.kernel, p.Static)
+		return c | uint64(place)<<36, err
+	}
+	variable, err := t.variables.place(t.kernel, p.Variable)
 	for i, reg := range p.Args {
 		c |= uint64(reg) << (36 + 4*i)
 	}
@@ -68,7 +73,7 @@ func cookie(pid int, p *probe.Probe, variable uint8) uint64 {
 	if p.Shape == probe.PoolChange {
 		c |= uint64(p.Change&15) << 44
 	}
-	return c | uint64(p.SPDelta/8&63)<<49 | uint64(variable)<<56
+	return c | uint64(p.SPDelta/8&63)<<49 | uint64(variable)<<56, err
 }
 
 // attachOrder sorts an object's allocating probes: reallocations first, for a
@@ -76,6 +81,7 @@ func cookie(pid int, p *probe.Probe, variable uint8) uint64 {
 func attachOrder(probes []probe.Probe) (allocs, frees []probe.Probe) {
 	for _, p := range probes {
 		switch {
+		case p.Shape.IsMark():
 		case !p.Shape.HasReturn():
 			frees = append(frees, p)
 		case p.Shape == probe.Realloc || p.Shape == probe.Reallocarray || p.Shape == probe.Release || p.Shape == probe.Resize || p.Shape == probe.Mremap:
@@ -111,14 +117,16 @@ func (t *Tracer) attach(pid int, objects []probe.Object) (*attachment, error) {
 	a.objects = objects
 	for i := range objects {
 		_, frees := attachOrder(objects[i].Probes)
-		err = errors.Join(err, t.attachFrees(a, pid, objectPath(&objects[i]), frees))
+		err = errors.Join(err, t.attachFrees(a, pid, objectPath(&objects[i]), frees),
+			t.attachMarks(a, &a.frees, pid, &objects[i], probe.MarkFree))
 	}
 	for i := range objects {
 		if err != nil {
 			break
 		}
 		allocs, _ := attachOrder(objects[i].Probes)
-		err = t.attachAllocs(a, pid, objectPath(&objects[i]), allocs)
+		err = errors.Join(t.attachAllocs(a, pid, objectPath(&objects[i]), allocs),
+			t.attachMarks(a, &a.allocs, pid, &objects[i], probe.MarkAlloc))
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.close())
@@ -178,15 +186,15 @@ func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []prob
 
 // multi attaches one program to all probes by one link.
 func (t *Tracer) multi(name string, typ ebpf.AttachType, ret bool, path string, pid int, probes []probe.Probe) (link.Link, error) {
-	offsets, cookies := make([]uint64, len(probes)), make([]uint64, len(probes))
+	places := make([]multiPlace, len(probes))
 	for i := range probes {
-		variable, err := t.variables.place(t.kernel, probes[i].Variable)
+		cookie, err := t.cookie(pid, &probes[i])
 		if err != nil {
 			return nil, fmt.Errorf("attach to %s in %s: %w", probes[i].Name, path, err)
 		}
-		offsets[i], cookies[i] = probes[i].Offset, cookie(pid, &probes[i], variable)
+		places[i] = multiPlace{probes[i].Offset, probes[i].Semaphore, cookie}
 	}
-	return attachMulti(t.kernel.program(name), typ, ret, path, uint32(pid), offsets, cookies)
+	return attachMulti(t.kernel.program(name), typ, ret, path, uint32(pid), places)
 }
 
 // perf attaches a perf event per probe and adds the links to to.
@@ -197,11 +205,11 @@ func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, pat
 	}
 	for i := range probes {
 		prog := t.kernel.program(name)
-		variable, err := t.variables.place(t.kernel, probes[i].Variable)
+		cookie, err := t.cookie(pid, &probes[i])
 		if err != nil {
 			return fmt.Errorf("attach to %s in %s: %w", probes[i].Name, path, err)
 		}
-		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: a.thread, Cookie: cookie(pid, &probes[i], variable)}
+		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: a.thread, Cookie: cookie, RefCtrOffset: probes[i].Semaphore}
 		switch {
 		case a.mechanism == Perf && ret:
 			opts.Cookie = 0 // the entry has left all that the return needs

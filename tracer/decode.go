@@ -1,6 +1,7 @@
 package tracer
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/memtrace/memtrace/bpf"
@@ -12,6 +13,7 @@ const (
 	recordStack     = 64
 	recordStale     = 65
 	recordTruncated = 8
+	recordWeighted  = 4
 	recordFPGuess   = 16
 	recordBottom    = 32
 )
@@ -42,7 +44,10 @@ func decode(record []byte, e *event.Event) bool {
 		e.Child = h.Aux
 		return true
 	case event.Alloc, event.AllocFailed, event.Mmap, event.Munmap, event.PoolChange:
-		if e.Flags&event.FlagPooled != 0 && e.Kind <= event.AllocFailed {
+		switch {
+		case e.Kind == event.Alloc && e.Flags&recordWeighted != 0:
+			return decodeWeighted(record, e)
+		case e.Flags&event.FlagPooled != 0 && e.Kind <= event.AllocFailed:
 			return decodePooled(record, e)
 		}
 		return decodeAlloc(record, e)
@@ -72,6 +77,29 @@ func decodePooled(record []byte, e *event.Event) bool {
 	}
 	e.Old = (*bpf.MemtraceRecordRealloc)(unsafe.Pointer(&record[0])).Old
 	return decodeAlloc(record, e)
+}
+
+// decodeWeighted reads a block of a sample that its program takes itself.
+func decodeWeighted(record []byte, e *event.Event) bool {
+	if len(record) < reallocSize || !decodeAlloc(record, e) {
+		return false
+	}
+	e.Flags &^= recordWeighted
+	e.Child = sampledEvery(e.Size, (*bpf.MemtraceRecordRealloc)(unsafe.Pointer(&record[0])).Old)
+	return true
+}
+
+// sampledEvery is the mean number of bytes between the hits of a sample in
+// which a block of size bytes stands for weight bytes: it is in there with
+// probability 1 - exp(-size / interval), the inverse of which times its size is
+// the weight. 0: all blocks of the size are.
+func sampledEvery(size, weight uint64) uint32 {
+	size = max(size, 1)
+	if weight <= size {
+		return 0
+	}
+	interval := -float64(size) / math.Log1p(-float64(size)/float64(weight))
+	return uint32(max(1, min(math.Round(interval), math.MaxUint32)))
 }
 
 func decodeAlloc(record []byte, e *event.Event) bool {

@@ -193,7 +193,7 @@ func tryMultiLink(attach ebpf.AttachType) error {
 	if err != nil {
 		return err
 	}
-	l, err := attachMulti(prog, attach, false, path, uint32(os.Getpid()), []uint64{offset}, []uint64{0})
+	l, err := attachMulti(prog, attach, false, path, uint32(os.Getpid()), []multiPlace{{offset: offset}})
 	if err != nil {
 		return err
 	}

@@ -34,17 +34,29 @@ type multiRequest struct {
 	_                uint32
 }
 
-// attachMulti puts one link over many offsets of the file at path, scoped to
-// the process pid. The kernel registers the offsets in the order given.
-func attachMulti(prog *ebpf.Program, typ ebpf.AttachType, ret bool, path string, pid uint32, offsets, cookies []uint64) (link.Link, error) {
+// multiPlace is one place of a link.
+type multiPlace struct {
+	offset    uint64 // in the file
+	semaphore uint64 // file offset of the counter that the kernel raises there; 0: none
+	cookie    uint64
+}
+
+// attachMulti puts one link over many places of the file at path, scoped to
+// the process pid. The kernel registers them in the order given.
+func attachMulti(prog *ebpf.Program, typ ebpf.AttachType, ret bool, path string, pid uint32, places []multiPlace) (link.Link, error) {
+	n := len(places)
+	offsets, semaphores, cookies := make([]uint64, n), make([]uint64, n), make([]uint64, n)
+	for i, p := range places {
+		offsets[i], semaphores[i], cookies[i] = p.offset, p.semaphore, p.cookie
+	}
 	cpath, err := unix.BytePtrFromString(path)
 	if err != nil {
 		return nil, fmt.Errorf("attach to %q: %w", path, err)
 	}
 	req := multiRequest{
 		progFD: uint32(prog.FD()), attachType: uint32(typ),
-		path: cpath, offsets: &offsets[0], cookies: &cookies[0],
-		count: uint32(len(offsets)), pid: pid,
+		path: cpath, offsets: &offsets[0], refCtrOffsets: &semaphores[0], cookies: &cookies[0],
+		count: uint32(n), pid: pid,
 	}
 	if ret {
 		req.multiFlags = multiReturn
@@ -53,7 +65,7 @@ func attachMulti(prog *ebpf.Program, typ ebpf.AttachType, ret bool, path string,
 	runtime.KeepAlive(prog)
 	runtime.KeepAlive(&req)
 	if errno != 0 {
-		return nil, fmt.Errorf("attach to %d places of %s: %w", len(offsets), path, errno)
+		return nil, fmt.Errorf("attach to %d places of %s: %w", n, path, errno)
 	}
 	l, err := link.NewFromFD(int(fd))
 	if err != nil {

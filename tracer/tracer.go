@@ -27,6 +27,7 @@ type Tracer struct {
 	valve  *valve     // nil unless blocks are sampled under pressure
 
 	variables poolVariables
+	marks     markPlaces
 
 	mu         sync.Mutex
 	attached   map[int]*attachment

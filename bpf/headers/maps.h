@@ -82,10 +82,10 @@ struct walked {
 
 /* A frame as its caller's registers would be after it returned. */
 struct cursor {
-	u64 pc; /* a return address, or one more than where a signal struck */
+	u64 pc; /* a return address, or one more than where a signal or a USDT probe struck */
 	u64 sp;
 	u64 fp;
-	u64 lr; /* arm64: the link register of a frame that a signal struck */
+	u64 lr; /* arm64: the link register of such a frame */
 };
 
 #define SAVED_REGS 6 /* callee-saved registers that are followed; the first is the frame pointer */
@@ -219,6 +219,38 @@ struct {
 	__type(key, u32);
 	__type(value, s64);
 } pool_variables SEC(".maps");
+
+/* Where an argument of a USDT probe is; tracer/probe.StaticArg. */
+struct mark_arg {
+	s64 value;   /* the constant, or a distance in bytes from the base */
+	u16 base;    /* a register: where it is in pt_regs */
+	u16 index;   /* another one, where index_by is not 0 */
+	u8 kind;     /* enum mark_kind */
+	u8 size;     /* bytes: 1, 2, 4 or 8 */
+	u8 is_signed;
+	u8 index_by; /* index times 2 to the power of this less one; 0: no index */
+};
+
+enum mark_kind {
+	MARK_NONE,
+	MARK_CONSTANT,
+	MARK_REGISTER,
+	MARK_MEMORY,   /* at a register plus a distance, and another register times something */
+	MARK_RELATIVE, /* in memory, at a distance from the probed instruction */
+};
+
+#define MARK_ARGS 3
+struct mark {
+	struct mark_arg args[MARK_ARGS];
+};
+
+/* Where the arguments of USDT probes are; the tracer fills it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_MARKS);
+	__type(key, u32);
+	__type(value, struct mark);
+} marks SEC(".maps");
 
 /* How many bytes there are between hits on average; the tracer sets it at any time. */
 struct {

@@ -34,6 +34,7 @@ enum record_flags {
 	RECORD_PREV_FAULT_MAJOR = 2,
 	RECORD_POOLED = 2, /* of an allocation: old is the pool that it is from */
 	RECORD_SHARED_VM = 4,
+	RECORD_WEIGHTED = 4, /* of an allocation: old is what its program says that it stands for, in bytes */
 	RECORD_NESTED = 64, /* of a free: within a release */
 	RECORD_BRK = 32, /* of a mmap or munmap: a move of the program break */
 	RECORD_TRUNCATED = 8, /* of a stack, as all below: deeper than the limit, or the walk broke off */
@@ -64,7 +65,7 @@ struct record_alloc {
 
 struct record_realloc {
 	struct record_alloc alloc;
-	u64 old; /* of a pooled allocation: the pool; of the beginning of a pool: its parent */
+	u64 old; /* of a pooled allocation: the pool; of a weighted one: the weight; of the beginning of a pool: its parent */
 	u64 began;
 };
 
@@ -127,6 +128,8 @@ enum shape {
 	SHAPE_MREMAP,        /* address, size, new size; returns the new address */
 	SHAPE_BRK,           /* the new program break */
 	SHAPE_SBRK,          /* by how much to move the program break; returns where it was */
+	SHAPE_MARK_ALLOC,    /* a USDT probe, see mark.h: block, size, what it stands for */
+	SHAPE_MARK_FREE,     /* block */
 };
 
 /* What becomes of a pool; equal to tracer/event.PoolChange. */
@@ -153,7 +156,8 @@ enum pool_change {
  * know whether a hit is meant; 0: all under trace), 32 to 35 and, above those, 55 the shape, then 4 bits a register of
  * the shape's arguments; bit 48 says that the function may jump on to another
  * probed one, 49 to 54 by how many words the stack has grown since its entry; 56
- to 63 are the place in pool_variables of the variable that holds the pool.
+ to 63 are the place in pool_variables of the variable that holds the pool. That of
+ a USDT probe has the place in marks of its arguments instead of registers.
  */
 #define COOKIE_TGID(c) ((u32)(c))
 #define COOKIE_SHAPE(c) (((c) >> 32 & 15) | ((c) >> 55 & 1) << 4)
@@ -161,6 +165,8 @@ enum pool_change {
 #define COOKIE_MAY_FORWARD(c) (((c) >> 48) & 1)
 #define COOKIE_SP_DELTA(c) ((((c) >> 49) & 63) * 8)
 #define COOKIE_VARIABLE(c) ((u32)((c) >> 56))
+#define COOKIE_MARK(c) ((u32)((c) >> 36) & (MAX_MARKS - 1))
+#define MAX_MARKS 4096
 #define COOKIE_CHANGE(c) COOKIE_REG(c, 2) /* takes no third argument */
 
 #endif

@@ -30,6 +30,7 @@
 #define REG_SP(ctx) LOAD_REG(ctx, sp)
 #define REG_FP(ctx) LOAD_REG(ctx, bp)
 #define REG_RESULT(ctx) LOAD_REG(ctx, ax)
+#define REG_LINK(ctx) 0 /* return addresses are on the stack */
 /* The stack pointer after the return of a function entered at sp. */
 #define SP_AFTER_RETURN(sp) ((sp) + 8)
 
@@ -65,6 +66,7 @@ static __always_inline u64 reg_value(struct pt_regs *ctx, u32 reg)
 #define REG_SP(ctx) LOAD_REG(ctx, sp)
 #define REG_FP(ctx) LOAD_REG(ctx, regs[29])
 #define REG_RESULT(ctx) LOAD_REG(ctx, regs[0])
+#define REG_LINK(ctx) LOAD_REG(ctx, regs[30])
 #define SP_AFTER_RETURN(sp) (sp)
 
 static __always_inline u64 reg_value(struct pt_regs *ctx, u32 reg)

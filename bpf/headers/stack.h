@@ -161,16 +161,17 @@ static __always_inline u32 expected_bytes(struct thread *t, u64 sp)
 	return bytes < WINDOW_BYTES ? bytes & ~7 : WINDOW_BYTES;
 }
 
-static __always_inline void begin_walk(struct scratch *s, struct pt_regs *ctx)
+/* struck: the thread is in the midst of a function, at a probed instruction, not at the return of a call. */
+static __always_inline void begin_walk(struct scratch *s, struct pt_regs *ctx, bool struck)
 {
-	s->at = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
+	s->at = (struct cursor){ .pc = REG_IP(ctx) + struck, .sp = REG_SP(ctx), .fp = REG_FP(ctx), .lr = struck ? REG_LINK(ctx) : 0 };
 }
 
-static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx)
+static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, bool struck)
 {
 	u64 hash = image_seed(self);
 
-	begin_walk(s, ctx);
+	begin_walk(s, ctx, struck);
 	if (by_tables) {
 		keep_registers(s, ctx);
 		hash ^= unwind(self.tgid, place);
@@ -180,25 +181,24 @@ static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 p
 	return know_stack(self, s, stack_id(hash));
 }
 
-static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
+static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t, bool struck)
 {
 	u64 id = 0;
 
 	s->stack_top = t->stack_top;
 	read_window(s, REG_SP(ctx), expected_bytes(t, REG_SP(ctx)));
 	if (by_tables) {
-		begin_walk(s, ctx);
+		begin_walk(s, ctx, struck);
 		id = known_again(self, s, place);
 	}
 	if (!id)
-		id = walk_whole(self, s, place, ctx);
+		id = walk_whole(self, s, place, ctx, struck);
 	t->stack_top = s->stack_top;
 	t->walked_to = s->at.sp;
 	return id;
 }
 
-/* The id of the calling thread's stack, sent to the tracer if it is new; 0: none. */
-static __always_inline u64 take_stack(struct self self, struct pt_regs *ctx, struct thread *t)
+static __always_inline u64 take_stack_at(struct self self, struct pt_regs *ctx, struct thread *t, bool struck)
 {
 	struct scratch *s;
 	u32 place;
@@ -211,9 +211,21 @@ static __always_inline u64 take_stack(struct self self, struct pt_regs *ctx, str
 		count_loss(LOSS_STACK_FULL);
 		return 0;
 	}
-	id = walk_stack(self, s, place, ctx, t);
+	id = walk_stack(self, s, place, ctx, t, struck);
 	scratch_give(s);
 	return id;
+}
+
+/* The id of the calling thread's stack at the return of a call, sent to the tracer if it is new; 0: none. */
+static __always_inline u64 take_stack(struct self self, struct pt_regs *ctx, struct thread *t)
+{
+	return take_stack_at(self, ctx, t, false);
+}
+
+/* Likewise at a probed instruction. */
+static __always_inline u64 take_stack_struck(struct self self, struct pt_regs *ctx, struct thread *t)
+{
+	return take_stack_at(self, ctx, t, true);
 }
 
 #endif

@@ -191,10 +191,20 @@ func showProbes(w io.Writer, finder *probe.Finder, pid int) error {
 			fmt.Fprintf(w, "    %-24s not probed: %s\n", s.Name, s.Reason)
 		}
 		for _, m := range o.Marks {
-			fmt.Fprintf(w, "    %-24s a USDT probe, not traced\n", m)
+			fmt.Fprintf(w, "    %-24s a USDT probe, not traced%s\n", m, remedyOf(m))
 		}
 	}
 	return nil
+}
+
+// remedyOf says what would trace a USDT probe, where something does.
+func remedyOf(m probe.StaticProbe) string {
+	for _, name := range probe.Layers() {
+		if probe.LayerHas(name, m) {
+			return ": --layer " + name + " does"
+		}
+	}
+	return ""
 }
 
 func orNone(s string) string {

@@ -56,6 +56,8 @@ func (d *Finder) Unseen() (texts []string) {
 	for _, f := range d.choice.Functions {
 		reason := d.lacks[f.name()]
 		switch {
+		case f.Mark != "" && reason != "": // in one file, though others may be fine
+			texts = append(texts, fmt.Sprintf("the USDT probe %s is not traced: %s", f.name(), reason))
 		case d.seen[f.name()] || layers[f.Layer] && f.Layer != "":
 		case reason != "":
 			texts = append(texts, fmt.Sprintf("%s is not traced: %s", f.name(), reason))
@@ -69,14 +71,20 @@ func (d *Finder) Unseen() (texts []string) {
 	return texts
 }
 
+// alone says whether a layer is chosen beside which no allocator is traced.
+func (c Choice) alone() bool {
+	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return layers[f.Layer].alone })
+}
+
 // restrict leaves out what is not of the family that was chosen. Mappings are
 // nobody's.
 func (c Choice) restrict(o *Object) {
-	if c.Family == "" {
+	alone := c.alone()
+	if c.Family == "" && !alone {
 		return
 	}
 	o.Probes = slices.DeleteFunc(slices.Clone(o.Probes), func(p Probe) bool {
-		return p.Family != c.Family && p.Family != User && !p.Shape.maps()
+		return (p.Family != c.Family || alone) && p.Family != User && !p.Shape.maps()
 	})
 }
 

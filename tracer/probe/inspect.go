@@ -31,6 +31,7 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 		return Object{}, err
 	}
 	im.asked = askedIn(at.path, users)
+	marks := im.readMarks()
 	id, err := im.identity()
 	if err != nil {
 		return Object{}, err
@@ -42,12 +43,13 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 	}
 	syms.setFamilies(id.soname)
 	o.Source = syms.source
-	o.Marks = im.memoryProbes()
+	o.Marks = marks.others
 	o.stripped = id.static && syms.count == 0
 	if isLoader(id.soname) && syms.defined[libcMark] == 0 {
 		syms.found = nil
 	}
-	if len(syms.found) == 0 && !im.asked.any() {
+	if len(syms.found) == 0 && !im.asked.any() && len(marks.asked) == 0 {
+		o.Skipped = append(o.Skipped, marks.skipped...)
 		return o, nil
 	}
 	o.Family = syms.ownFamily(id.soname)
@@ -57,7 +59,11 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 	known := im.candidates(&o, syms.found)
 	im.dropForwarders(&o, known)
 	im.addUsers(&o, known, &syms)
-	return o, im.placeAll(&o, known, syms.variables)
+	if err := im.placeAll(&o, known, syms.variables); err != nil {
+		return Object{}, err
+	}
+	im.addMarks(&o, marks, syms.variables)
+	return o, nil
 }
 
 // isLoader recognises the dynamic loader, whose malloc serves but itself.

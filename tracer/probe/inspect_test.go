@@ -17,7 +17,7 @@ func TestContract(t *testing.T) {
 		if int(s) != i {
 			t.Errorf("%v = %d, want %d", s, s, i)
 		}
-		if want := s != ShapeNone && s != Free && s != Munmap; s.HasReturn() != want {
+		if want := s != ShapeNone && s != Free && s != Munmap && s != MarkAlloc && s != MarkFree; s.HasReturn() != want {
 			t.Errorf("%v.HasReturn() = %v", s, s.HasReturn())
 		}
 	}

@@ -19,6 +19,9 @@ type layer struct {
 	thin   uint64
 	remedy string
 	pools  []UserFunction // and what else a text can't say
+	// alone: it tells of blocks that are malloc's as well. To trace both would
+	// count them twice.
+	alone bool
 }
 
 // layers are those that may be named.
@@ -53,6 +56,15 @@ var layers = map[string]layer{
 			poolChange("apr_pool_clear", event.PoolCleared, 1), poolChange("apr_pool_destroy", event.PoolEnded, 1),
 			poolChange("apr_pool_tag", event.PoolNamed, 1, 2),
 		},
+	},
+	// OpenTelemetry's contract for USDT probes of allocators
+	// (open-telemetry/opentelemetry-ebpf-profiler, design-docs/00003-memory-profiling):
+	// alloc(block, size, weight) of blocks in a sample that the program takes itself,
+	// free(block) of those. Without a weight every block is told of.
+	"otel_memory": {
+		allocs: []string{"usdt:otel_memory:alloc:block=0,size=1,weight=2"},
+		frees:  []string{"usdt:otel_memory:free:ptr=0"},
+		alone:  true,
 	},
 	// PostgreSQL, src/backend/utils/mmgr/mcxt.c: memory contexts are pools, in
 	// which palloc takes the current one.
@@ -95,7 +107,7 @@ func Layer(name string) ([]UserFunction, error) {
 			if err != nil {
 				return fmt.Errorf("layer %s: %w", name, err)
 			}
-			f.Layer = name
+			f.Layer, f.lenient = name, true
 			all = append(all, f)
 		}
 		return nil
@@ -111,6 +123,12 @@ func Layer(name string) ([]UserFunction, error) {
 		all = append(all, f)
 	}
 	return all, nil
+}
+
+// LayerHas reports whether a USDT probe is one of a layer's.
+func LayerHas(name string, p StaticProbe) bool {
+	functions, err := Layer(name)
+	return err == nil && slices.ContainsFunc(functions, func(f UserFunction) bool { return f.Mark == p.name() })
 }
 
 // poolBegin is a function that returns a pool; args are the positions of its

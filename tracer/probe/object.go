@@ -23,7 +23,7 @@ type Object struct {
 	Go      bool          // built by the Go toolchain
 	Probes  []Probe       // sorted by Entry; empty where the file has no allocator
 	Skipped []Skip        // functions left out, each with the reason
-	Marks   []StaticProbe // USDT probes that are about memory; they are not probed
+	Marks   []StaticProbe // USDT probes that are about memory and not among Probes
 	Text    []Range       // executable mappings in the target, ascending
 
 	// File is the file itself: attach through /proc/self/fd/N, which reaches
@@ -48,6 +48,9 @@ type Probe struct {
 
 	Change   event.Change // of a PoolChange: what it does
 	Variable int64        // of a PoolCurrent: where the variable lies, in bytes from the instruction at Offset
+
+	Static    [3]StaticArg // of a MarkAlloc: block, size, weight; of a MarkFree: block
+	Semaphore uint64       // of those: file offset of the counter that switches the probe on; 0: none
 
 	// MayForward names another probed function to which this Free or Munmap
 	// passes some blocks on, so that the release of one block may be seen

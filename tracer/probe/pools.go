@@ -30,6 +30,9 @@ func (s *symbols) addVariable(raw rawSymbol, names []byte) {
 	}
 	name := names[raw.name:min(len(names), int(raw.name)+maxKnownName)]
 	if end := bytes.IndexByte(name, 0); end > 0 && s.asked.variables[string(name[:end])] {
+		if old, known := s.variables[string(name[:end])]; known && old != raw.value {
+			raw.value = 0 // two of a name: nobody knows which is meant
+		}
 		s.variables[string(name[:end])] = raw.value
 	}
 }

@@ -24,6 +24,8 @@ const (
 	Mremap              // (old, size, new size) returns the address of the mapping
 	Brk                 // (end) moves the program break there
 	Sbrk                // (increment) moves the program break by so much and returns where it was
+	MarkAlloc           // a USDT probe: block, size and, if the program samples, what it stands for
+	MarkFree            // a USDT probe: block
 )
 
 var shapeNames = [...]string{
@@ -31,7 +33,7 @@ var shapeNames = [...]string{
 	Reallocarray: "reallocarray", Free: "free", PosixMemalign: "posix_memalign",
 	Mmap: "mmap", Munmap: "munmap", Release: "release", Resize: "resize",
 	PoolAlloc: "pool_alloc", PoolCurrent: "pool_alloc", PoolBegin: "pool_begin", PoolBeginOut: "pool_begin", PoolChange: "pool_change",
-	Mremap: "mremap", Brk: "brk", Sbrk: "sbrk",
+	Mremap: "mremap", Brk: "brk", Sbrk: "sbrk", MarkAlloc: "usdt_alloc", MarkFree: "usdt_free",
 }
 
 // String returns the name of the C function that has the shape, of other shapes a word.
@@ -44,13 +46,16 @@ func (s Shape) String() string {
 
 // HasReturn says whether the function's return must be seen too.
 func (s Shape) HasReturn() bool {
-	return s != ShapeNone && !s.releases()
+	return s != ShapeNone && !s.releases() && !s.IsMark()
 }
+
+// IsMark says whether it is that of a USDT probe instead of a function.
+func (s Shape) IsMark() bool { return s == MarkAlloc || s == MarkFree }
 
 // maps says whether the function has the kernel map or unmap memory, whoever's
 // allocator is traced.
 func (s Shape) maps() bool {
-	return s == Mmap || s == Munmap || s >= Mremap
+	return s == Mmap || s == Munmap || s >= Mremap && s <= Sbrk
 }
 
 // releases says whether the function gives memory back and no more, so that

@@ -15,11 +15,14 @@ type UserFunction struct {
 	Text   string // as it was given, for messages
 	Layer  string // of a layer: which
 	Object string // the base name or the path of the file that has it; "" any file
-	Symbol string // as the symbol table has it; "" where Addr says which
+	Symbol string // as the symbol table has it; "" where Addr or Mark says which
 	Addr   uint64 // the address that nm and objdump show for it
 	Shape  Shape
 	Args   [3]uint8 // positions of Shape's arguments, from 1
 	Pool   poolUse
+	Mark   string // of a USDT probe: PROVIDER:NAME
+
+	lenient bool // of a USDT probe: it may lack the weight
 }
 
 // maxUserArgs is how many arguments are passed in registers on both machines.
@@ -35,7 +38,14 @@ const maxUserArgs = 6
 // (the block is given in place of the one in argument N, as by realloc). With
 // pool=N and size=N the block ends with the pool in argument N at the latest;
 // with pool=NAME, with that in the variable NAME.
+//
+// [OBJECT!]usdt:PROVIDER:NAME:block=N,size=N[,weight=N] is a USDT probe whose
+// arguments are the block, its size and, if the program tells of a sample of
+// its blocks alone, for how many bytes it stands.
 func ParseAllocFunction(text string) (UserFunction, error) {
+	if isMark(text) {
+		return parseAllocMark(text)
+	}
 	f, given, err := parseUser(text, "size", "ret", "out", "ptr", "pool")
 	if err != nil {
 		return f, err
@@ -74,8 +84,12 @@ func ParseAllocFunction(text string) (UserFunction, error) {
 // ParseFreeFunction reads the description of a function that takes memory
 // back: [OBJECT!]SYMBOL:ptr=N or OBJECT+0xADDRESS:ptr=N; or pool=N in place of
 // ptr=N, for one that ends the pool in argument N with all of its blocks; or
-// pool=N,reset, for one that ends the blocks alone.
+// pool=N,reset, for one that ends the blocks alone. [OBJECT!]usdt:PROVIDER:NAME:ptr=N
+// is a USDT probe.
 func ParseFreeFunction(text string) (UserFunction, error) {
+	if isMark(text) {
+		return parseFreeMark(text)
+	}
 	f, given, err := parseUser(text, "ptr", "pool", "reset")
 	if err != nil {
 		return f, err
@@ -141,11 +155,17 @@ func parseUser(text string, keys ...string) (UserFunction, map[string][]uint8, e
 
 func (f *UserFunction) parseName(name string) error {
 	if object, symbol, ok := strings.Cut(name, "!"); ok {
-		f.Object, f.Symbol = object, symbol
 		if object == "" || symbol == "" {
 			return errors.New("OBJECT!SYMBOL lacks one of both")
 		}
-		return nil
+		f.Object, name = object, symbol
+		if !isMark(symbol) {
+			f.Symbol = symbol
+			return nil
+		}
+	}
+	if mark, ok := strings.CutPrefix(name, markPrefix); ok {
+		return f.parseMark(mark)
 	}
 	if at := strings.LastIndex(name, "+0x"); at > 0 {
 		addr, err := strconv.ParseUint(name[at+3:], 16, 64)
@@ -168,10 +188,13 @@ func (f *UserFunction) parseValue(key, value string) ([]uint8, error) {
 		f.Pool.variable = value
 		return nil, nil
 	}
-	return parsePositions(key, value)
+	if f.Mark != "" {
+		return parsePositions(key, value, maxStaticArgs)
+	}
+	return parsePositions(key, value, maxUserArgs)
 }
 
-func parsePositions(key, value string) ([]uint8, error) {
+func parsePositions(key, value string, limit uint64) ([]uint8, error) {
 	if key == "ret" || key == "reset" {
 		if value != "" {
 			return nil, fmt.Errorf("%s takes no value", key)
@@ -185,8 +208,11 @@ func parsePositions(key, value string) ([]uint8, error) {
 	}
 	for _, factor := range factors {
 		n, err := strconv.ParseUint(factor, 10, 8)
-		if err != nil || n >= maxUserArgs {
-			return nil, fmt.Errorf("%s=%s: arguments are counted from 0 to %d, those passed in registers", key, value, maxUserArgs-1)
+		switch {
+		case err != nil || n >= maxStaticArgs:
+			return nil, fmt.Errorf("%s=%s: arguments are counted from 0 to %d", key, value, limit-1)
+		case n >= limit:
+			return nil, fmt.Errorf("%s=%s: arguments are counted from 0 to %d, those passed in registers", key, value, limit-1)
 		}
 		positions = append(positions, uint8(n)+1)
 	}
@@ -201,7 +227,10 @@ func (f UserFunction) in(file string) bool {
 
 // name is what the function's probe is called.
 func (f UserFunction) name() string {
-	if f.Symbol == "" {
+	switch {
+	case f.Mark != "":
+		return f.Mark
+	case f.Symbol == "":
 		return fmt.Sprintf("%s+%#x", f.Object, f.Addr)
 	}
 	return f.Symbol
@@ -212,15 +241,18 @@ func (f UserFunction) name() string {
 type asked struct {
 	symbols   map[string]UserFunction
 	addrs     map[uint64]UserFunction
-	variables map[string]bool // that hold pools
+	marks     map[string]UserFunction // USDT probes
+	variables map[string]bool         // that hold pools or arguments of USDT probes
 	longest   int
 }
 
 func askedIn(file string, all []UserFunction) asked {
-	a := asked{symbols: map[string]UserFunction{}, addrs: map[uint64]UserFunction{}, variables: map[string]bool{}}
+	a := asked{symbols: map[string]UserFunction{}, addrs: map[uint64]UserFunction{}, marks: map[string]UserFunction{}, variables: map[string]bool{}}
 	for _, f := range all {
 		switch {
 		case !f.in(file):
+		case f.Mark != "":
+			a.marks[f.Mark] = f
 		case f.Symbol == "":
 			a.addrs[f.Addr] = f
 		default:
@@ -234,7 +266,8 @@ func askedIn(file string, all []UserFunction) asked {
 	return a
 }
 
-func (a asked) any() bool { return len(a.symbols)+len(a.addrs) > 0 }
+// any says whether the file's own symbols must be known.
+func (a asked) any() bool { return len(a.symbols)+len(a.addrs)+len(a.variables) > 0 }
 
 // addUser records a symbol that the user asked for.
 func (s *symbols) addUser(name []byte, found symbol) {
