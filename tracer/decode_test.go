@@ -1,6 +1,7 @@
 package tracer
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"unsafe"
@@ -87,5 +88,43 @@ func TestDecodeStack(t *testing.T) {
 	}
 	if _, ok := decodeStack(record[:len(record)-8], MaxStackDepth); ok {
 		t.Error("a stack with a frame less than it says was taken")
+	}
+}
+
+// The weight of a block of s bytes in a sample of one hit every so many bytes
+// is s / (1 - exp(-s / interval)), in whole bytes.
+func TestSampledEvery(t *testing.T) {
+	for _, interval := range []float64{1, 1000, 65536, 512 << 10, 1 << 30} {
+		for _, part := range []float64{1e-3, 0.1, 1, 4} {
+			size := math.Max(1, math.Round(interval*part))
+			weight := math.Round(size / -math.Expm1(-size/interval))
+			got := float64(sampledEvery(uint64(size), uint64(weight)))
+			if interval > 1 && math.Abs(got-interval) > 1+interval/200 {
+				t.Errorf("a block of %g bytes that stands for %g: one hit every %g, want %g", size, weight, got, interval)
+			}
+		}
+	}
+	for _, c := range []struct {
+		size, weight uint64
+		want         uint32
+	}{{100, 100, 0}, {100, 0, 0}, {100, 7, 0}, {0, 0, 0}, {0, 1, 0}, {1, math.MaxUint64, math.MaxUint32}, {math.MaxUint64, math.MaxUint64, 0}} {
+		if got := sampledEvery(c.size, c.weight); got != c.want {
+			t.Errorf("a block of %d bytes that stands for %d: %d, want %d", c.size, c.weight, got, c.want)
+		}
+	}
+}
+
+// A weighted allocation becomes one with an interval; one that is cut off is refused.
+func TestDecodeWeighted(t *testing.T) {
+	r := bpf.MemtraceRecordRealloc{Old: 66037}
+	r.Alloc.Head.Kind, r.Alloc.Head.Flags = uint8(event.Alloc), recordWeighted
+	r.Alloc.Head.Addr, r.Alloc.Size, r.Alloc.Stack = 0x1000, 1000, 7
+	record := unsafe.Slice((*byte)(unsafe.Pointer(&r)), reallocSize)
+	var e event.Event
+	if !decode(record, &e) || e.Size != 1000 || e.Addr != 0x1000 || e.Stack != 7 || e.Flags != 0 || e.Old != 0 || e.Interval() < 65500 || e.Interval() > 65570 {
+		t.Errorf("decoded %+v", e)
+	}
+	if decode(record[:allocSize], &e) {
+		t.Error("a record without its weight is decoded")
 	}
 }

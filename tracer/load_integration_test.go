@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/memtrace/memtrace/bpf"
 )
 
 // Each kernel's verifier takes the programs of each mechanism that it has, for
@@ -29,6 +31,9 @@ func TestEveryVariantLoads(t *testing.T) {
 					continue
 				}
 				loaded++
+				if err := loadMarks(tr); err != nil {
+					t.Errorf("USDT probes of %s: %v", fmt.Sprint(m, " ", u, " ", depth), err)
+				}
 				if err := tr.Close(); err != nil {
 					t.Error(err)
 				}
@@ -38,4 +43,19 @@ func TestEveryVariantLoads(t *testing.T) {
 	if loaded == 0 {
 		t.Error("nothing was loaded")
 	}
+}
+
+// loadMarks loads what a USDT probe needs, as attaching to one does.
+func loadMarks(tr *Tracer) error {
+	switch tr.config.Mechanism {
+	case Session, Multi:
+		return tr.kernel.more([]string{bpf.MemtraceProgMultiMark})
+	case PerfCookie:
+		return tr.kernel.more([]string{bpf.MemtraceProgPerfMark})
+	}
+	p, err := tr.kernel.loadWithCookie(bpf.MemtraceProgPerfMark, 1)
+	if err != nil {
+		return err
+	}
+	return p.Close()
 }

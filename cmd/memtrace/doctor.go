@@ -171,30 +171,37 @@ func missingCapabilities() []string {
 
 // showProbes prints what would be probed in a process, and at which cost.
 func showProbes(w io.Writer, finder *probe.Finder, pid int) error {
-	objects, err := finder.Discover(pid)
-	if err != nil {
-		return err
-	}
+	objects, marked, err := finder.DiscoverAll(pid)
 	defer probe.CloseAll(objects)
-	fmt.Fprintf(w, "\nProcess %d\n", pid)
+	if err == nil || len(marked) > 0 {
+		fmt.Fprintf(w, "\nProcess %d\n", pid)
+	}
 	for i := range objects {
 		o := &objects[i]
 		fmt.Fprintf(w, "  %s, %s, build ID %s, found by its %s\n", o.Path, o.Family, orNone(o.BuildID), o.Source)
-		for _, p := range o.Probes {
-			other := ""
-			if p.Family != o.Family {
-				other = " (" + string(p.Family) + ")"
-			}
-			fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s%s\n", p.Name, p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction, other)
-		}
-		for _, s := range o.Skipped {
-			fmt.Fprintf(w, "    %-24s not probed: %s\n", s.Name, s.Reason)
-		}
-		for _, m := range o.Marks {
-			fmt.Fprintf(w, "    %-24s a USDT probe, not traced%s\n", m, remedyOf(m))
-		}
+		showObject(w, o)
 	}
-	return nil
+	for i := range marked {
+		fmt.Fprintf(w, "  %s, build ID %s, not probed\n", marked[i].Path, orNone(marked[i].BuildID))
+		showObject(w, &marked[i])
+	}
+	return err
+}
+
+func showObject(w io.Writer, o *probe.Object) {
+	for _, p := range o.Probes {
+		other := ""
+		if p.Family != o.Family {
+			other = " (" + string(p.Family) + ")"
+		}
+		fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s%s\n", p.Name, p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction, other)
+	}
+	for _, s := range o.Skipped {
+		fmt.Fprintf(w, "    %-24s not probed: %s\n", s.Name, s.Reason)
+	}
+	for _, m := range o.Marks {
+		fmt.Fprintf(w, "    %-24s a USDT probe, not traced%s\n", m, remedyOf(m))
+	}
 }
 
 // remedyOf says what would trace a USDT probe, where something does.

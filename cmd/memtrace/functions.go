@@ -10,11 +10,11 @@ import (
 )
 
 func allocFnFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "alloc-fn", Usage: "trace a function that returns memory: `[OBJECT!]SYMBOL:size=N[*M][,ptr=N][,out=N][,pool=N]`, arguments counted from 0 (OBJECT+0xADDRESS for one without a name)"}
+	return &cli.StringSliceFlag{Name: "alloc-fn", Usage: "trace a function that returns memory: `[OBJECT!]SYMBOL:size=N[*M][,ptr=N][,out=N][,pool=N]`, arguments counted from 0 (OBJECT+0xADDRESS for one without a name), or a USDT probe: usdt:PROVIDER:NAME:block=N,size=N[,weight=N]"}
 }
 
 func freeFnFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "free-fn", Usage: "trace a function that takes memory back: `[OBJECT!]SYMBOL:ptr=N`, or pool=N for one that ends all blocks of a pool, pool=N,reset for one that keeps the pool"}
+	return &cli.StringSliceFlag{Name: "free-fn", Usage: "trace a function that takes memory back: `[OBJECT!]SYMBOL:ptr=N`, or pool=N for one that ends all blocks of a pool, pool=N,reset for one that keeps the pool, or a USDT probe: usdt:PROVIDER:NAME:ptr=N"}
 }
 
 func allocatorFlag() cli.Flag {
@@ -22,7 +22,7 @@ func allocatorFlag() cli.Flag {
 }
 
 func layerFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "layer", Usage: "trace the allocator over malloc that `LAYER` has: " + strings.Join(probe.Layers(), ", ")}
+	return &cli.StringSliceFlag{Name: "layer", Usage: "trace the allocator over malloc that `LAYER` has, otel_memory instead of malloc: " + strings.Join(probe.Layers(), ", ")}
 }
 
 // anyFamily: whatever allocators a process has.

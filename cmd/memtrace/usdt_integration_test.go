@@ -75,11 +75,18 @@ func near(t *testing.T, what string, got, want uint64) {
 	}
 }
 
-// Blocks that a program tells of by USDT probes are those that it counts, on
-// every way to attach; the kernel switches the probes with a semaphore on and,
-// when memtrace is gone, off.
+func poolPath() string { return filepath.Join("..", "..", "build", "testdata", "usdt_pool") }
+
+// Blocks that a program tells of by USDT probes are those that it counts; the
+// kernel switches the probes with a semaphore on and, when memtrace is gone, off.
 func TestUSDTPool(t *testing.T) {
-	path := filepath.Join("..", "..", "build", "testdata", "usdt_pool")
+	c, r := runWith(t, usdtLayer, poolPath())
+	checkPool(t, c, &r, true)
+	attachedPool(t, "auto")
+}
+
+// So they are on every way to attach, in a sample too, and beside malloc.
+func TestUSDTMechanisms(t *testing.T) {
 	for name, more := range map[string][]string{
 		"run":              nil,
 		"run/uprobe_multi": {"--attach", "uprobe_multi"},
@@ -88,46 +95,50 @@ func TestUSDTPool(t *testing.T) {
 		"run/sampling":     {"--max-overhead", "90%"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, r := runWith(t, append(more, usdtLayer...), path)
+			c, r := runWith(t, append(more, usdtLayer...), poolPath())
 			checkPool(t, c, &r, true)
 		})
 		t.Run("beside/"+name, func(t *testing.T) {
-			c, r := runWith(t, append(more, usdtProbes...), path)
+			c, r := runWith(t, append(more, usdtProbes...), poolPath())
 			checkPool(t, c, &r, false)
 		})
 	}
-	for _, mechanism := range []string{"auto", "uprobe_multi", "perf_cookie", "perf"} {
-		t.Run("attach/"+mechanism, func(t *testing.T) {
-			c := program(t, "usdt_pool")
-			tr := attach(t, c.cmd.Process.Pid, append([]string{"--attach", mechanism}, usdtLayer...)...)
-			if err := c.proceed(); err != nil {
-				t.Fatal(err)
-			}
-			r := tr.interrupt()
-			if err := c.end(); err != nil { // its exit code says that no semaphore is raised
-				t.Error(err)
-			}
-			checkPool(t, c, &r, true)
-		})
+	for _, mechanism := range []string{"uprobe_multi", "perf_cookie", "perf"} {
+		t.Run("attach/"+mechanism, func(t *testing.T) { attachedPool(t, mechanism) })
 	}
+}
+
+// attachedPool traces the program while it runs already.
+func attachedPool(t *testing.T, mechanism string) {
+	t.Helper()
+	c := program(t, "usdt_pool")
+	tr := attach(t, c.cmd.Process.Pid, append([]string{"--attach", mechanism}, usdtLayer...)...)
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	r := tr.interrupt()
+	if err := c.end(); err != nil { // its exit code says that no semaphore is raised
+		t.Error(err)
+	}
+	checkPool(t, c, &r, true)
 }
 
 // A stack begins in the function that has the probe, and goes on to its callers.
 func TestUSDTStacks(t *testing.T) {
 	for _, unwind := range []string{"dwarf", "fp"} {
-		_, r := runWith(t, append([]string{"--unwind", unwind}, usdtLayer...), filepath.Join("..", "..", "build", "testdata", "usdt_pool"))
-		seen := 0
+		_, r := runWith(t, append([]string{"--unwind", unwind}, usdtLayer...), poolPath())
+		seen := map[string]bool{}
 		for _, s := range r.Sites {
 			switch s.Function {
 			case "in_registers", "in_memory", "indexed", "narrow":
-				seen++
+				seen[s.Function] = true
 				if len(s.Stack) < 3 || s.Stack[1].Function != "fill" || s.Stack[2].Function != "main" {
 					t.Errorf("--unwind %s: %s is called by %+v", unwind, s.Function, s.Stack)
 				}
 			}
 		}
-		if seen != 4 {
-			t.Errorf("--unwind %s: %d of 4 sites", unwind, seen)
+		if len(seen) != 4 {
+			t.Errorf("--unwind %s: 4 functions allocate so, seen are %v", unwind, seen)
 		}
 	}
 }
@@ -161,6 +172,9 @@ func TestUSDTDoctor(t *testing.T) {
 	}
 	if probed != 10 || !strings.Contains(layer, "nop, 8@last_block+8(%rip) 8@last_size(%rip)") || strings.Contains(layer, " malloc ") {
 		t.Errorf("%d of 10 probes; with the layer doctor says:\n%s", probed, layer)
+	}
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
 	}
 	if err := c.end(); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,6 +28,13 @@ func Discover(root string, pid int) ([]Object, error) { return NewFinder(root, C
 
 // Discover is the function Discover.
 func (d *Finder) Discover(pid int) ([]Object, error) {
+	found, _, err := d.DiscoverAll(pid)
+	return found, err
+}
+
+// DiscoverAll is Discover, and tells of files, too, in which there is nothing to
+// probe but USDT probes that are not asked for, or that can't be. Their File is nil.
+func (d *Finder) DiscoverAll(pid int) (found, marked []Object, err error) {
 	s := survey{finder: d, pid: pid, dir: memoryDir(d.root, pid)}
 	s.root = debugfile.OpenRoot(s.dir)
 	if s.root >= 0 {
@@ -34,18 +42,18 @@ func (d *Finder) Discover(pid int) ([]Object, error) {
 	}
 	mappings, err := s.mappings()
 	if err != nil {
-		return nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
+		return nil, nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
 	}
 	for _, file := range groupByFile(mappings) {
 		s.inspect(file)
 	}
 	if len(s.found) > 0 {
-		return s.found, nil
+		return s.found, s.marked, nil
 	}
 	if _, _, err := s.readMaps(); err != nil { // the likeliest reason that nothing was found
-		return nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
+		return nil, nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
 	}
-	return nil, fmt.Errorf("find the allocator of process %d: %w", pid, s.failure())
+	return nil, s.marked, fmt.Errorf("find the allocator of process %d: %w", pid, s.failure())
 }
 
 // survey is the state of one Discover.
@@ -55,6 +63,7 @@ type survey struct {
 	dir      string // /proc/PID, or that of a thread (LivingThread)
 	root     int    // its root directory, -1 where that is ours
 	found    []Object
+	marked   []Object // see DiscoverAll
 	looked   []string // paths without an allocator
 	problems []error  // files that could not be inspected
 	program  *Object  // the static program, if the process is one
@@ -146,6 +155,10 @@ func (s *survey) reject(path string, o Object, err error) {
 	case err != nil:
 		s.problems = append(s.problems, fmt.Errorf("inspect %s: %w", path, err))
 	default:
+		if len(o.Marks) > 0 || slices.ContainsFunc(o.Skipped, func(k Skip) bool { return s.finder.choice.marks(k.Name) }) {
+			o.Path = path
+			s.marked = append(s.marked, o)
+		}
 		s.looked = append(s.looked, path)
 		s.goBuilt = s.goBuilt || o.Go
 		if o.Static {

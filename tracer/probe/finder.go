@@ -76,6 +76,11 @@ func (c Choice) alone() bool {
 	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return layers[f.Layer].alone })
 }
 
+// marks says whether a USDT probe is asked for.
+func (c Choice) marks(name string) bool {
+	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return f.Mark == name })
+}
+
 // restrict leaves out what is not of the family that was chosen. Mappings are
 // nobody's.
 func (c Choice) restrict(o *Object) {

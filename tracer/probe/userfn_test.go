@@ -79,3 +79,34 @@ func TestUserFunctionByAddress(t *testing.T) {
 		t.Errorf("another file's function: %+v", o.Probes)
 	}
 }
+
+func TestParseUserMarks(t *testing.T) {
+	for text, want := range map[string]UserFunction{
+		"usdt:my_pool:alloc:block=0,size=1":            {Mark: "my_pool:alloc", Shape: MarkAlloc, Args: [3]uint8{1, 2}},
+		"usdt:p:n:size=11,block=6,weight=2":            {Mark: "p:n", Shape: MarkAlloc, Args: [3]uint8{7, 12, 3}},
+		"/usr/lib/libp.so!usdt:p:alloc:block=1,size=0": {Object: "/usr/lib/libp.so", Mark: "p:alloc", Shape: MarkAlloc, Args: [3]uint8{2, 1}},
+	} {
+		want.Text = text
+		if got, err := ParseAllocFunction(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	if got, err := ParseFreeFunction("x!usdt:p:free:ptr=1"); err != nil || got.Shape != MarkFree || got.Args != [3]uint8{2} || got.Mark != "p:free" || got.Object != "x" || got.Symbol != "" {
+		t.Errorf("x!usdt:p:free:ptr=1: %+v, %v", got, err)
+	}
+	for text, says := range map[string]string{
+		"usdt:p:n:block=0": "which arguments", "usdt:p:n:size=0": "which arguments", "usdt:p:n:block=0,size=1*2": "which arguments",
+		"usdt:p:n:block=0,size=12": "from 0 to 11", "usdt:p:n:block=0,size=1,ret": "none of", "usdt:p:block=0,size=1": "PROVIDER:NAME",
+		"usdt::n:block=0,size=1": "PROVIDER:NAME", "usdt:p::block=0,size=1": "PROVIDER:NAME", "usdt:a:b:c:block=0,size=1": "PROVIDER:NAME",
+		"usdt:p:n:block=0,size=1,weight=x": "from 0 to 11", "!usdt:p:n:block=0,size=1": "lacks",
+	} {
+		if f, err := ParseAllocFunction(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %+v, %v; want an error that says %q", text, f, err, says)
+		}
+	}
+	for _, text := range []string{"usdt:p:n:block=0", "usdt:p:n", "usdt:p:n:", "usdt:p:n:pool=0"} {
+		if f, err := ParseFreeFunction(text); err == nil {
+			t.Errorf("%s: %+v", text, f)
+		}
+	}
+}
