@@ -3,11 +3,17 @@
 package main
 
 import (
+	"debug/elf"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
 )
@@ -121,6 +127,63 @@ func attachedPool(t *testing.T, mechanism string) {
 		t.Error(err)
 	}
 	checkPool(t, c, &r, true)
+}
+
+// The kernel lowers the semaphores of a memtrace that is killed as well.
+func TestUSDTSIGKILL(t *testing.T) {
+	c := program(t, "usdt_pool")
+	tr := attach(t, c.cmd.Process.Pid, usdtLayer...)
+	if n := semaphore(t, c); n != 1 {
+		t.Fatalf("the semaphore is %d under trace, want 1", n)
+	}
+	if err := tr.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = tr.cmd.Wait()
+	for deadline := time.Now().Add(10 * time.Second); semaphore(t, c) != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the semaphore is still raised 10 s after memtrace was killed")
+		}
+	}
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// semaphore reads the one of the program's probes of allocations.
+func semaphore(t *testing.T, c *child) uint16 {
+	t.Helper()
+	file, err := elf.Open(poolPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	symbols, err := file.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == "pool_alloc_semaphore" })
+	maps, err := os.ReadFile("/proc/" + c.pid() + "/maps")
+	if err != nil || at < 0 {
+		t.Fatalf("the semaphore's symbol is number %d; maps: %v", at, err)
+	}
+	var base uint64 // of the file's first byte, as the program is position-independent
+	if _, err := fmt.Sscanf(string(maps), "%x-", &base); err != nil {
+		t.Fatal(err)
+	}
+	mem, err := os.Open("/proc/" + c.pid() + "/mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	var word [2]byte
+	if _, err := mem.ReadAt(word[:], int64(base+symbols[at].Value)); err != nil {
+		t.Fatal(err)
+	}
+	return binary.NativeEndian.Uint16(word[:])
 }
 
 // A stack begins in the function that has the probe, and goes on to its callers.
