@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,19 +15,27 @@ import (
 // writeJSON writes r as one document of schema analyzer.Schema, ending in a
 // newline. Bytes that are not UTF-8 in names become U+FFFD.
 func writeJSON(w io.Writer, r *analyzer.Report, opt Options) error {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
+	enc := json.NewEncoder(escaped{w})
 	enc.SetEscapeHTML(false) // C++ names are full of < and >
 	if !opt.Compact {
 		enc.SetIndent("", "  ")
 	}
 	if err := enc.Encode(normalised(r)); err != nil {
-		return fmt.Errorf("encode report as JSON: %w", err)
-	}
-	if _, err := w.Write(escapeUnprintable(out.Bytes())); err != nil {
-		return fmt.Errorf("write report: %w", err)
+		return fmt.Errorf("write report as JSON: %w", err)
 	}
 	return nil
+}
+
+// escaped escapes what is unprintable of documents, each of which comes in one
+// Write, as json.Encoder does it: a Report with all sites may take many 100 MB,
+// of which there is no second copy then.
+type escaped struct{ to io.Writer }
+
+func (e escaped) Write(doc []byte) (int, error) {
+	if _, err := e.to.Write(escapeUnprintable(doc)); err != nil {
+		return 0, err
+	}
+	return len(doc), nil
 }
 
 // escapeUnprintable writes what encoding/json leaves as it is and a terminal

@@ -91,13 +91,14 @@ func (s *stream) final(r *analyzer.Report) error {
 
 // write makes one Write of a Report, so that readers never see half of one.
 func (s *stream) write(r *analyzer.Report) error {
+	if s.opt.Format == report.JSON {
+		return report.Write(s.to, r, s.opt) // in one Write
+	}
 	var b bytes.Buffer
 	if err := report.Write(&b, r, s.opt); err != nil {
 		return err
 	}
-	if s.opt.Format != report.JSON {
-		b.WriteByte('\n')
-	}
+	b.WriteByte('\n')
 	if _, err := s.to.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
