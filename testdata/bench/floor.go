@@ -7,98 +7,61 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"unsafe"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"golang.org/x/sys/unix"
-
+	"github.com/memtrace/memtrace/testdata/bench/empty"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// Attach types and flags of include/uapi/linux/bpf.h.
-const (
-	uprobeMulti   = ebpf.AttachTraceUprobeMulti // 6.6
-	uprobeSession = ebpf.AttachType(57)         // 6.13
-	multiReturn   = 1
-)
-
 // floor are empty programs where memtrace would probe.
-type floor struct {
-	programs []*ebpf.Program
-	links    []int
-}
+type floor struct{ empty.Probes }
 
-// attachFloor probes the entry and return of malloc and the entry of free: by
-// a session where the kernel has them, else by a pair of links.
+// attachFloor probes the entry and return of malloc and the entry of free.
 func attachFloor(pid int) (tool, error) {
-	objects, err := probe.Discover("/proc", pid)
-	if err != nil {
-		return nil, err
-	}
-	defer probe.CloseAll(objects)
 	f := &floor{}
-	err = f.add(objects, "malloc", uprobeSession, 0, pid, empty)
-	if errors.Is(err, unix.EINVAL) {
-		err = errors.Join(f.add(objects, "malloc", uprobeMulti, multiReturn, pid, empty), f.add(objects, "malloc", uprobeMulti, 0, pid, empty))
-	}
-	if err = errors.Join(err, f.add(objects, "free", uprobeMulti, 0, pid, empty)); err != nil {
-		return nil, errors.Join(err, f.stop())
-	}
-	return f, nil
+	return f.attach(pid, f.Pairs)
 }
-
-// empty is what an empty program does; skip leaves a session's return out.
-var (
-	empty = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
-	skip  = asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()}
-)
 
 // attachEntries probes the entries of malloc and free alone: the least that a
 // sample of a few can cost.
 func attachEntries(pid int) (tool, error) {
+	f := &floor{}
+	return f.attach(pid, func(file *os.File, pid int, probes []probe.Probe) error {
+		return f.Session(file, pid, probes, empty.Skip)
+	})
+}
+
+// attach probes malloc in a way, and the entry of free.
+func (f *floor) attach(pid int, pairs func(*os.File, int, []probe.Probe) error) (tool, error) {
 	objects, err := probe.Discover("/proc", pid)
 	if err != nil {
 		return nil, err
 	}
 	defer probe.CloseAll(objects)
-	f := &floor{}
-	err = errors.Join(f.add(objects, "malloc", uprobeSession, 0, pid, skip), f.add(objects, "free", uprobeMulti, 0, pid, empty))
+	malloc, file, err := find(objects, "malloc")
+	if err == nil {
+		err = pairs(file, pid, malloc)
+	}
+	if err == nil {
+		var free []probe.Probe
+		if free, file, err = find(objects, "free"); err == nil {
+			err = f.Entries(file, pid, free)
+		}
+	}
 	if err != nil {
 		return nil, errors.Join(err, f.stop())
 	}
 	return f, nil
 }
 
-// add puts a program on a function.
-func (f *floor) add(objects []probe.Object, function string, typ ebpf.AttachType, flags uint32, pid int, does asm.Instructions) error {
-	p, file, err := find(objects, function)
-	if err != nil {
-		return err
-	}
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.Kprobe, AttachType: typ, License: "GPL",
-		Instructions: does,
-	})
-	if err != nil {
-		return fmt.Errorf("load a program for %s: %w", function, err)
-	}
-	link, err := attachAt(prog, typ, file, p.Offset, flags, pid)
-	if err != nil {
-		_ = prog.Close()
-		return err
-	}
-	f.programs, f.links = append(f.programs, prog), append(f.links, link)
-	return nil
-}
+func (f *floor) stop() error { return f.Close() }
 
 // find prefers an allocator that was preloaded to the C library's, which it replaces.
-func find(objects []probe.Object, function string) (found *probe.Probe, file *os.File, err error) {
+func find(objects []probe.Object, function string) (found []probe.Probe, file *os.File, err error) {
 	for i := range objects {
 		isLibc := strings.HasPrefix(filepath.Base(objects[i].Path), "libc.so")
 		for j := range objects[i].Probes {
 			if objects[i].Probes[j].Name == function && (found == nil || !isLibc) {
-				found, file = &objects[i].Probes[j], objects[i].File
+				found, file = objects[i].Probes[j:j+1], objects[i].File
 			}
 		}
 	}
@@ -106,37 +69,6 @@ func find(objects []probe.Object, function string) (found *probe.Probe, file *os
 		return nil, nil, fmt.Errorf("the loop has no %s to probe", function)
 	}
 	return found, file, nil
-}
-
-// attachAt makes a link by bpf(2)'s BPF_LINK_CREATE.
-func attachAt(prog *ebpf.Program, typ ebpf.AttachType, file *os.File, offset uint64, flags uint32, pid int) (int, error) {
-	path, err := unix.BytePtrFromString(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
-	if err != nil {
-		return -1, err
-	}
-	request := struct {
-		prog, target, typ, flags       uint32
-		path                           *byte
-		offsets, refCounters, cookies  *uint64
-		count, multiFlags, pid, unused uint32
-	}{prog: uint32(prog.FD()), typ: uint32(typ), path: path, offsets: &offset, count: 1, multiFlags: flags, pid: uint32(pid)}
-	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&request)), unsafe.Sizeof(request))
-	runtime.KeepAlive(prog)
-	if errno != 0 {
-		return -1, fmt.Errorf("attach a program: %w", errno)
-	}
-	return int(fd), nil
-}
-
-func (f *floor) stop() error {
-	var errs []error
-	for _, link := range f.links {
-		errs = append(errs, unix.Close(link))
-	}
-	for _, p := range f.programs {
-		errs = append(errs, p.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // entriesOf finds the addresses of functions of the C library in a process.

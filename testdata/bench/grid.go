@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/memtrace/memtrace/testdata/bench/figures"
 	"github.com/memtrace/memtrace/testdata/bench/section"
 )
 
@@ -108,30 +109,27 @@ of the ratios to the floor within each round, ± half of the middle half's width
 
 func gridText(allocator string, rounds int, contenders []contender, cells []gridCell) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s: depths and threads\n\n"+gridIntro, allocator, machine(), time.Now().UTC().Format("2006-01-02"), load(), rounds, gridPairs, sampleEvery)
+	fmt.Fprintf(&b, "## %s: depths and threads\n\n"+gridIntro, allocator, figures.Machine(), time.Now().UTC().Format("2006-01-02"), figures.Load(), rounds, gridPairs, sampleEvery)
 	b.WriteString("| frames | threads | untraced, ns | floor, ns | spread | full, ns | of the floor | sampled, ns | of the floor |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	worst := 0.0
 	for _, c := range cells {
 		floor := c.ns[1]
-		fmt.Fprintf(&b, "| %d | %d | %.0f | %.0f | %.0f %% |", c.depth, c.threads, median(c.ns[0]), median(floor), 100*spread(floor))
+		fmt.Fprintf(&b, "| %d | %d | %.0f | %.0f | %.0f %% |", c.depth, c.threads, figures.Median(c.ns[0]), figures.Median(floor), 100*figures.Spread(floor))
 		for i := 2; i < len(contenders); i++ {
 			var ratios []float64
 			for round, ns := range c.ns[i] {
 				ratios = append(ratios, ns/floor[round])
 			}
-			fmt.Fprintf(&b, " %.0f | %.2f ± %.2f × |", median(c.ns[i]), median(ratios), (quantile(ratios, 0.75)-quantile(ratios, 0.25))/2)
+			fmt.Fprintf(&b, " %.0f | %.2f ± %.2f × |", figures.Median(c.ns[i]), figures.Median(ratios), (figures.Quantile(ratios, 0.75)-figures.Quantile(ratios, 0.25))/2)
 		}
 		b.WriteByte('\n')
-		worst = max(worst, spread(floor))
+		worst = max(worst, figures.Spread(floor))
 	}
-	if worst > noisy {
+	if worst > figures.Noisy {
 		fmt.Fprintf(&b, "\nThe machine was busy: the floor spreads by up to %.0f %%.\n", 100*worst)
 	}
-	if rounds < minRounds {
-		fmt.Fprintf(&b, "\n%d rounds are too few to quote a ratio from: at least %d.\n", rounds, minRounds)
+	if rounds < figures.MinRounds {
+		fmt.Fprintf(&b, "\n%d rounds are too few to quote a ratio from: at least %d.\n", rounds, figures.MinRounds)
 	}
 	return b.String()
 }
-
-// minRounds is the number of rounds from which a ratio may be quoted.
-const minRounds = 7

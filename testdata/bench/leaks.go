@@ -16,6 +16,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/testdata/bench/figures"
 )
 
 // leakRun is a leak scan of one big heap, testdata/programs/leak_bench.c.
@@ -40,7 +41,7 @@ func (s *settings) leakScan(order string) (r leakRun, err error) {
 	}
 	defer os.Remove(list.Name())
 	defer list.Close()
-	r.Machine, r.Load = machine(), load()
+	r.Machine, r.Load = figures.Machine(), figures.Load()
 	if r.LSan, err = s.lsanCheck(order, list.Name()); err != nil {
 		return r, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -114,14 +113,4 @@ func (r *leakResults) serviceText(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s | %s | %d | %d | %.2f ms | %.2f ms | %.1f ms | %s |\n", s.Service, s.What, s.Checks, s.Requests,
 			float64(s.P50)/1e6, float64(s.P99)/1e6, float64(s.Longest)/1e6, s.Load)
 	}
-}
-
-// load is the machine's load average of the last minute.
-func load() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }

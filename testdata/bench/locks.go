@@ -12,6 +12,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/testdata/bench/figures"
 )
 
 // lockRun is what a program that maps, touches and unmaps memory all the time
@@ -115,7 +116,7 @@ func (s *settings) lockWaits() (map[string]lockRun, error) {
 
 // beside has the program run for a second at a time while it is read.
 func (l *lockProgram) beside(r lockReader) (run lockRun, err error) {
-	run.Machine, run.Load = machine(), load()
+	run.Machine, run.Load = figures.Machine(), figures.Load()
 	over, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- l.readUntil(r, over, &run) }()
 	var turns, usual, longest []float64
@@ -134,8 +135,8 @@ func (l *lockProgram) beside(r lockReader) (run lockRun, err error) {
 		err = failed
 	}
 	if err == nil {
-		run.Turns, run.Usual = median(turns), time.Duration(median(usual))
-		run.Longest, run.Worst = time.Duration(median(longest)), time.Duration(quantile(longest, 1))
+		run.Turns, run.Usual = figures.Median(turns), time.Duration(figures.Median(usual))
+		run.Longest, run.Worst = time.Duration(figures.Median(longest)), time.Duration(figures.Quantile(longest, 1))
 	}
 	return run, err
 }

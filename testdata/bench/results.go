@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/memtrace/memtrace/testdata/bench/figures"
 )
 
 // results of all rounds.
@@ -32,24 +30,6 @@ func (r *results) add(contender, threads int, m measurement) {
 	r.elapsed[threads][contender] = append(r.elapsed[threads][contender], m.elapsed)
 }
 
-// quantile of values, by linear interpolation.
-func quantile(values []float64, q float64) float64 {
-	s := slices.Sorted(slices.Values(values))
-	at := q * float64(len(s)-1)
-	i := int(at)
-	if i+1 >= len(s) {
-		return s[len(s)-1]
-	}
-	return s[i] + (at-float64(i))*(s[i+1]-s[i])
-}
-
-func median(values []float64) float64 { return quantile(values, 0.5) }
-
-// spread is the middle half of the values over their median.
-func spread(values []float64) float64 {
-	return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
-}
-
 // ratios compares a contender with another, round by round: what slows the
 // machine down for a while slows down both.
 func (r *results) ratios(threads, of, to int) []float64 {
@@ -64,9 +44,6 @@ func (r *results) index(name string) int {
 	return slices.IndexFunc(r.contenders, func(c contender) bool { return c.name == name })
 }
 
-// noisy is the spread of the floor from which figures are not to be trusted.
-const noisy = 0.10
-
 const intro = `The loop is malloc(64) and free, as fast as it goes, with %d frames below it
 (testdata/programs/churn.c). Each had %d turns of %v, one in each round. Shown are:
 the median of the loop's own processor time for a pair, what the kernel does on its behalf included
@@ -79,7 +56,7 @@ free. No tracer by uprobes can be below it.
 // document is docs/benchmarks.md.
 func (r *results) document(s settings) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What tracing costs\n\nWritten by `sudo make bench` on %s.\n\n", machine())
+	fmt.Fprintf(&b, "# What tracing costs\n\nWritten by `sudo make bench` on %s.\n\n", figures.Machine())
 	fmt.Fprintf(&b, intro, depth, s.rounds, s.span)
 	for _, threads := range r.threads {
 		r.table(&b, threads)
@@ -96,15 +73,15 @@ func (r *results) table(b *strings.Builder, threads int) {
 	fmt.Fprintf(b, "\n## %d thread%s\n\n| | ns a pair | spread | of the floor | of untraced | by the clock |\n|---|---:|---:|---:|---:|---:|\n", threads, strings.Repeat("s", min(threads-1, 1)))
 	for i, c := range r.contenders {
 		values := r.cpu[threads][i]
-		fmt.Fprintf(b, "| %s | %.0f | %.0f %% | %.2f × |", c.name, median(values), 100*spread(values), median(r.ratios(threads, i, floor)))
+		fmt.Fprintf(b, "| %s | %.0f | %.0f %% | %.2f × |", c.name, figures.Median(values), 100*figures.Spread(values), figures.Median(r.ratios(threads, i, floor)))
 		if untraced >= 0 {
-			fmt.Fprintf(b, " %.0f × |", median(r.ratios(threads, i, untraced)))
+			fmt.Fprintf(b, " %.0f × |", figures.Median(r.ratios(threads, i, untraced)))
 		} else {
 			b.WriteString(" |")
 		}
-		fmt.Fprintf(b, " %.0f |\n", median(r.elapsed[threads][i]))
+		fmt.Fprintf(b, " %.0f |\n", figures.Median(r.elapsed[threads][i]))
 	}
-	if got := spread(r.cpu[threads][floor]); got > noisy {
+	if got := figures.Spread(r.cpu[threads][floor]); got > figures.Noisy {
 		fmt.Fprintf(b, "\nThe machine was busy: the floor spreads by %.0f %%. Measure again when it is quiet.\n", 100*got)
 	}
 }
@@ -124,7 +101,7 @@ func (r *results) stackText(b *strings.Builder) {
 			continue
 		}
 		fmt.Fprintf(b, "| %s | %s |\n", row.text, strings.Join(r.perThread(func(threads int) string {
-			return fmt.Sprintf("%.0f", median(r.differences(threads, with, without)))
+			return fmt.Sprintf("%.0f", figures.Median(r.differences(threads, with, without)))
 		}), " | "))
 	}
 }
@@ -163,21 +140,3 @@ const notes = `
   that one, as for free in this glibc, it steps over it, which costs more than all the rest; docs/probes.md tells what memtrace does instead.
 - The loop does nothing but allocate. A program that allocates once in 10 µs is slowed down by a tenth of that.
 `
-
-// machine describes what this ran on, without naming it.
-func machine() string {
-	var u unix.Utsname
-	release := "?"
-	if unix.Uname(&u) == nil {
-		release = unix.ByteSliceToString(u.Release[:])
-		if parts := strings.SplitN(release, ".", 3); len(parts) > 1 {
-			minor, _, _ := strings.Cut(parts[1], "-")
-			release = parts[0] + "." + minor
-		}
-	}
-	kind := ""
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil && strings.Contains(string(text), " hypervisor") {
-		kind = " of a virtual machine"
-	}
-	return fmt.Sprintf("%d %s processors%s, Linux %s", runtime.NumCPU(), runtime.GOARCH, kind, release)
-}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/cilium/ebpf"
@@ -33,19 +34,16 @@ type stackid struct {
 
 // attachStackid takes a session, since that is what memtrace takes where there is one.
 func attachStackid(pid int) (tool, error) {
-	objects, err := probe.Discover("/proc", pid)
-	if err != nil {
-		return nil, err
-	}
-	defer probe.CloseAll(objects)
-	s := &stackid{}
-	s.stacks, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.StackTrace, KeySize: 4, ValueSize: 127 * 8, MaxEntries: 1 << 14})
+	stacks, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.StackTrace, KeySize: 4, ValueSize: 127 * 8, MaxEntries: 1 << 14})
 	if err != nil {
 		return nil, fmt.Errorf("make a map of stacks: %w", err)
 	}
-	err = errors.Join(s.add(objects, "malloc", uprobeSession, 0, pid, takeStack(s.stacks)), s.add(objects, "free", uprobeMulti, 0, pid, empty))
+	s := &stackid{stacks: stacks}
+	_, err = s.attach(pid, func(file *os.File, pid int, probes []probe.Probe) error {
+		return s.Session(file, pid, probes, takeStack(stacks))
+	})
 	if err != nil {
-		return nil, errors.Join(err, s.stop())
+		return nil, errors.Join(err, stacks.Close())
 	}
 	return s, nil
 }

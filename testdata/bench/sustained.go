@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/memtrace/memtrace/testdata/bench/figures"
 	"github.com/memtrace/memtrace/testdata/bench/section"
 )
 
@@ -115,7 +116,7 @@ func (r *sustainedRun) text() string {
 	var b strings.Builder
 	seconds := r.a.ElapsedNS / 1e9
 	calls := r.a.Total.Alloc + r.a.Total.Free
-	fmt.Fprintf(&b, "# A trace of minutes at full speed\n\nWritten by `sudo make bench-sustained` on %s.\n\n", machine())
+	fmt.Fprintf(&b, "# A trace of minutes at full speed\n\nWritten by `sudo make bench-sustained` on %s.\n\n", figures.Machine())
 	fmt.Fprintf(&b, "%d threads hold %d blocks of 16 to 271 bytes and put new ones in the places of any of them, as fast as they can, 20 frames deep,\n"+
 		"without frame pointers (testdata/programs/churn.c); memtrace with its defaults, a Report each second.\n\n", r.threads, sustainedHeld)
 	fmt.Fprintf(&b, "| | |\n|---|---:|\n| calls of malloc and free | %.1f million in %.0f s |\n| of them a second | %.2f million |\n", float64(calls)/1e6, seconds, float64(calls)/1e6/seconds)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/memtrace/memtrace/testdata/bench/workload"
 )
 
 // costRounds is how often each way has its turn.
@@ -46,8 +48,8 @@ func processorTime(file string) (float64, error) {
 }
 
 // compare runs a program in turns with stacks and without.
-func compare(memtrace string, w workload) (*cost, error) {
-	c := &cost{Name: w.name}
+func compare(memtrace string, w workload.Workload) (*cost, error) {
+	c := &cost{Name: w.Name}
 	var with, without, each []float64
 	for range costRounds {
 		r, a, err := measureTimed(memtrace, w, "dwarf")
@@ -69,15 +71,15 @@ func compare(memtrace string, w workload) (*cost, error) {
 	return c, nil
 }
 
-func measureTimed(memtrace string, w workload, unwind string) (*report, float64, error) {
+func measureTimed(memtrace string, w workload.Workload, unwind string) (*report, float64, error) {
 	dir, err := os.MkdirTemp("", "stacks-cost-")
 	if err != nil {
 		return nil, 0, err
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "time")
-	inner := w.command
-	w.command = func(dir string) ([]string, error) {
+	inner := w.Command
+	w.Command = func(dir string) ([]string, error) {
 		argv, err := inner(dir)
 		return timed(argv, file), err
 	}
@@ -132,20 +134,20 @@ var costPrograms = []string{"python3", "cc1plus"}
 
 // measureCosts measures them and keeps what was found.
 func measureCosts(memtrace string) error {
-	for _, w := range workloads() {
-		if !slices.Contains(costPrograms, w.name) {
+	for _, w := range workload.All() {
+		if !slices.Contains(costPrograms, w.Name) {
 			continue
 		}
 		c, err := compare(memtrace, w)
 		if err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
+			return fmt.Errorf("%s: %w", w.Name, err)
 		}
 		fmt.Fprint(os.Stderr, costs([]*cost{c}))
 		text, err := json.Marshal(c)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(keep, w.name+costSuffix), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(keep, w.Name+costSuffix), text, 0o644); err != nil {
 			return err
 		}
 	}

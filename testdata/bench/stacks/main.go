@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/testdata/bench/section"
+	"github.com/memtrace/memtrace/testdata/bench/workload"
 )
 
 var keep string
@@ -78,15 +79,15 @@ func run(memtrace, only string) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range workloads() {
-		if !chosen.MatchString(w.name) || !w.there() {
+	for _, w := range workload.All() {
+		if !chosen.MatchString(w.Name) || !w.There() {
 			continue
 		}
 		r, err := measure(memtrace, w)
 		if err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
+			return fmt.Errorf("%s: %w", w.Name, err)
 		}
-		fmt.Fprintf(os.Stderr, "%-12s %9d stacks, %8.3f %% at the bottom\n", w.name, r.all(), 100*share(r.Stacks.Bottom+r.Stacks.FPBottom, r.all()))
+		fmt.Fprintf(os.Stderr, "%-12s %9d stacks, %8.3f %% at the bottom\n", w.Name, r.all(), 100*share(r.Stacks.Bottom+r.Stacks.FPBottom, r.all()))
 	}
 	return nil
 }
@@ -95,16 +96,16 @@ func run(memtrace, only string) error {
 func publish(out string) error {
 	var rows []row
 	var missing []string
-	for _, w := range workloads() {
+	for _, w := range workload.All() {
 		r, err := readReport(kept(w))
 		if os.IsNotExist(err) {
-			missing = append(missing, w.name)
+			missing = append(missing, w.Name)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		rows = append(rows, row{w.name, w.what, r})
+		rows = append(rows, row{w.Name, w.What, r})
 	}
 	list, err := keptCosts()
 	if err != nil {
@@ -113,13 +114,13 @@ func publish(out string) error {
 	return section.Write(out, "stacks", document(rows, missing)+costs(list))
 }
 
-func kept(w workload) string { return filepath.Join(keep, w.name+".json") }
+func kept(w workload.Workload) string { return filepath.Join(keep, w.Name+".json") }
 
 // patience bounds one program's run.
 const patience = 5 * time.Minute
 
 // measure runs a workload under memtrace.
-func measure(memtrace string, w workload, flags ...string) (*report, error) {
+func measure(memtrace string, w workload.Workload, flags ...string) (*report, error) {
 	dir, err := os.MkdirTemp("", "stacks-")
 	if err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func measure(memtrace string, w workload, flags ...string) (*report, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	argv, err := w.command(dir)
+	argv, err := w.Command(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +146,8 @@ func measure(memtrace string, w workload, flags ...string) (*report, error) {
 	}
 	defer said.Close()
 	cmd.Stderr = said
-	if w.input != nil {
-		if cmd.Stdin, err = w.input(dir); err != nil {
+	if w.Input != nil {
+		if cmd.Stdin, err = w.Input(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -154,11 +155,11 @@ func measure(memtrace string, w workload, flags ...string) (*report, error) {
 		return nil, err
 	}
 	var loadErr error
-	if w.load != nil {
-		loadErr = w.load(dir)
-		_ = cmd.Process.Signal(w.end) // memtrace passes it on; Wait tells how it went
+	if w.Load != nil {
+		loadErr = w.Load(dir)
+		_ = cmd.Process.Signal(w.End) // memtrace passes it on; Wait tells how it went
 	}
-	if err := cmd.Wait(); err != nil && w.load == nil {
+	if err := cmd.Wait(); err != nil && w.Load == nil {
 		text, _ := os.ReadFile(said.Name())
 		return nil, fmt.Errorf("%w: %s", err, text[max(0, len(text)-2000):])
 	}
@@ -166,7 +167,7 @@ func measure(memtrace string, w workload, flags ...string) (*report, error) {
 		return nil, loadErr
 	}
 	if len(flags) == 0 {
-		if err := command("cp", file, kept(w)); err != nil {
+		if err := workload.Run("cp", file, kept(w)); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package workload
 
 import (
 	"os"
@@ -26,7 +26,7 @@ for i in range(90):
 `
 
 func python(dir string) ([]string, error) {
-	path, err := write(dir, "load.py", pythonScript)
+	path, err := Write(dir, "load.py", pythonScript)
 	return []string{"/usr/bin/python3", path}, err
 }
 
@@ -39,10 +39,14 @@ select count(*), max(length(s)) from (select group_concat(x.c) s from t x join t
 select b from t order by c desc, b limit 3;
 `
 
-func sqlite(string) ([]string, error) { return []string{"sqlite3", ":memory:"}, nil }
+// SQLite is sqlite3 with a database in memory.
+func SQLite(string) ([]string, error) { return []string{"sqlite3", ":memory:"}, nil }
 
-func sqliteInput(dir string) (*os.File, error) {
-	path, err := write(dir, "load.sql", strings.Repeat("drop table if exists t;"+sqliteScript, 6))
+func sqliteInput(dir string) (*os.File, error) { return SQLiteInput(dir, 6) }
+
+// SQLiteInput is the script that it reads, so many times over.
+func SQLiteInput(dir string, times int) (*os.File, error) {
+	path, err := Write(dir, "load.sql", strings.Repeat("drop table if exists t;"+sqliteScript, times))
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +84,17 @@ int main(int argc, char **argv) {
 }
 `
 
-func compiler(dir string) ([]string, error) {
-	source, err := write(dir, "load.cc", cxxProgram)
+// Compiler is the C++ compiler proper, on a source that is preprocessed in dir.
+func Compiler(dir string) ([]string, error) { return Compile(dir, cxxProgram) }
+
+// Compile is Compiler with another source.
+func Compile(dir, text string) ([]string, error) {
+	source, err := Write(dir, "load.cc", text)
 	if err != nil {
 		return nil, err
 	}
 	clean := filepath.Join(dir, "load.ii")
-	if err := command("g++", "-std=c++17", "-E", "-o", clean, source); err != nil {
+	if err := Run("g++", "-std=c++17", "-E", "-o", clean, source); err != nil {
 		return nil, err
 	}
 	cc1plus, err := exec.Command("g++", "-print-prog-name=cc1plus").Output()
@@ -108,7 +116,7 @@ document.body.appendChild(document.createTextNode(JSON.stringify([...document.qu
 `
 
 func chromium(dir string) ([]string, error) {
-	path, err := write(dir, "page.html", page)
+	path, err := Write(dir, "page.html", page)
 	return []string{"chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + filepath.Join(dir, "profile"),
 		"--screenshot=" + filepath.Join(dir, "page.png"), "file://" + path}, err
 }
