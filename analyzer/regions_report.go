@@ -32,7 +32,7 @@ type Region struct {
 	PeakLiveBytes  uint64 `json:"peak_live_bytes"`
 	ResidentBytes  uint64 `json:"resident_bytes"`
 	SwappedBytes   uint64 `json:"swapped_bytes"`
-	GrowthBytes    int64  `json:"growth_bytes"` // live bytes now less those of the preceding Report
+	GrowthBytes    int64  `json:"growth_bytes"` // live bytes now less those of the preceding Report, if there was one
 }
 
 // AnonMmap divides RSSBy.AnonMmap; its fields add up to that.

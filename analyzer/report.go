@@ -300,7 +300,7 @@ type Site struct {
 	DoubtfulCount uint64      `json:"doubtful_count,omitempty"`
 	DoubtfulBytes uint64      `json:"doubtful_bytes,omitempty"`
 	OldestNS      uint64      `json:"oldest_ns"`      // age of the oldest live block
-	GrowthBytes   int64       `json:"growth_bytes"`   // live bytes now less those of the preceding Report
+	GrowthBytes   int64       `json:"growth_bytes"`   // live bytes now less those of the preceding Report, if there was one
 	SizeHistogram [][2]uint64 `json:"size_histogram"` // [largest size of the bucket, allocations], ascending
 	// Estimate says how near the figures are; nil where they are exact.
 	Estimate *Estimate `json:"estimate,omitempty"`

@@ -16,6 +16,7 @@ import (
 
 // output shows what a session finds.
 type output interface {
+	wantsIntervals() bool // false: interval does nothing
 	interval(*analyzer.Report)
 	final(*analyzer.Report) error
 	stack(event.Stack)
@@ -26,6 +27,7 @@ type output interface {
 // silent is what outputs that ignore some of it build on.
 type silent struct{}
 
+func (silent) wantsIntervals() bool         { return false }
 func (silent) interval(*analyzer.Report)    {}
 func (silent) final(*analyzer.Report) error { return nil }
 func (silent) stack(event.Stack)            {}
@@ -50,6 +52,8 @@ type stream struct {
 	err     error // of the first write that failed; read after done
 	skipped int
 }
+
+func (s *stream) wantsIntervals() bool { return s.mail != nil }
 
 func (s *stream) interval(r *analyzer.Report) {
 	if s.mail == nil {
@@ -110,6 +114,8 @@ type screen struct {
 	stream
 	painter *tui.Painter
 }
+
+func (s *screen) wantsIntervals() bool { return true }
 
 func (s *screen) interval(r *analyzer.Report) { s.painter.Paint(r) }
 

@@ -264,10 +264,16 @@ func (s *session) ended(t *target) {
 // for: short, so that some seconds of trace hold enough steps to tell.
 const windowInterval = 250 * time.Millisecond
 
-// tick correlates with /proc and shows a Report.
+// tick correlates with /proc and shows a Report, which costs as much as all else
+// where there are many sites: not where nobody looks at it.
 func (s *session) tick() {
 	s.correlate(false)
-	s.out.interval(s.report(false))
+	if s.out.wantsIntervals() || s.gate.active() {
+		s.out.interval(s.report(false))
+		return
+	}
+	s.noteLosses() // so that they are known by time
+	s.pressure()
 }
 
 // correlate reads where the targets' memory is; final readings are never put off.
