@@ -4,6 +4,7 @@ package tracer
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/memtrace/memtrace/tracer/event"
@@ -13,8 +14,9 @@ import (
 // which it touches every second page and 8 that it fills. Each is a mapping of
 // its own, 16 bytes into its first page, which malloc itself touches.
 func TestEachFaultSourceSeesEveryFault(t *testing.T) {
-	const big, page, blocks = 1 << 20, 4096, 8
-	const want = blocks * (1 + big/page/2 + (big/page + 1))
+	const big, blocks = 1 << 20, 8
+	page := os.Getpagesize()
+	want := blocks * (1 + big/page/2 + (big/page + 1))
 	for _, r := range faultSources {
 		if err := r.have.Probe(); errors.Is(err, ErrNotSupported) {
 			continue // TestFeaturesMatchKernelVersion judges that
@@ -23,7 +25,7 @@ func TestEachFaultSourceSeesEveryFault(t *testing.T) {
 			p := start(t, nil, "touch")
 			_, events, _, loss := trace(t, Config{Faults: r.name, StackDepth: 4}, p)
 			p.finish()
-			got := faultedPages(events, big, page)
+			got := faultedPages(events, big, uint64(page))
 			if got != want {
 				t.Errorf("faults on %d pages of the blocks, want %d", got, want)
 			}

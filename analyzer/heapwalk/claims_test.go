@@ -70,12 +70,12 @@ func TestClaimsInForeignMemory(t *testing.T) {
 
 // A block that can't be read any more was freed, and those after it are looked at all the same.
 func TestRecheckPassesHoles(t *testing.T) {
-	mem, err := unix.Mmap(-1, 0, 4*pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	mem, err := unix.Mmap(-1, 0, int(4*pageBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
 	}
 	base := uint64(uintptr(unsafe.Pointer(&mem[0])))
-	for _, page := range []int{1, 2} {
+	for _, page := range []uint64{1, 2} {
 		if err := unix.Mprotect(mem[page*pageBytes:(page+1)*pageBytes], unix.PROT_NONE); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,10 +13,11 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 )
 
-const pageBytes = 4096
+// pageBytes is the size of a page, to which glibc rounds what it maps.
+var pageBytes = uint64(os.Getpagesize())
 
-// viewBytes is what one call reads at most: the target's mmap lock is held
-// while its pages are looked up.
+// viewBytes is what one call reads at most, some pages: the target's mmap lock
+// is held while they are looked up.
 const viewBytes = 256 << 10
 
 // A span is memory from start up to, not including, end.

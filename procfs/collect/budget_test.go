@@ -140,7 +140,7 @@ func TestStallBudgetOfTarget(t *testing.T) {
 	}
 }
 
-// TestTooLongWalkIsNotDone: 200 GB would freeze the target for a second.
+// TestTooLongWalkIsNotDone: 50 million pages would freeze the target for a second.
 func TestTooLongWalkIsNotDone(t *testing.T) {
 	tr := newTree(t)
 	tr.put(10, 1, 50<<20, 0)
@@ -153,7 +153,7 @@ func TestTooLongWalkIsNotDone(t *testing.T) {
 	if _, o := p.find(10).PSS(); o != procfs.Deferred || o.Ok() || !strings.Contains(o.String(), "budget") {
 		t.Errorf("outcome %v", o)
 	}
-	if p.find(10).RSS != 200<<30 {
+	if p.find(10).RSS != 50<<20*pageSize {
 		t.Errorf("RSS %d", p.find(10).RSS)
 	}
 }
@@ -220,7 +220,7 @@ func TestManyMappingsArePredicted(t *testing.T) {
 	for pid, lines := range map[int]int{10: 50, 20: 40_000} {
 		tr.put(pid, 1, 100, 0)
 		tr.replace(pid, "statm", "2000 ", "50000 ")
-		tr.replace(pid, "stat", " 8192000 ", " 204800000 ")
+		tr.replace(pid, "stat", " 8192000 ", fmt.Sprintf(" %d ", 50_000*pageSize))
 		maps := strings.Repeat("7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n", lines)
 		if err := os.WriteFile(filepath.Join(tr.root, fmt.Sprint(pid), "maps"), []byte(maps), 0o644); err != nil {
 			t.Fatal(err)

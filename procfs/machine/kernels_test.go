@@ -25,6 +25,8 @@ func eachKernel(t *testing.T, fn func(t *testing.T, r *Reader, tree string)) {
 				t.Fatal(err)
 			}
 			defer func() { _ = r.Close() }()
+			defer func(own uint64) { pageSize = own }(pageSize)
+			pageSize = 4096 // the trees are of amd64
 			fn(t, r, tree)
 		})
 	}

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#define PAGE   4096UL
+#define LEAST_PAGE 4096UL
 #define BLOCKS 8
 #define BIG    (1UL << 20)
 #define SMALL  1000
@@ -17,6 +17,7 @@ static struct site untouched_site = {"never_touched"};
 static struct site half_site = {"half_touched"};
 static struct site full_site = {"fully_touched"};
 static struct site small_site = {"small_and_touched"};
+static size_t page; /* bytes */
 static char *untouched[BLOCKS], *half[BLOCKS], *full[BLOCKS], *small[BLOCKS * 16];
 
 NOIPA void never_touched(void)
@@ -30,7 +31,7 @@ NOIPA void half_touched(void)
 {
 	for (int i = 0; i < BLOCKS; i++) {
 		half[i] = (char *)took(&half_site, malloc(BIG), BIG);
-		for (size_t at = 0; at < BIG; at += 2 * PAGE)
+		for (size_t at = 0; at < BIG; at += 2 * page)
 			((volatile char *)half[i])[at] = 1;
 	}
 }
@@ -54,15 +55,15 @@ NOIPA void small_and_touched(void)
 /* resident sums the bytes of a block that lie in pages which mincore calls resident. */
 static uint64_t resident(const char *block, size_t size)
 {
-	static unsigned char pages[BIG / PAGE + 2];
-	uintptr_t from = (uintptr_t)block & ~(PAGE - 1), to = (uintptr_t)block + size;
+	static unsigned char pages[BIG / LEAST_PAGE + 2];
+	uintptr_t from = (uintptr_t)block & ~(page - 1), to = (uintptr_t)block + size;
 	uint64_t sum = 0;
 	if (mincore((void *)from, to - from, pages))
 		_exit(1);
-	for (uintptr_t at = from; at < to; at += PAGE) {
+	for (uintptr_t at = from; at < to; at += page) {
 		uintptr_t first = at < (uintptr_t)block ? (uintptr_t)block : at;
-		uintptr_t last = at + PAGE > to ? to : at + PAGE;
-		if (pages[(at - from) / PAGE] & 1)
+		uintptr_t last = at + page > to ? to : at + page;
+		if (pages[(at - from) / page] & 1)
 			sum += last - first;
 	}
 	return sum;
@@ -81,6 +82,7 @@ int main(int argc, char **argv)
 {
 	static struct site *sites[] = {&untouched_site, &half_site, &full_site, &small_site};
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* a huge page would touch its neighbours */
+	page = (size_t)sysconf(_SC_PAGESIZE);
 	target_begin(argc, argv);
 	never_touched();
 	half_touched();
