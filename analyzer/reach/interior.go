@@ -83,7 +83,23 @@ func (m *marker) asStart(n interior) bool {
 	case n.offset == 16 && isCount(head[0]) && isCount(head[1]):
 		return true // Rust's Rc and Arc as raw pointers: strong and weak references in front
 	}
-	return n.offset%8 == 0 && (m.isAligned(n) || m.isSecondBase(n, head[0]) || m.isSwissTable(n))
+	return n.offset%8 == 0 && (m.isDTV(n, head, size) || m.isAligned(n) || m.isSecondBase(n, head[0]) || m.isSwissTable(n))
+}
+
+// isDTV recognises a thread's vector of TLS blocks, to which glibc keeps a
+// pointer past its length. Of 16 bytes each: the length, the generation, and a
+// pointer for each module (elf/dl-tls.c, allocate_dtv and _dl_resize_dtv).
+func (m *marker) isDTV(n interior, head [2]uint64, size uint64) bool {
+	const unallocated = ^uint64(0)
+	if n.offset != 16 || head[1] != 0 || head[0] > 1<<24 || !m.isSize(16*(head[0]+2), size) {
+		return false
+	}
+	var words [3]uint64 // the generation, padding, and the first module's block
+	if m.mem.words(n.start+16, words[:]) != nil || words[0] >= 1<<31 || words[1] != 0 {
+		return false
+	}
+	v := m.s.mappingOf(words[2])
+	return words[2] == unallocated || v != nil && v.perms&procfs.Write != 0
 }
 
 // isCount reports whether a word may be a number of references.

@@ -122,7 +122,7 @@ func (w *worker) inside(i uint32, start, word uint64, owner uint32, b *buffer, p
 	if owner == noBlock && w.isNextChunk(i, start, word) && w.inAllocator(b, p) {
 		return
 	}
-	if !w.startOnly || word-start < 8 || word-start == dtvOffset && w.isTCB(b, p) {
+	if !w.startOnly || word-start < 8 {
 		w.found(i, start)
 		return
 	}
@@ -154,21 +154,6 @@ func (w *worker) inAllocator(b *buffer, p unsafe.Pointer) bool {
 		}
 	}
 	return false
-}
-
-// dtvOffset is where glibc's pointer to a thread's vector of TLS blocks points
-// in the vector: past its length (sysdeps/x86_64/nptl/tls.h, INSTALL_DTV).
-const dtvOffset = 16
-
-// isTCB reports whether p is that pointer: the second word of a thread's
-// control block, whose first and third point to itself.
-func (w *worker) isTCB(b *buffer, p unsafe.Pointer) bool {
-	off := uint64(uintptr(p) - uintptr(unsafe.Pointer(b.data)))
-	if off < 8 || off > winBytes-16 {
-		return false
-	}
-	self := b.addr + off - 8
-	return *(*uint64)(unsafe.Add(p, -8)) == self && *(*uint64)(unsafe.Add(p, 8)) == self
 }
 
 // putWord puts a word into a buffer.
