@@ -31,6 +31,9 @@ TP_ALL += $(addprefix $(TP_OUT)/,$(TP_STACKS) libstacks.so)
 TP_ALL += $(if $(shell command -v musl-gcc),$(addprefix $(TP_OUT)/,$(TP_MUSL)))
 # Rust.
 TP_ALL += $(if $(shell command -v rustc),$(addprefix $(TP_OUT)/,leak_corpus_rust own_allocator))
+TP_CRATES := /usr/share/cargo/registry
+TP_CRATE  := $(firstword $(foreach crate,jemalloc-sys tikv-jemalloc-sys,$(if $(wildcard $(TP_CRATES)/$(crate)-*),$(crate))))
+TP_ALL += $(if $(TP_CRATE),$(TP_OUT)/rust_jemalloc)
 TP_ALL += $(addprefix $(TP_OUT)/interfaces_,$(TP_INTERFACES))
 # Layers over malloc, from their development packages.
 TP_LAYERS := layer_apr layer_glib
@@ -163,6 +166,17 @@ $(TP_OUT)/leak_corpus_rust: $(TP_SRC)/leak_corpus.rs | $(TP_OUT)
 $(TP_OUT)/own_allocator: $(TP_SRC)/own_allocator.rs | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)rustc --edition 2021 -g -o $@ $<
+
+# jemalloc is built as crates build it, from sources of Debian's, with Debian's cargo.
+TP_CARGO := $(TP_OUT)/rust_jemalloc.cargo
+$(TP_OUT)/rust_jemalloc: $(TP_SRC)/rust_jemalloc.rs $(TP_SRC)/rust_jemalloc.toml | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)mkdir -p $(TP_CARGO)
+	$(Q)cp $(TP_SRC)/rust_jemalloc.rs $(TP_CARGO)/main.rs
+	$(Q)sed s/CRATE/$(TP_CRATE)/ $(TP_SRC)/rust_jemalloc.toml >$(TP_CARGO)/Cargo.toml
+	$(Q)cd $(TP_CARGO) && CARGO_HOME=$(abspath $(TP_CARGO))/home RUSTC=/usr/bin/rustc /usr/bin/cargo build --release --offline --quiet \
+	    --config 'source.crates-io.replace-with="debian"' --config 'source.debian.directory="$(TP_CRATES)"' >build.log 2>&1 || { cat build.log; exit 1; }
+	$(Q)cp $(TP_CARGO)/target/release/rust_jemalloc $@ && rm -rf $(TP_CARGO)
 
 $(TP_OUT)/sleeper32: $(TP_SRC)/sleeper32.c | $(TP_OUT)
 	$(TP_SAY)

@@ -135,6 +135,25 @@ func TestUnsure(t *testing.T) {
 	}
 }
 
+// TestBundledInPart: of a jemalloc in a Rust program the linker keeps what is called.
+func TestBundledInPart(t *testing.T) {
+	local := func(name string) string {
+		return name + ":\n.type " + name + ",@function\npush %rbx\npop %rbx\nret\n.size " + name + ",.-" + name + "\n"
+	}
+	got := local("_rjem_malloc") + local("_rjem_mallocx")
+	for name, source := range map[string]string{
+		"sdallocx": got + local("_rjem_sdallocx"), "dallocx": got + local("_rjem_dallocx"), "mallocx alone": local("_rjem_mallocx") + local("_rjem_sdallocx"),
+	} {
+		o := inspectFile(t, link(t, ".text\n"+source+asmFunction("_start", "ret"), "-static"))
+		if want := strings.Count(source, ",@function"); o.Family != Jemalloc || len(o.Probes) != want {
+			t.Errorf("%s: %d functions of %q, want %d of jemalloc", name, len(o.Probes), o.Family, want)
+		}
+	}
+	if o := inspectFile(t, link(t, ".text\n"+got+asmFunction("_start", "ret"), "-static")); len(o.Probes) > 0 {
+		t.Errorf("an allocator that releases nothing has probes: %+v", o.Probes)
+	}
+}
+
 // TestBundled: an allocator under prefixed names beside the C library's.
 func TestBundled(t *testing.T) {
 	local := func(name, code string) string {

@@ -35,9 +35,17 @@ type symbols struct {
 	source    string            // what named the functions; see Object.Source
 }
 
-// has says whether both malloc and free are defined, under a prefix.
+// has says whether a way to get a block and one to give it back are defined,
+// under a prefix: malloc and free, or, of a bundled jemalloc, its own. Linkers
+// leave out what is not called: Rust's programs release by sdallocx alone.
 func (s *symbols) has(prefix string) bool {
-	return s.defined[prefix+"malloc"] != 0 && s.defined[prefix+"free"] != 0
+	any := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return s.defined[prefix+name] != 0 })
+	}
+	if prefix == "" {
+		return any("malloc") && any("free")
+	}
+	return any("malloc", "mallocx") && any("free", "dallocx", "sdallocx")
 }
 
 // wanted are the names that readSymbols records in defined.
