@@ -13,7 +13,8 @@ import (
 )
 
 // Hundreds of processes in one session: each with its own totals, nothing
-// lost, and children of whoever comes are seen from their first instruction.
+// lost, in bounded memory, and children of whoever comes are seen from their
+// first instruction.
 func TestAllProcesses(t *testing.T) {
 	const processes = 200
 	children := make([]*child, processes)
@@ -27,6 +28,7 @@ func TestAllProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	tr.checkMemory(1 << 20)
 	r := tr.interrupt()
 	for _, c := range append(children, forks) {
 		if err := c.end(); err != nil {

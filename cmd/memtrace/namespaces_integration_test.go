@@ -82,10 +82,10 @@ func place(t *testing.T, root, from, to string) {
 	}
 }
 
-// inTree starts /program of a tree in namespaces of its own.
-func inTree(t *testing.T, root string, namespaces uintptr) *child {
+// inTree starts a program of a tree in namespaces of its own.
+func inTree(t *testing.T, root, path string, namespaces uintptr) *child {
 	t.Helper()
-	cmd := &exec.Cmd{Path: "/program", Args: []string{"program", "attach"}, Dir: "/"}
+	cmd := &exec.Cmd{Path: path, Args: []string{"program", "attach"}, Dir: "/"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Cloneflags: namespaces}
 	if namespaces&unix.CLONE_NEWUSER != 0 {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1000}}
@@ -124,7 +124,7 @@ func TestNamespaces(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := tree(t, c.program)
-			target := inTree(t, root, c.namespaces)
+			target := inTree(t, root, "/program", c.namespaces)
 			if c.spoil != nil {
 				c.spoil(t, root)
 			}

@@ -142,26 +142,49 @@ func TestRegionsAtExit(t *testing.T) {
 	}
 }
 
-// growingGo is a Go program without cgo, which a line on stdin makes grow by 64 MiB.
+// growingGo is a Go program without cgo, which a line on stdin makes grow by 64 MiB
+// of blocks. It says what its runtime has of the heap, before and after, and its
+// resident memory by /proc/self/smaps_rollup.
 const growingGo = `package main
 
 import (
 	"bufio"
 	"fmt"
 	"os"
+	"runtime"
+	"strings"
 )
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse
+}
+
+func rss() (kib uint64) {
+	text, _ := os.ReadFile("/proc/self/smaps_rollup")
+	_, after, _ := strings.Cut(string(text), "\nRss:")
+	fmt.Sscan(after, &kib)
+	return kib
+}
 
 func main() {
 	in := bufio.NewReader(os.Stdin)
+	rss()
 	fmt.Println("ready")
 	in.ReadString('\n')
-	block := make([]byte, 64<<20)
-	for i := range block {
-		block[i] = byte(i)
+	before := heap()
+	blocks := make([][]byte, 1024)
+	for i := range blocks {
+		blocks[i] = make([]byte, 64<<10)
+		for j := range blocks[i] {
+			blocks[i][j] = byte(i)
+		}
 	}
-	fmt.Println("{\"final\":true}")
+	after := heap()
+	fmt.Printf("{\"final\":true,\"heap_growth\":%d,\"rss\":%d}\n", after-before, rss()<<10)
 	in.ReadString('\n')
-	os.Exit(int(block[0]))
+	os.Exit(int(blocks[0][0]))
 }
 `
 
@@ -194,7 +217,16 @@ func TestGoProgram(t *testing.T) {
 	if err := c.end(); err != nil {
 		t.Error(err)
 	}
-	checkGrowth(t, &r.Processes[0])
+	p := &r.Processes[0]
+	growth := checkGrowth(t, p)
+	heap, rss := int64(c.answer["heap_growth"].(float64)), int64(c.answer["rss"].(float64))
+	t.Logf("its runtime has %d bytes of heap more, anonymous memory grew by %d; RSS is %d, by its own reading %d", heap, growth, p.Usage.RSS, rss)
+	if heap < 63<<20 || growth < heap || growth > heap+16<<20 {
+		t.Errorf("anonymous memory grew by %d bytes; its runtime has %d bytes of heap more", growth, heap)
+	}
+	if diff := int64(p.Usage.RSS) - rss; max(diff, -diff) > 2<<20 {
+		t.Errorf("RSS is %d, by the program's own reading %d", p.Usage.RSS, rss)
+	}
 	if r.Events.FaultMinor == 0 || r.Events.Alloc != 0 || len(r.Leaks) != 0 {
 		t.Errorf("events %+v, leaks %v", r.Events, r.Leaks)
 	}
@@ -204,10 +236,9 @@ func TestGoProgram(t *testing.T) {
 }
 
 // checkGrowth: nothing is said of a process's heap, and its anonymous memory grew by the 64 MiB of growingGo.
-func checkGrowth(t *testing.T, p *analyzer.Process) {
+func checkGrowth(t *testing.T, p *analyzer.Process) (growth int64) {
 	t.Helper()
 	checkMappings(t, p)
-	var growth int64
 	for _, m := range p.Mappings {
 		if strings.HasPrefix(m.Name, "[anon") && m.Perms == "rw-p" {
 			growth += m.GrowthBytes
@@ -216,6 +247,7 @@ func checkGrowth(t *testing.T, p *analyzer.Process) {
 	if growth < 64<<20 || growth > 80<<20 {
 		t.Errorf("anonymous memory grew by %d bytes, by 64 MiB and little more was wanted", growth)
 	}
+	return growth
 }
 
 func checkMappings(t *testing.T, p *analyzer.Process) {
