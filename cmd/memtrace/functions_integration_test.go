@@ -86,6 +86,14 @@ func TestOneFamily(t *testing.T) {
 	}
 }
 
+// A family that no file has is not passed over in silence.
+func TestFamilyThatIsNotThere(t *testing.T) {
+	_, r := runWith(t, []string{"--allocator", "tcmalloc"}, filepath.Join("..", "..", "build", "testdata", "two_threads"))
+	if r.Events.Alloc != 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "has the allocator tcmalloc") {
+		t.Errorf("%d allocations, warnings %q", r.Events.Alloc, r.Warnings)
+	}
+}
+
 // memtrace runs memtrace, and returns what it says on stderr and its exit code.
 func memtrace(t *testing.T, args ...string) (string, int) {
 	t.Helper()

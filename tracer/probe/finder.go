@@ -20,6 +20,7 @@ type Finder struct {
 	known map[fileState]inspected
 	seen  map[string]bool   // functions of the choice that some file has
 	lacks map[string]string // why those that some file has are not probed
+	found bool              // some file has the family of the choice
 }
 
 // Choice says what to look for beside, or instead of, all that memtrace knows.
@@ -44,11 +45,14 @@ func NewFinder(root string, choice Choice) *Finder {
 	return &Finder{root: root, choice: choice, known: make(map[fileState]inspected), seen: make(map[string]bool), lacks: make(map[string]string)}
 }
 
-// Unseen says which functions and layers of the choice no file has had so far,
-// in words.
+// Unseen says which functions, layers and family of the choice no file has had so
+// far, in words.
 func (d *Finder) Unseen() (texts []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.choice.Family != "" && !d.found {
+		texts = append(texts, fmt.Sprintf("no file that the processes mapped has the allocator %s (memtrace doctor -p shows which they have)", d.choice.Family))
+	}
 	layers := map[string]bool{}
 	for _, f := range d.choice.Functions {
 		layers[f.Layer] = layers[f.Layer] || d.seen[f.name()]
@@ -132,6 +136,7 @@ func (d *Finder) inspect(f *os.File, at locator) (Object, error) {
 		if p.Family == User {
 			d.seen[p.Name] = true
 		}
+		d.found = d.found || p.Family == d.choice.Family && !p.Shape.maps()
 	}
 	for _, s := range o.Skipped {
 		d.lacks[s.Name] = s.Reason
