@@ -86,7 +86,7 @@ unit:
 integration: check-root build
 	@$(AS_USER) $(MAKE) --no-print-directory testprograms
 	testdata/tools/check_answers.sh build/testdata
-	$(GO) test -buildvcs=false -tags integration,services -count=1 -p 1 -timeout 15m ./...
+	$(GO) test -buildvcs=false -tags integration,services -count=1 -p 1 -timeout 25m ./...
 	testdata/vm/own-facts
 
 check-root:

@@ -56,7 +56,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 	d := &drain{
 		rings: []source{&rings[0].lineRing, &rings[1].lineRing}, merger: newMerger(2),
-		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
+		out: make(chan *Batch, maxBatches), batches: newBatches(),
 	}
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -15,30 +15,7 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
-// Batch is a run of events in order of time. Stacks come in the same batch as
-// the first event that names them, or in an earlier one.
-type Batch struct {
-	Stacks []event.Stack
-	Events []event.Event
-	// Life are forks, execs and exits, as soon as they are read: those who must
-	// act on them need not wait for their turn in Events, where they come too.
-	Life []event.Event
-
-	pool chan *Batch
-}
-
-// Release gives the batch back; its slices must not be used afterwards.
-func (b *Batch) Release() {
-	b.Stacks, b.Life, b.Events = nil, nil, b.Events[:0]
-	b.pool <- b
-}
-
 const (
-	batchEvents = 4096 // 256 KiB: what two cores pass on stays in their caches
-	// maxBatches bounds what may wait for a reader that is busy: 512 MiB of
-	// events, some two seconds of the fastest target. Beyond that the rings
-	// fill, and what they can't take is counted.
-	maxBatches = 2048
 	// pollInterval is how long an event waits at most in a ring that does not
 	// fill up to the wake-up threshold.
 	pollInterval = 50 * time.Millisecond
@@ -63,8 +40,7 @@ type drain struct {
 	wake   int // eventfd
 
 	out       chan *Batch
-	pool      chan *Batch
-	made      int
+	batches   batches
 	current   *Batch
 	stacks    []event.Stack
 	life      []event.Event
@@ -88,7 +64,7 @@ func startDrain(k *kernelHalf, depth int, stale func(pid int), v *valve) (*drain
 	}
 	d := &drain{
 		merger: &merger{}, epoll: -1, wake: -1,
-		out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches),
+		out: make(chan *Batch, maxBatches), batches: newBatches(),
 		quit: make(chan struct{}), done: make(chan struct{}), stale: stale, depth: depth, valve: v,
 	}
 	for _, cpu := range cpus {
@@ -251,19 +227,8 @@ func (d *drain) take(q *queue, record []byte) {
 
 // fresh gets an empty batch, waiting for the reader if all are in use.
 func (d *drain) fresh() bool {
-	if d.made < maxBatches {
-		select {
-		case d.current = <-d.pool:
-		default:
-			d.made++
-			d.current = &Batch{Events: make([]event.Event, 0, batchEvents), pool: d.pool}
-		}
-	} else {
-		select {
-		case d.current = <-d.pool:
-		case <-d.quit:
-			return false
-		}
+	if d.current = d.batches.take(d.quit); d.current == nil {
+		return false
 	}
 	d.current.Stacks, d.stacks = d.stacks, nil
 	d.current.Life, d.life = d.life, nil

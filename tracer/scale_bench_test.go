@@ -24,7 +24,7 @@ func BenchmarkDrainByCPUs(b *testing.B) {
 	for _, cpus := range []int{2, 64, 256} {
 		b.Run(fmt.Sprintf("cpus=%d", cpus), func(b *testing.B) {
 			const events = 1 << 20
-			d := &drain{merger: newMerger(cpus), out: make(chan *Batch, maxBatches), pool: make(chan *Batch, maxBatches)}
+			d := &drain{merger: newMerger(cpus), out: make(chan *Batch, maxBatches), batches: newBatches()}
 			rings := make([]*fakeLineRing, cpus)
 			for i := range rings {
 				rings[i] = newFakeLineRing(events / cpus)
