@@ -235,9 +235,9 @@ func TestManyMappingsArePredicted(t *testing.T) {
 		if p.Walks.Done != x.done || p.Walks.TooLong != 2-x.done {
 			t.Errorf("%v: %+v", x.stall, p.Walks)
 		}
-		counted := c.entries[20].walk
-		if x.done == 1 && (counted.mappings != 40_000 || counted.predict < 12*time.Millisecond || c.entries[10].walk.mappings != 50) {
-			t.Errorf("%+v, %+v", counted, c.entries[10].walk)
+		few, counted := c.order[0].walk, c.order[1].walk
+		if x.done == 1 && (counted.mappings != 40_000 || counted.predict < 12*time.Millisecond || few.mappings != 50) {
+			t.Errorf("%+v, %+v", counted, few)
 		}
 	}
 }
@@ -257,5 +257,46 @@ func TestOneWalkDoesNotMislead(t *testing.T) {
 	}
 	if p := tr.pass(c, 10*time.Hour); p.Walks.Done != 1 {
 		t.Errorf("long after: %+v", p.Walks)
+	}
+}
+
+// TestSeldomIsSpread: what seldom changes is read again after RefreshEvery at
+// most, and not of all processes in one pass.
+func TestSeldomIsSpread(t *testing.T) {
+	const processes = 64
+	tr := newTree(t)
+	write := func(pid int, line string) {
+		if err := os.WriteFile(filepath.Join(tr.root, fmt.Sprint(pid), "cmdline"), []byte(line+"\x00"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pid := 1; pid <= processes; pid++ {
+		tr.put(pid, 0, 100, 0)
+		write(pid, "before")
+	}
+	c := open(t, Options{Root: tr.root, Workers: 1, RefreshEvery: 10 * time.Second})
+	c.now = func() time.Time { return tr.at }
+	collectAll(t, c, Cmdline)
+	for round, line := range []string{"second", "third"} {
+		for pid := 1; pid <= processes; pid++ {
+			write(pid, line)
+		}
+		read := 0
+		for second := range 10 {
+			tr.at = tr.at.Add(time.Second)
+			before := read
+			read = 0
+			for _, p := range collectAll(t, c, Cmdline).Processes {
+				if p.Cmdline == line {
+					read++
+				}
+			}
+			if read-before > processes/2 {
+				t.Errorf("round %d, second %d: %d at once", round, second, read-before)
+			}
+		}
+		if read != processes {
+			t.Errorf("round %d: %d of %d after 10 s", round, read, processes)
+		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,8 +40,8 @@ type Collector struct {
 
 	opts    Options
 	dir     *procfs.Dir
-	entries map[int]*entry
 	order   []*entry // as in the last pass, by PID
+	before  []*entry // for match to write the next order into
 	walks   []*entry // to be walked in this pass
 	lacking []*entry // whose swap status is to tell, in this pass
 	pids    []int
@@ -88,7 +87,7 @@ func Open(o Options) (*Collector, error) {
 		return nil, err
 	}
 	return &Collector{
-		opts: o, dir: dir, entries: make(map[int]*entry), kin: make(map[kin]bool), now: time.Now, cpu: threadTime,
+		opts: o, dir: dir, kin: make(map[kin]bool), now: time.Now, cpu: threadTime,
 		maxHeld: maxHeld(), maxMappings: maxMappings(o.Root),
 	}, nil
 }
@@ -125,10 +124,10 @@ func threadTime() time.Duration {
 // Close lets go of all processes.
 func (c *Collector) Close() error {
 	var errs []error
-	for _, e := range c.entries {
+	for _, e := range c.order {
 		errs = append(errs, c.drop(e))
 	}
-	c.entries, c.order = nil, nil
+	c.order = nil
 	return errors.Join(append(errs, c.dir.Close())...)
 }
 
@@ -195,28 +194,31 @@ func (c *Collector) shareOf(e *entry) {
 	}
 }
 
-// match brings entries and order in line with the PIDs that were listed.
+// match brings order in line with the PIDs that were listed: both ascend.
 func (c *Collector) match() {
-	for _, e := range c.order {
-		if _, found := slices.BinarySearch(c.pids, e.p.PID); !found {
-			c.forgetEnded(e)
-		}
-	}
-	c.order = c.order[:0]
+	old := c.order
+	c.order, c.before = c.before[:0], old
 	for _, pid := range c.pids {
-		e := c.entries[pid]
-		if e == nil {
-			e = &entry{}
-			e.p.PID = pid
-			c.entries[pid] = e
+		for len(old) > 0 && old[0].p.PID < pid {
+			c.forgetEnded(old[0])
+			old = old[1:]
 		}
+		if len(old) > 0 && old[0].p.PID == pid {
+			c.order = append(c.order, old[0])
+			old = old[1:]
+			continue
+		}
+		e := &entry{}
+		e.p.PID = pid
 		c.order = append(c.order, e)
+	}
+	for _, e := range old {
+		c.forgetEnded(e)
 	}
 }
 
 func (c *Collector) forgetEnded(e *entry) {
 	c.addKin(e)
-	delete(c.entries, e.p.PID)
 	_ = c.drop(e)
 }
 
@@ -248,14 +250,17 @@ func (c *Collector) each(entries []*entry, chunk int, fn func(*entry)) {
 // finish lists what was read and forgets what ended.
 func (c *Collector) finish(began time.Time) {
 	c.pass.Processes = c.pass.Processes[:0]
+	alive := c.order[:0]
 	for _, e := range c.order {
 		if e.alive {
 			c.pass.Processes = append(c.pass.Processes, &e.p)
+			alive = append(alive, e)
 			continue
 		}
 		c.forgetEnded(e)
 	}
-	c.order = slices.DeleteFunc(c.order, func(e *entry) bool { return !e.alive })
+	clear(c.order[len(alive):])
+	c.order = alive
 	c.sumWalks(began)
 	c.pass.At, c.pass.Took = began, c.now().Sub(began)
 }

@@ -113,9 +113,9 @@ func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time)
 		e.noMemory(want)
 		want &^= Memory | Shared | Cmdline
 	}
-	due := renamed || c.opts.RefreshEvery < 0 || at.Sub(e.seldom) >= jittered(c.opts.RefreshEvery, e.p.PID)
+	due := renamed || c.opts.RefreshEvery < 0 || at.Sub(e.seldom) >= c.opts.RefreshEvery
 	if e.due = due; due {
-		e.seldom = at
+		e.refreshed(at, c.opts.RefreshEvery)
 	}
 	for f := User; f <= OOMScore; f <<= 1 { // those that seldom change
 		if want&f != 0 && (due || e.p.Outcome(f) == procfs.NotRead) {
@@ -129,6 +129,15 @@ func (c *Collector) fields(e *entry, st *procfs.Stat, want Fields, at time.Time)
 	if want&Memory != 0 && (due || e.p.Outcome(Memory) != procfs.NoPermission) {
 		e.wantsWalk = true
 	}
+}
+
+// refreshed notes that what seldom changes is read now. Those that are new come
+// to their next turns at different times, not all in one pass.
+func (e *entry) refreshed(at time.Time, every time.Duration) {
+	if e.seldom.IsZero() {
+		at = at.Add(jittered(every, e.p.PID) - every)
+	}
+	e.seldom = at
 }
 
 func (e *entry) set(f Fields, err error) { e.p.outcomes[f.index()] = procfs.OutcomeOf(err) }
