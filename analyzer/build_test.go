@@ -54,6 +54,20 @@ func TestReportOrder(t *testing.T) {
 	}
 }
 
+// Stacks through code that goes away keep the names that it had; others get
+// those of what is mapped at the end.
+func TestNamesOfUnmappedCode(t *testing.T) {
+	a := newTestAnalyzer(t)
+	a.AddStack(event.Stack{ID: 7, PID: testPID, Frames: []uint64{0x10, 0x20}})
+	a.AddStack(event.Stack{ID: 8, PID: testPID, Frames: []uint64{0x11, 0x21}})
+	a.Apply(new(trace).malloc(0x1000, 100, 7).malloc(0x2000, 50, 8).events)
+	a.NameStacks(testPID, &names{of: map[uint64]string{0x10: "old", 0x20: "main", 0x11: "wrong", 0x21: "wrong"}}, func(addr uint64) bool { return addr == 0x20 })
+	r := a.Report(testStart+10_000, ReportOptions{}, &names{of: map[uint64]string{0x10: "wrong", 0x20: "main", 0x11: "new", 0x21: "main"}})
+	if len(r.Sites) != 2 || r.Sites[0].Function != "old" || r.Sites[1].Function != "new" {
+		t.Errorf("got %+v, want the sites old and new", r.Sites)
+	}
+}
+
 func TestReportFigures(t *testing.T) {
 	a := newTestAnalyzer(t)
 	a.Apply(reportTrace())

@@ -2,9 +2,11 @@ package analyzer
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // correlation is what the last look at a process's memory found.
@@ -100,22 +102,24 @@ func (c *correlation) warnings(p *process) (out []string) {
 	return out
 }
 
-// NameStacks names the stacks of a process's sites so far. It must be called
-// before symb forgets the present program image: see Config.Replaced.
-func (a *Analyzer) NameStacks(pid uint32, symb Symbolizer) {
+// NameStacks names the stacks of a process's sites so far, those through an
+// address of which through is true; nil: all. It must be called before symb
+// forgets them, as with the present program image: see Config.Replaced.
+func (a *Analyzer) NameStacks(pid uint32, symb Symbolizer, through func(addr uint64) bool) {
 	p := a.byPID[pid]
 	if p == nil {
 		return
 	}
-	for stack := range p.image.sites { // others may be of the image to come
-		if ref, ok := p.image.stack(stack); ok {
+	name := func(stack event.StackID) {
+		if ref, ok := p.image.stack(stack); ok && (through == nil || slices.ContainsFunc(a.stacks.frames(ref), through)) {
 			a.symbolize(int(pid), ref, symb)
 		}
 	}
+	for stack := range p.image.sites { // others may be of the image to come
+		name(stack)
+	}
 	for stack := range p.image.regions {
-		if ref, ok := p.image.stack(stack); ok {
-			a.symbolize(int(pid), ref, symb)
-		}
+		name(stack)
 	}
 }
 

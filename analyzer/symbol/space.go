@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ type Space struct {
 	mu       sync.RWMutex
 	current  []mapping // ascending by start, not overlapping
 	retired  []mapping // latest last
+	gone     []region  // retired by the last Refresh
 	warnings warnings
 }
 
@@ -101,6 +103,21 @@ func (s *Space) Refresh() error {
 	return nil
 }
 
+// Unmapped returns a function that tells the addresses of code that the last
+// Refresh found unmapped: they keep their names until something else is mapped
+// there. It is nil where nothing was.
+func (s *Space) Unmapped() func(addr uint64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if len(s.gone) == 0 {
+		return nil
+	}
+	gone := s.gone
+	return func(addr uint64) bool {
+		return slices.ContainsFunc(gone, func(r region) bool { return r.start <= addr && addr < r.end })
+	}
+}
+
 // readMaps reads the mappings through the first thread, or another where that
 // has called pthread_exit and has no memory any more.
 func (s *Space) readMaps() ([]byte, error) {
@@ -146,11 +163,13 @@ func (s *Space) update(regions []region) {
 		next = append(next, mapping{r, file})
 	}
 	sort.Slice(next, func(i, j int) bool { return next[i].start < next[j].start })
+	s.gone = nil
 	for _, m := range s.current {
 		// Memory without a name, as of JIT compilers, comes and goes in numbers
 		// and has nothing to keep.
 		if _, gone := known[m.region]; gone && m.moduleName() != anonymous {
 			s.retire(m)
+			s.gone = append(s.gone, m.region)
 		}
 	}
 	s.current = next

@@ -220,8 +220,15 @@ func TestRetired(t *testing.T) {
 		s.update([]region{at(0x1000, "a"), at(0x2000, "b"), at(0x5000, "")})
 		s.update([]region{at(0x1000, "a")})
 	}
+	if gone := s.Unmapped(); gone == nil || !gone(0x2000) || !gone(0x2fff) || gone(0x1fff) || gone(0x3000) || gone(0x5000) {
+		t.Error("unmapped are the bytes of b")
+	}
 	if len(s.retired) != 1 {
 		t.Errorf("%d retired mappings after ten times the same, want 1", len(s.retired))
+	}
+	s.update([]region{at(0x1000, "a")})
+	if s.Unmapped() != nil {
+		t.Error("something is unmapped where nothing has changed")
 	}
 	s.update([]region{at(0x2800, "c")})
 	for addr, want := range map[uint64]string{0x1000: "a", 0x1fff: "a", 0x2000: "b", 0x27ff: "b", 0x2800: "c", 0x37ff: "c"} {

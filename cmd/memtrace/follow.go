@@ -173,7 +173,7 @@ func (f *follower) descend(child, parent int) {
 // rename names what is known of a program that another replaced: its addresses
 // mean something else from then on.
 func (s *session) rename(pid int) {
-	s.analyzer.NameStacks(uint32(pid), s.names)
+	s.analyzer.NameStacks(uint32(pid), s.names, nil)
 	s.names.executed(pid)
 }
 

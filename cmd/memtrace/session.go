@@ -300,13 +300,23 @@ func (s *session) correlateTarget(t *target) {
 	err = nil
 	switch {
 	case t.space != nil:
-		err = t.space.Refresh()
+		if err = t.space.Refresh(); err == nil {
+			s.nameUnmapped(t)
+		}
 	case t.isYoung(): // it has its parent's names, and may be about to execute a program
 	default:
 		err = s.renew(t)
 	}
 	if err != nil && !errors.Is(err, symbol.ErrExited) {
 		s.warn("%v", err)
+	}
+}
+
+// nameUnmapped names the stacks through libraries that a process has let go of:
+// others may be mapped there later.
+func (s *session) nameUnmapped(t *target) {
+	if gone := t.space.Unmapped(); gone != nil {
+		s.analyzer.NameStacks(uint32(t.pid), s.names, gone)
 	}
 }
 
