@@ -18,8 +18,7 @@ var (
 		case err != nil, a.Policy == unix.SCHED_FIFO, a.Policy == unix.SCHED_RR, a.Policy == unix.SCHED_DEADLINE:
 			return nil // memtrace was started with a priority: it keeps that
 		default:
-			a.Runtime = 0                            // of a time slice, from Linux 6.12 on: the usual one
-			a.Flags |= unix.SCHED_FLAG_RESET_ON_FORK // which only CAP_SYS_NICE takes away again
+			a.Runtime = 0 // of a time slice, from Linux 6.12 on: the usual one
 			return a
 		}
 	})
@@ -43,8 +42,13 @@ func urgent() (done func()) {
 	return usual
 }
 
-// usual takes it back.
+// usual takes it back. A thread may always give up its priority; that it is
+// reset on fork, only with CAP_SYS_NICE.
 func usual() {
-	_ = unix.SchedSetAttr(0, usualPolicy(), 0) // a thread may always give up its priority
+	if unix.SchedSetAttr(0, usualPolicy(), 0) != nil {
+		reset := *usualPolicy()
+		reset.Flags |= unix.SCHED_FLAG_RESET_ON_FORK
+		_ = unix.SchedSetAttr(0, &reset, 0)
+	}
 	runtime.UnlockOSThread()
 }

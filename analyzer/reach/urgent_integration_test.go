@@ -14,15 +14,15 @@ import (
 func TestBrieflyIsUrgent(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	policy := func() uint32 {
+	scheduling := func() unix.SchedAttr {
 		a, err := unix.SchedGetAttr(0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return a.Policy
+		return *a
 	}
-	before := policy()
-	if before == unix.SCHED_FIFO || before == unix.SCHED_RR {
+	before := scheduling()
+	if before.Policy == unix.SCHED_FIFO || before.Policy == unix.SCHED_RR {
 		t.Fatal("the test itself runs as a real-time process: start it without chrt")
 	}
 	var within uint32
@@ -37,7 +37,9 @@ func TestBrieflyIsUrgent(t *testing.T) {
 	if n != 7 || err != nil || within != unix.SCHED_FIFO {
 		t.Errorf("%d, %v with policy %d, want 7 and no error with %d", n, err, within, unix.SCHED_FIFO)
 	}
-	if after := policy(); after != before {
-		t.Errorf("policy %d afterwards, want %d as before", after, before)
+	after := scheduling()
+	before.Runtime, after.Runtime = 0, 0 // its time slice, where the kernel tells it
+	if after != before {
+		t.Errorf("%+v afterwards, want %+v as before", after, before)
 	}
 }
