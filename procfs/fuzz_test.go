@@ -41,11 +41,24 @@ func FuzzParseStatus(f *testing.F) {
 	})
 }
 
+// FuzzParseRollup also checks that both ways to read the columns agree.
 func FuzzParseRollup(f *testing.F) {
 	proctest.Seed(f, fixtures+"/*/*/smaps_rollup")
+	for _, number := range []string{"99999999", "     1 2", "0000012:", "     -12", "\x20\x20\x20\x20\x20\x20\x200", "        ", "1       "} {
+		f.Add([]byte("0-1 ---p [rollup]\nRss:            " + number + " kB\n"))
+	}
+	f.Add([]byte("\nRss:00000000000100000000 kB\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if m, err := parseRollup(data); err == nil && m.Rss%1024 != 0 {
+		m, err := parseRollup(data)
+		if err == nil && m.Rss%1024 != 0 {
 			t.Errorf("%+v", m)
+		}
+		_, lines, _ := bytes.Cut(data, []byte("\n"))
+		rollupKeys.Store(nil)
+		defer rollupKeys.Store(nil)
+		want, wantErr := parseRollupLines(lines)
+		if got, ok := parseColumns(lines); ok && (wantErr != nil || got != want) {
+			t.Errorf("by columns %+v, line by line %+v, %v", got, want, wantErr)
 		}
 	})
 }

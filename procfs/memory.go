@@ -1,5 +1,7 @@
 package procfs
 
+import "unsafe"
+
 // Memory is what smaps and smaps_rollup tell about a mapping or a whole
 // process, in bytes (Documentation/filesystems/proc.rst, "smaps"). Fields
 // that a kernel doesn't have are zero. Memory adds up: see Add.
@@ -55,47 +57,60 @@ func (m *Memory) Add(o *Memory) {
 
 // field returns where the value of a line "key: N kB" goes, or nil.
 func (m *Memory) field(key []byte) *uint64 {
+	offset, ok := memoryField(key)
+	if !ok {
+		return nil
+	}
+	return m.at(offset)
+}
+
+// at is the field at an offset that memoryField gave. A closure for each field
+// would do as well, but make each Memory escape.
+func (m *Memory) at(offset uintptr) *uint64 { return (*uint64)(unsafe.Add(unsafe.Pointer(m), offset)) }
+
+// memoryField is where a key's value is in a Memory.
+func memoryField(key []byte) (offset uintptr, ok bool) {
 	switch string(key) {
 	case "Rss":
-		return &m.Rss
+		return unsafe.Offsetof(Memory{}.Rss), true
 	case "Pss":
-		return &m.Pss
+		return unsafe.Offsetof(Memory{}.Pss), true
 	case "Pss_Dirty":
-		return &m.PssDirty
+		return unsafe.Offsetof(Memory{}.PssDirty), true
 	case "Pss_Anon":
-		return &m.PssAnon
+		return unsafe.Offsetof(Memory{}.PssAnon), true
 	case "Pss_File":
-		return &m.PssFile
+		return unsafe.Offsetof(Memory{}.PssFile), true
 	case "Pss_Shmem":
-		return &m.PssShmem
+		return unsafe.Offsetof(Memory{}.PssShmem), true
 	case "Shared_Clean":
-		return &m.SharedClean
+		return unsafe.Offsetof(Memory{}.SharedClean), true
 	case "Shared_Dirty":
-		return &m.SharedDirty
+		return unsafe.Offsetof(Memory{}.SharedDirty), true
 	case "Private_Clean":
-		return &m.PrivateClean
+		return unsafe.Offsetof(Memory{}.PrivateClean), true
 	case "Private_Dirty":
-		return &m.PrivateDirty
+		return unsafe.Offsetof(Memory{}.PrivateDirty), true
 	case "Referenced":
-		return &m.Referenced
+		return unsafe.Offsetof(Memory{}.Referenced), true
 	case "Anonymous":
-		return &m.Anonymous
+		return unsafe.Offsetof(Memory{}.Anonymous), true
 	case "LazyFree":
-		return &m.LazyFree
+		return unsafe.Offsetof(Memory{}.LazyFree), true
 	case "AnonHugePages":
-		return &m.AnonHuge
+		return unsafe.Offsetof(Memory{}.AnonHuge), true
 	case "Swap":
-		return &m.Swap
+		return unsafe.Offsetof(Memory{}.Swap), true
 	case "SwapPss":
-		return &m.SwapPss
+		return unsafe.Offsetof(Memory{}.SwapPss), true
 	case "Locked":
-		return &m.Locked
+		return unsafe.Offsetof(Memory{}.Locked), true
 	case "Shared_Hugetlb":
-		return &m.SharedHugetlb
+		return unsafe.Offsetof(Memory{}.SharedHugetlb), true
 	case "Private_Hugetlb":
-		return &m.PrivateHugetlb
+		return unsafe.Offsetof(Memory{}.PrivateHugetlb), true
 	}
-	return nil
+	return 0, false
 }
 
 // VMFlags are those of smaps' VmFlags line that have a use here.

@@ -36,12 +36,21 @@ func (p *Process) SmapsRollup() (Rollup, error) {
 
 // parseRollup parses a line of address range, then lines "key: N kB".
 func parseRollup(data []byte) (Memory, error) {
-	var m Memory
 	line, data := text.CutLine(data)
 	if len(line) == 0 || len(data) == 0 {
-		return m, ErrFormat // figures that are not there are not 0
+		return Memory{}, ErrFormat // figures that are not there are not 0
 	}
+	if m, ok := parseColumns(data); ok {
+		return m, nil
+	}
+	return parseRollupLines(data)
+}
+
+// parseRollupLines parses lines whatever their keys and columns.
+func parseRollupLines(data []byte) (m Memory, err error) {
+	all := data
 	for len(data) > 0 {
+		var line []byte
 		line, data = text.CutLine(data)
 		key, value, ok := text.Keyed(line)
 		if !ok {
@@ -53,6 +62,7 @@ func parseRollup(data []byte) (Memory, error) {
 			}
 		}
 	}
+	learnColumns(all)
 	return m, nil
 }
 
