@@ -142,7 +142,7 @@ func (k *kernelHalf) configure(c Config) error {
 		bpf.MemtraceVarRingLines:      uint32(max(k.sizes.records, 1)),
 		bpf.MemtraceVarRingBits:       uint32(bits.TrailingZeros(uint(max(k.sizes.records, 1)))),
 		bpf.MemtraceVarWakeLines:      uint32(max(wakeAt(k.sizes.records*lineSize)/lineSize, 1)),
-		bpf.MemtraceVarWakeBytes:      uint32(wakeAt(k.sizes.buffer)),
+		bpf.MemtraceVarWakeBytes:      uint32(k.sizes.wake),
 		bpf.MemtraceVarPressLines:     uint32(max(k.sizes.records/2, 1)),
 		bpf.MemtraceVarPressBytes:     uint32(k.sizes.buffer / 2),
 		bpf.MemtraceVarPressInterval:  pressedInterval(c),
@@ -249,7 +249,7 @@ func (k *kernelHalf) program(name string) *ebpf.Program {
 
 func (k *kernelHalf) close() { k.coll.Close() }
 
-// ringBytes is the default size of one CPU's rings: together at most 512 MiB,
+// ringBytes is the default size of one CPU's event ring: together at most 512 MiB,
 // each enough for about 100 ms of the fastest allocator loop there is.
 func ringBytes(cpus int) int {
 	size := 16 << 20

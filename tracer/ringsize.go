@@ -13,6 +13,7 @@ import (
 type ringSizes struct {
 	records int // of the event ring; 0 where the kernel lacks what it takes
 	buffer  int // bytes of the kernel's ring buffer
+	wake    int // how many of these wait before the reader is woken
 }
 
 const (
@@ -20,8 +21,11 @@ const (
 	// small ring: waking it, and its going to sleep, cost as much as a thousand events.
 	wakeBytes = 2 << 20
 	// stackShare of the memory is the ring buffer's, where that has only
-	// stacks and the life of processes in it.
-	stackShare    = 4
+	// stacks and the life of processes in it. Of these it is woken for less: a
+	// compiler that begins with its templates makes megabytes of new stacks in
+	// the time that a reader may have to wait for a processor.
+	stackShare    = 2
+	stackWake     = 512 << 10
 	leastRingSize = 64 << 10
 )
 
@@ -44,9 +48,10 @@ func (k *kernelHalf) shapeRings(size int, atomics bool) error {
 	if size < leastRingSize || size&(size-1) != 0 {
 		return fmt.Errorf("rings of %d bytes a CPU: not a power of two from %d on", size, leastRingSize)
 	}
-	k.sizes = ringSizes{buffer: size}
+	k.sizes = ringSizes{buffer: size, wake: wakeAt(size)}
 	if atomics {
-		k.sizes = ringSizes{records: size / lineSize, buffer: max(size/stackShare, leastRingSize)}
+		buffer := max(size/stackShare, leastRingSize)
+		k.sizes = ringSizes{records: size / lineSize, buffer: buffer, wake: min(stackWake, wakeAt(buffer))}
 	}
 	k.spec.Maps[bpf.MemtraceMapRings].MaxEntries = uint32(possible)
 	events := k.spec.Maps[bpf.MemtraceMapEventRings]
