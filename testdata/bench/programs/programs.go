@@ -100,16 +100,7 @@ const smallSource = `
 #include <unordered_map>
 #include <variant>
 #include <vector>
-template <int N> struct Stage {
-	std::map<std::string, std::vector<std::function<int(int)>>> steps;
-	int run(int x) {
-		for (auto &[name, fs] : steps)
-			for (auto &f : fs)
-				x = f(x) + Stage<N - 1>().run(x);
-		return x;
-	}
-};
-template <> struct Stage<0> { int run(int x) { return x; } };
+` + workload.Stages + `
 int main(int argc, char **argv) {
 	std::unordered_map<std::string, int> seen;
 	std::set<std::shared_ptr<std::string>> all;

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 // costRounds is how often each way has its turn.
-const costRounds = 3
+const costRounds = 7
 
 // cost is what stacks cost a program that runs on its own: processor time of
 // the program, the kernel's on its behalf included, with stacks and without.
@@ -132,10 +133,10 @@ func costs(list []*cost) string {
 // costPrograms run on their own, and have stacks of different depth.
 var costPrograms = []string{"python3", "cc1plus"}
 
-// measureCosts measures them and keeps what was found.
-func measureCosts(memtrace string) error {
+// measureCosts measures those that are chosen and keeps what was found.
+func measureCosts(memtrace string, chosen *regexp.Regexp) error {
 	for _, w := range workload.All() {
-		if !slices.Contains(costPrograms, w.Name) {
+		if !slices.Contains(costPrograms, w.Name) || !chosen.MatchString(w.Name) {
 			continue
 		}
 		c, err := compare(memtrace, w)

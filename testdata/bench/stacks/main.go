@@ -57,15 +57,18 @@ func main() {
 	out := flag.String("o", "", "write the section from what is kept into this document, and measure nothing")
 	flag.StringVar(&keep, "keep", "build/stacks", "the directory for the Reports, with all sites")
 	flag.Parse()
-	err := os.MkdirAll(keep, 0o755)
+	chosen, err := regexp.Compile(*only)
+	if err == nil {
+		err = os.MkdirAll(keep, 0o755)
+	}
 	switch {
 	case err != nil:
 	case *out != "":
 		err = publish(*out)
 	case *cost:
-		err = measureCosts(*memtrace)
+		err = measureCosts(*memtrace, chosen)
 	default:
-		err = run(*memtrace, *only)
+		err = run(*memtrace, chosen)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "stacks:", err)
@@ -74,11 +77,7 @@ func main() {
 }
 
 // run measures the programs that are chosen, and keeps their Reports.
-func run(memtrace, only string) error {
-	chosen, err := regexp.Compile(only)
-	if err != nil {
-		return err
-	}
+func run(memtrace string, chosen *regexp.Regexp) error {
 	for _, w := range workload.All() {
 		if !chosen.MatchString(w.Name) || !w.There() {
 			continue

@@ -53,6 +53,19 @@ func SQLiteInput(dir string, times int) (*os.File, error) {
 	return os.Open(path)
 }
 
+// Stages are C++ templates that a compiler has much to do with: Stage<N>, which
+// needs functional, map, string and vector.
+const Stages = `template <int N> struct Stage {
+	std::map<std::string, std::vector<std::function<int(int)>>> steps;
+	int run(int x) {
+		for (auto &[name, fs] : steps)
+			for (auto &f : fs)
+				x = f(x) + Stage<N - 1>().run(x);
+		return x;
+	}
+};
+template <> struct Stage<0> { int run(int x) { return x; } };`
+
 const cxxProgram = `
 #include <algorithm>
 #include <functional>
@@ -62,16 +75,7 @@ const cxxProgram = `
 #include <string>
 #include <unordered_map>
 #include <vector>
-template <int N> struct Stage {
-	std::map<std::string, std::vector<std::function<int(int)>>> steps;
-	int run(int x) {
-		for (auto &[name, fs] : steps)
-			for (auto &f : fs)
-				x = f(x) + Stage<N - 1>().run(x);
-		return x;
-	}
-};
-template <> struct Stage<0> { int run(int x) { return x; } };
+` + Stages + `
 int main(int argc, char **argv) {
 	std::regex words("(\\w+)=(\\d+)");
 	std::smatch m;
