@@ -190,13 +190,17 @@ func TestSplitByRegions(t *testing.T) {
 		{110, "PP--", "rw-s", "/SYSV00000001 (deleted)", 0}, // attached
 		{120, "PPPPP", "r--p", "/usr/lib/data", 0},          // the program's file
 		{130, "PP", "rw-p", "", -1},                         // from before
+		{140, "PP", "rw-p", "/usr/lib/one.so", 1},           // a library's data,
+		{142, "PP-PPP", "rw-p", "", -1},                     // its .bss, and three pages that the program mapped right behind
+		{150, "P", "rw-p", "/usr/lib/two.so", 1},            // one without .bss,
+		{151, "PP", "rw-p", "", -1},                         // with two of the program's behind
 	}
 	p, dir := fakeProcess(t, vmas)
 	a := newTestAnalyzer(t)
 	a.AddProcess(ProcessInfo{PID: 77})
 	tr := new(trace)
 	tr.add(event.Event{Kind: event.Mmap, Addr: 36 * pageBytes, Size: 4 * pageBytes, Stack: 1, Flags: event.FlagBrk}).
-		mmap(64, 5, 2).mmap(69, 3, 3).mmap(84, 4, 4).mmap(96, 4, 5).mmap(120, 5, 7).mmap(200, 3, 8).
+		mmap(64, 5, 2).mmap(69, 3, 3).mmap(84, 4, 4).mmap(96, 4, 5).mmap(120, 5, 7).mmap(200, 3, 8).mmap(145, 3, 10).mmap(151, 2, 11).
 		add(event.Event{Kind: event.Mmap, Addr: 110 * pageBytes, Stack: 6}).
 		malloc(80*pageBytes, pageBytes, 9).malloc(96*pageBytes, 100, 9)
 	for i := range tr.events {
@@ -208,15 +212,16 @@ func TestSplitByRegions(t *testing.T) {
 	}
 	c := &a.byPID[77].pages
 	by := c.rssBy
-	if by.HeapLive != pageBytes+100 || by.HeapOverhead != (4+2+3)*pageBytes-100 || by.AnonMmap != 15*pageBytes || by.Sum() != c.usage.RSS {
-		t.Errorf("live %d, overhead %d, other %d pages", by.HeapLive, by.HeapOverhead, by.AnonMmap/pageBytes)
+	if by.HeapLive != pageBytes+100 || by.HeapOverhead != (4+2+3)*pageBytes-100 || by.AnonMmap != 20*pageBytes || by.Other != 4*pageBytes || by.Sum() != c.usage.RSS {
+		t.Errorf("live %d, overhead %d, anonymous %d pages, other %d", by.HeapLive, by.HeapOverhead, by.AnonMmap/pageBytes, by.Other/pageBytes)
 	}
-	if want := (2 + 4 + 2 + 4) * pageBytes; c.traced != want {
+	if want := (2 + 4 + 2 + 4 + 3 + 2) * pageBytes; c.traced != want {
 		t.Errorf("%d pages of the other anonymous memory are explained, want %d", c.traced/pageBytes, want/pageBytes)
 	}
 	checkMemory(t, a, map[event.StackID]memoryWant{
 		1: {"brk", 2, 0, 4, false}, 2: {"anon", 4, 1, 5, false}, 3: {"anon", 2, 1, 3, false}, 4: {"anon", 4, 0, 4, false},
 		5: {"anon", 3, 0, 4, true}, 6: {"shm", 2, 0, 4, false}, 7: {"file", 5, 0, 5, false}, 8: {"unknown", 0, 0, 3, false},
+		10: {"anon", 3, 0, 3, false}, 11: {"anon", 2, 0, 2, false},
 	})
 
 	// The region that was never there goes at the second reading, and so does what another one lost unseen.

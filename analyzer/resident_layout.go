@@ -299,7 +299,10 @@ func (l *layout) split(pages *pageStates) (by RSSBy, traced, unmeasured uint64) 
 			by.Shmem += m.rss - m.anonymous
 			by.Other += m.anonymous
 		default:
-			by.Other += m.rss
+			own := l.ownBehind(m, pages)
+			by.AnonMmap += own
+			traced += own
+			by.Other += m.rss - own
 		}
 	}
 	return by, traced, unmeasured
@@ -343,6 +346,15 @@ func (l *layout) splitHeap(m *mapping, pages *pageStates, by *RSSBy) (traced uin
 	by.AnonMmap += traced
 	by.HeapOverhead += rest - fromBefore - traced
 	return traced
+}
+
+// ownBehind is ownOf for memory that looks like the .bss of the file before it:
+// the kernel may put what a program maps right behind that.
+func (l *layout) ownBehind(m *mapping, pages *pageStates) uint64 {
+	if !m.mayBeHeap {
+		return 0
+	}
+	return l.ownOf(m, pages)
 }
 
 // ownOf is how much of a mapping's resident set the program was seen to map

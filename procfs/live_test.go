@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -132,7 +134,7 @@ func TestRunsAgreeWithSmaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.Close() }()
-	checked := 0
+	checked, huge := 0, hugePage(t)
 	err = p.Smaps(func(v *VMA) {
 		if v.Start >= 1<<63 {
 			return
@@ -142,12 +144,68 @@ func TestRunsAgreeWithSmaps(t *testing.T) {
 		if m.Scans() && scanned != v.Rss {
 			t.Errorf("%x-%x %s: scan says %d bytes, smaps %d", v.Start, v.End, v.Path, scanned, v.Rss)
 		}
-		if fileZero < v.Rss || v.Kind == KindFile && fileZero != v.Rss {
+		if fileZero < v.Rss || v.Kind == KindFile && fileZero != v.Rss || zeroFrame() != 0 && (fileZero-v.Rss)%huge != 0 {
 			t.Errorf("%x-%x %s: pagemap says %d bytes, smaps %d", v.Start, v.End, v.Path, fileZero, v.Rss)
 		}
 	})
 	if err != nil || checked < 10 {
 		t.Errorf("%d mappings, %v", checked, err)
+	}
+}
+
+// hugePage is the size of the huge zero page, where there may be one.
+func hugePage(t *testing.T) uint64 {
+	t.Helper()
+	text, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+	if os.IsNotExist(err) {
+		return 1 << 62
+	}
+	size, err2 := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || err2 != nil || size == 0 {
+		t.Fatal(err, err2)
+	}
+	return size
+}
+
+// TestZeroPage: pages that were read and never written are not in memory,
+// however page states are read, where the kernel shows which page that is.
+func TestZeroPage(t *testing.T) {
+	mem, err := unix.Mmap(-1, 0, int(16*pageSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(mem) }()
+	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && err != unix.EINVAL {
+		t.Fatal(err)
+	}
+	sum := byte(0)
+	for page := range 5 { // written: 1 and 3; read: 0, 2 and 4
+		at := page * int(pageSize)
+		if page%2 == 1 {
+			mem[at] = 1
+		}
+		sum += mem[at]
+	}
+	if sum != 2 {
+		t.Fatal("the pages hold something else than what was written")
+	}
+	m, err := openLive(t, os.Getpid()).OpenPagemap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	start := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
+	v := &VMA{Start: start, End: start + uint64(len(mem))}
+	scanned, read := runBytes(t, m.Runs, v), runBytes(t, m.readRuns, v)
+	if want := 2 * pageSize; m.Scans() && scanned != want || zeroFrame() != 0 && read != want {
+		t.Errorf("scan says %d bytes, pagemap %d, want %d", scanned, read, want)
+	}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &caps[0]); err != nil {
+		t.Fatal(err)
+	}
+	if caps[0].Effective>>unix.CAP_SYS_ADMIN&1 != 0 && zeroFrame() == 0 {
+		t.Error("it is not seen which page the zero page is")
 	}
 }
 

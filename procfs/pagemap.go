@@ -36,9 +36,10 @@ func (e PageEntry) Frame() uint64 {
 type PageState uint8
 
 const (
-	// PagePresent: in memory. Where page states come from the file rather
-	// than from PAGEMAP_SCAN, the shared zero page, which a read of untouched
-	// memory maps and which no RSS counts, is PagePresent too.
+	// PagePresent: in memory, and counted in RSS. Where page states come from the
+	// file rather than from PAGEMAP_SCAN, the zero page, which a read of untouched
+	// memory maps and which no RSS counts, is PagePresent too if it is a huge one,
+	// or without CAP_SYS_ADMIN.
 	PagePresent PageState = 1 << iota
 	// PageSwapped: written to swap. Such a page is not PagePresent.
 	PageSwapped
@@ -177,9 +178,10 @@ func (m *Pagemap) readRuns(start, end uint64, fn func(start, end uint64, state P
 
 // entryRuns finds the runs in entries, the first of which is of the page at start.
 func entryRuns(start uint64, entries []PageEntry, fn func(start, end uint64, state PageState)) {
+	zero := zeroFrame()
 	for i := 0; i < len(entries); {
-		state, first := stateOf(entries[i]), i
-		for i++; i < len(entries) && stateOf(entries[i]) == state; i++ {
+		state, first := stateOf(entries[i], zero), i
+		for i++; i < len(entries) && stateOf(entries[i], zero) == state; i++ {
 		}
 		if state != 0 {
 			fn(start+uint64(first)*pageSize, start+uint64(i)*pageSize, state)
@@ -188,10 +190,14 @@ func entryRuns(start uint64, entries []PageEntry, fn func(start, end uint64, sta
 }
 
 // stateOf takes the two top bits; a guard page and a page under migration
-// count as the kernel's smaps counts them, which is by these bits too.
-func stateOf(e PageEntry) PageState {
+// count as the kernel's smaps counts them, which is by these bits too. zero is
+// the zero page's frame.
+func stateOf(e PageEntry, zero uint64) PageState {
 	switch {
 	case e&EntryPresent != 0:
+		if zero != 0 && e.Frame() == zero {
+			return 0
+		}
 		return PagePresent
 	case e&EntrySwapped != 0 && e&EntryGuard == 0:
 		return PageSwapped
