@@ -31,9 +31,8 @@ VM_SLOW := FirstThreadEndedBefore|Container|SampledChildren|InterruptedMemtrace|
 VM_ALLOCATORS := OperatorNewOf|OwnFunction|USDTMechanisms|USDTStacks|OneFamily|OwnInterfaces|OwnAllocator|AllProcesses|Namespaces|PythonLayer|AllocatorTable
 VM_SKIP := Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|Debugger|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
 VM_TEST_ARGUMENTS ?= -test.v -test.short -test.timeout=500s -test.skip=^Test($(VM_SKIP))
-# What depends on the size of pages. TestRegions is not among it: on arm64 with 4 KiB the resident bytes of call sites
-# were a page off in 3 of 8 runs, for a reason that is not known yet.
-VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegionsAtExit|TestUntracedHeap
+# What depends on the size of pages.
+VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegions|TestUntracedHeap
 # arm64: what depends on the architecture or the size of its pages, and what comes with the programs that are built for it.
 VM_ARM64_TESTS := TestKernelHas|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunSees|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
