@@ -30,7 +30,7 @@ type columnKey struct {
 // parsed line by line.
 var rollupKeys atomic.Pointer[[]columnKey]
 
-// maxRollupKeys bounds what is learned; Linux 6.18 has 23.
+// maxRollupKeys bounds what is learned; Linux 6.18 has 22.
 const maxRollupKeys = 64
 
 // learnColumns notes the keys of a text without its first line, if all of it is
