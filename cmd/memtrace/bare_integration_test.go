@@ -106,3 +106,23 @@ func TestGoProgramAndBack(t *testing.T) {
 	checkBytesOf(t, r, want)
 	shell.end()
 }
+
+// TestAllocatorsAfterExec: a program with another C library than the one before is shown with its own alone.
+func TestAllocatorsAfterExec(t *testing.T) {
+	program, err := filepath.Abs(testProgram("every_function_musl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := spawn(t, exec.Command("sh", "-c", `echo shell; read go; exec "$0" attach`, program))
+	shell.lineWith("shell")
+	m := startTracing(t, []int{shell.pid()}, "-d", "600s", "--top", "0")
+	shell.say("go")
+	shell.lineWith("ready")
+	eventually(t, "the program's own allocator alone is shown", func() bool {
+		via := processOf(t, m.report(), shell.pid()).Allocators
+		return len(via) == 1 && strings.HasPrefix(via[0], "musl ")
+	})
+	want := shell.proceed()
+	checkBytesOf(t, m.interrupt(), want)
+	shell.end()
+}

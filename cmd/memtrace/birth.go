@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -94,7 +95,7 @@ func (s *session) forked(e event.Event) {
 	t.objects, t.probed = s.family.of(pid), e.Time
 	switch {
 	case parent != nil:
-		t.base, t.bare = parent.base, parent.bare
+		t.base, t.bare, t.left = parent.base, parent.bare, slices.Clone(parent.left)
 	case !everywhere:
 		t.base = &analyzer.Baseline{}
 	}

@@ -199,7 +199,7 @@ func (f *follower) execed(e event.Event) {
 			f.session.warn("%v", err)
 		}
 		f.session.family.forget(pid)
-		t.objects = nil
+		t.objects, t.left = nil, nil
 	}
 	if reason := f.session.family.bareSince(pid, t.execs); f.session.traceBare(reason) && !f.session.stopping {
 		f.session.execedBare(pid, reason) // it may have ended, or execute the next one already
@@ -275,6 +275,7 @@ func (s *session) extend(t *target, r found) {
 	if whole {
 		t.base = nil
 	}
+	t.found(r.objects, r.exec)
 	if err := s.adopt(t, r.objects, whole); err != nil {
 		if !isGone(err) {
 			s.warn("%v", err)

@@ -22,6 +22,7 @@ type target struct {
 	pid     int
 	held    *procfs.Held
 	objects []probe.Object // attached to; their files are the family's
+	left    []probe.Object // of them: those of a program before, which this one does not map
 	space   *symbol.Space
 	base    *analyzer.Baseline // nil where the trace saw every block
 	pace    analyzer.Pace
@@ -91,8 +92,8 @@ func (t *target) describe() analyzer.ProcessInfo {
 		info.InnerPIDs = status.NSpid[1:]
 	}
 	for i := range t.objects {
-		if t.bare {
-			break // they were those of a program before
+		if t.bare || hasFile(t.left, &t.objects[i]) {
+			continue // those of a program before
 		}
 		info.Allocators = append(info.Allocators, fmt.Sprintf("%s %s", t.objects[i].Family, t.objects[i].Path))
 	}
@@ -100,13 +101,10 @@ func (t *target) describe() analyzer.ProcessInfo {
 }
 
 // has reports whether the process's object o is attached to.
-func (t *target) has(o *probe.Object) bool {
-	for i := range t.objects {
-		if sameFile(&t.objects[i], o) {
-			return true
-		}
-	}
-	return false
+func (t *target) has(o *probe.Object) bool { return hasFile(t.objects, o) }
+
+func hasFile(objects []probe.Object, o *probe.Object) bool {
+	return slices.ContainsFunc(objects, func(other probe.Object) bool { return sameFile(&other, o) })
 }
 
 func sameFile(a, b *probe.Object) bool {
@@ -116,6 +114,15 @@ func sameFile(a, b *probe.Object) bool {
 // news returns those of found that are not attached to yet.
 func (t *target) news(found []probe.Object) []probe.Object {
 	return slices.DeleteFunc(slices.Clone(found), func(o probe.Object) bool { return t.has(&o) })
+}
+
+// found notes which of the files with probes the program maps. Where it has just been executed, the others
+// are those of the program before.
+func (t *target) found(mapped []probe.Object, executed bool) {
+	if executed {
+		t.left = slices.Clone(t.objects)
+	}
+	t.left = slices.DeleteFunc(t.left, func(o probe.Object) bool { return hasFile(mapped, &o) })
 }
 
 // youth is how long a child goes by its parent's names. Most of those that
