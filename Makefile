@@ -34,7 +34,7 @@ VM_TEST_ARGUMENTS ?= -test.v -test.short -test.timeout=500s -test.skip=^Test($(V
 # What depends on the size of pages.
 VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegions|TestUntracedHeap
 # arm64: what depends on the architecture or the size of its pages, and what comes with the programs that are built for it.
-VM_ARM64_TESTS := TestKernelHas|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunSees|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
+VM_ARM64_TESTS := TestKernelHas|TestDetachFromBusy|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunSees|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
 VM_KERNELS ?= $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 
@@ -110,9 +110,10 @@ endif
 		{ echo "vm-test: failed; the kernels are named above" >&2; exit 1; }
 	testdata/vm/matrix check
 
-# Not part of `make test`: an emulated arm64 takes a quarter of an hour, with pages of 4 KiB and of 16.
+# Not part of `make test`: an emulated arm64 takes a quarter of an hour, with pages of 4 KiB, 16 and 64, and the kernel
+# with those of 64 ten minutes to build.
 vm-test-arm64: check-root deps-test deps-arm64
-	@$(MAKE) --no-print-directory vm-test VM_KERNELS='arm64 arm64-16k' VM_TIMEOUT=1800
+	@$(MAKE) --no-print-directory vm-test VM_KERNELS='arm64 arm64-16k arm64-64k' VM_TIMEOUT=1800
 
 # Writes what the last vm-test found into README.md.
 vm-matrix:
