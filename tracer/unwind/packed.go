@@ -19,7 +19,7 @@ import (
 //
 // in little-endian numbers. It is read as untrusted.
 const (
-	packedMagic = "memtrace unwind tables 2\n\x00\x00\x00"
+	packedMagic = "memtrace unwind tables 3\n\x00\x00\x00"
 	packedHead  = len(packedMagic) + sha256.Size + 4
 	packedRule  = 8 + 2*SavedRegisters
 	// MaxPacked bounds a file of tables, in bytes.

@@ -1,5 +1,7 @@
 package unwind
 
+import "math"
+
 // place says where a register of the caller is.
 type place struct {
 	kind   placeKind
@@ -65,6 +67,32 @@ func (s *state) rule(m *machine, signal bool) Rule {
 	}
 	if m.raSaved < 0 && (s.ra.kind != fromCFA || s.ra.offset != -8) {
 		return Rule{}
+	}
+	if m.raSaved >= 0 && s.ra.kind == fromCFA && s.ra.offset > 0 {
+		return r.raised(s.ra.offset)
+	}
+	return r
+}
+
+// raised is the rule of a frame whose return address is said to be saved at ra bytes above its CFA, where the frame
+// has ended: the CFA is further up. glibc's lazy resolver on arm64 forgets the 16 bytes that the linkage table
+// has pushed (sysdeps/aarch64/dl-trampoline.S, _dl_runtime_resolve); the stack of its caller would be off by as much.
+func (r Rule) raised(ra int64) Rule {
+	const align = 16 // of the stack pointer in calls (AAPCS64)
+	by := (ra + 8 + align - 1) &^ (align - 1)
+	if r.Kind == Deref || r.CFA > math.MaxInt32-int32(by) {
+		return Rule{}
+	}
+	r.CFA += int32(by)
+	for i := range r.Saved {
+		if r.Saved[i] == 0 || r.FromFP>>i&1 != 0 {
+			continue
+		}
+		at := int64(r.Saved[i]) - by/8
+		if at == 0 || at != int64(int16(at)) {
+			return Rule{}
+		}
+		r.Saved[i] = int16(at)
 	}
 	return r
 }
