@@ -66,12 +66,15 @@ static __always_inline enum attempt try_line(void *ring, union ring_line *produc
  */
 __attribute__((noinline)) u64 take_line_again(u32 cpu)
 {
-	void *ring = bpf_map_lookup_elem(&event_rings, &cpu);
 	union ring_line *producer;
 	u32 key = RING_PRODUCER;
 	enum attempt attempt;
+	void *ring;
 	u64 pos;
 
+	if (!has_atomics) /* known to the verifier, which looks at this function with each program */
+		return NO_LINE;
+	ring = bpf_map_lookup_elem(&event_rings, &cpu);
 	producer = ring ? bpf_map_lookup_elem(ring, &key) : NULL;
 	if (!producer)
 		return NO_LINE;
