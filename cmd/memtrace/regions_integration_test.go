@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,13 @@ func (c *child) regions(t *testing.T) (a regionsAnswer) {
 	return a
 }
 
+// letGoFirst: on Linux 5.10 each probe has a program of its own, which takes longer to load in an emulator than a child is
+// held for; what it maps then is not seen.
+func letGoFirst(r *analyzer.Report) bool {
+	return r.Tracer.Attach == string(tracer.Perf) &&
+		slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasSuffix(w, errTooSlow.Error()) })
+}
+
 // TestRegions maps memory in every way, and compares call sites, sizes and what is resident.
 func TestRegions(t *testing.T) {
 	ways := [][]string{nil, {"--sample-bytes", "100000"}}
@@ -90,7 +98,13 @@ func TestRegions(t *testing.T) {
 			}
 			r := tr.interrupt()
 			want := c.regions(t)
-			for _, problem := range append(regionErrors(&r, want, false), regionErrors(&r, *want.Child, true)...) {
+			problems := regionErrors(&r, want, false)
+			if letGoFirst(&r) {
+				t.Log("the child was let go before it had its probes, and the Report says so")
+			} else {
+				problems = append(problems, regionErrors(&r, *want.Child, true)...)
+			}
+			for _, problem := range problems {
 				t.Error(problem)
 			}
 			checkAnonMmap(t, &r)
