@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"os"
 	"slices"
@@ -171,17 +172,25 @@ func withoutTaskStorage(spec *ebpf.CollectionSpec) {
 
 // loadPrograms loads the named programs; shared maps are those of an earlier load.
 func (k *kernelHalf) loadPrograms(names []string, shared map[string]*ebpf.Map) (*ebpf.Collection, error) {
-	spec := k.spec.Copy()
-	keep := make(map[string]*ebpf.ProgramSpec, len(names))
+	return k.loadSpec(k.only(names), shared)
+}
+
+// only is a copy of the object with the named programs alone: a copy of all takes longer than to load most of them.
+func (k *kernelHalf) only(names []string) *ebpf.CollectionSpec {
+	part := *k.spec
+	part.Programs = make(map[string]*ebpf.ProgramSpec, len(names))
 	for _, name := range names {
-		keep[name] = spec.Programs[name]
+		part.Programs[name] = k.spec.Programs[name]
 	}
-	spec.Programs = keep
+	return part.Copy()
+}
+
+func (k *kernelHalf) loadSpec(spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map) (*ebpf.Collection, error) {
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
 		MapReplacements: shared, Cache: k.btfCache,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("load the BPF programs %s: %w", strings.Join(names, ", "), explain(err))
+		return nil, fmt.Errorf("load the BPF programs %s: %w", strings.Join(slices.Sorted(maps.Keys(spec.Programs)), ", "), explain(err))
 	}
 	return coll, nil
 }
@@ -197,13 +206,11 @@ func explain(err error) error {
 // loadWithCookie loads one program for one probe, its cookie built in; for
 // kernels whose uprobes carry no cookies.
 func (k *kernelHalf) loadWithCookie(name string, cookie uint64) (*ebpf.Program, error) {
-	saved := k.spec
-	k.spec = saved.Copy()
-	defer func() { k.spec = saved }()
-	if err := k.spec.Variables[bpf.MemtraceVarFixedCookie].Set(cookie); err != nil {
+	spec := k.only([]string{name})
+	if err := spec.Variables[bpf.MemtraceVarFixedCookie].Set(cookie); err != nil {
 		return nil, fmt.Errorf("set the cookie of %s: %w", name, err)
 	}
-	coll, err := k.loadPrograms([]string{name}, k.sharedMaps())
+	coll, err := k.loadSpec(spec, k.sharedMaps())
 	if err != nil {
 		return nil, err
 	}

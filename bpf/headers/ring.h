@@ -42,25 +42,60 @@ static __always_inline void refresh(void *ring, union ring_line *producer)
 		producer->seen = *(volatile u64 *)&reader->pos;
 }
 
-/* Take the next line; false where the ring is full. */
-static __always_inline bool take_line(struct place *p)
+/* How an attempt to take a line ended. */
+enum attempt { LINE_TAKEN, RING_IS_FULL, LINE_LOST };
+
+static __always_inline enum attempt try_line(void *ring, union ring_line *producer, u64 *pos)
 {
-	union ring_line *producer = p->producer;
-
-	for (int i = 0; i < 64; i++) {
-		u64 pos = *(volatile u64 *)&producer->pos;
-
-		/* Signed: seen may have gone past a pos that is out of date. */
-		if ((s64)(pos - producer->seen) >= (s64)ring_lines) {
-			refresh(p->ring, producer);
-			if ((s64)(pos - producer->seen) >= (s64)ring_lines)
-				return false;
-		}
-		p->pos = pos;
-		if (__sync_val_compare_and_swap(&producer->pos, pos, pos + 1) == pos)
-			return true;
+	*pos = *(volatile u64 *)&producer->pos;
+	/* Signed: seen may have gone past a pos that is out of date. */
+	if ((s64)(*pos - producer->seen) >= (s64)ring_lines) {
+		refresh(ring, producer);
+		if ((s64)(*pos - producer->seen) >= (s64)ring_lines)
+			return RING_IS_FULL;
 	}
-	return false;
+	return __sync_val_compare_and_swap(&producer->pos, *pos, *pos + 1) == *pos ? LINE_TAKEN : LINE_LOST;
+}
+
+#define NO_LINE (~0ULL)
+#define MAX_ATTEMPTS 16
+
+/*
+ * Where a line has been lost to another program on the same CPU. A function of its own, as the verifier
+ * would go through its loop at each place where a record is made, which took it most of its time.
+ */
+__attribute__((noinline)) u64 take_line_again(u32 cpu)
+{
+	union ring_line *producer;
+	u32 key = RING_PRODUCER;
+	enum attempt attempt;
+	void *ring;
+	u64 pos;
+
+	if (!has_atomics) /* known to the verifier, which looks at this function with each program */
+		return NO_LINE;
+	ring = bpf_map_lookup_elem(&event_rings, &cpu);
+	producer = ring ? bpf_map_lookup_elem(ring, &key) : NULL;
+	if (!producer)
+		return NO_LINE;
+	for (int i = 0; i < MAX_ATTEMPTS; i++) {
+		attempt = try_line(ring, producer, &pos);
+		if (attempt != LINE_LOST)
+			return attempt == LINE_TAKEN ? pos : NO_LINE;
+	}
+	return NO_LINE;
+}
+
+/* Take the next line; false where the ring is full. */
+static __always_inline bool take_line(struct self self, struct place *p)
+{
+	enum attempt attempt = try_line(p->ring, p->producer, &p->pos);
+
+	if (attempt == LINE_LOST) {
+		p->pos = take_line_again(self.cpu);
+		return p->pos != NO_LINE;
+	}
+	return attempt == LINE_TAKEN;
 }
 
 static __always_inline bool reserve_line(struct self self, struct place *p)
@@ -71,7 +106,7 @@ static __always_inline bool reserve_line(struct self self, struct place *p)
 	if (!p->ring)
 		return false;
 	p->producer = bpf_map_lookup_elem(p->ring, &key);
-	if (!p->producer || !take_line(p))
+	if (!p->producer || !take_line(self, p))
 		return false;
 	key = RING_RECORDS + (p->pos & (ring_lines - 1));
 	p->record = bpf_map_lookup_elem(p->ring, &key);

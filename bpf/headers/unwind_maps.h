@@ -161,8 +161,11 @@ struct {
 	__type(value, u32);
 } stopped SEC(".maps");
 
-/* Where the mappings of the calling process are; 0: nowhere. */
-static __always_inline u64 own_space(u32 tgid)
+/*
+ * Where the mappings of the calling process are; 0: nowhere. A function of its own, so that the verifier
+ * does not go through a walk once for each of the ways out of here.
+ */
+__attribute__((noinline)) u64 own_space(u32 tgid)
 {
 	u64 *word = bpf_map_lookup_elem(&spaces, &tgid), space;
 
