@@ -218,7 +218,7 @@ type MemtraceThread struct {
 	Taken        uint32
 	Keep         uint32
 	Recorded     uint64
-	Known        [8]struct {
+	Known        [32]struct {
 		_      structs.HostLayout
 		Ip     uint64
 		Cookie uint64

@@ -36,7 +36,9 @@ struct known_probe {
 	u64 clean; /* calls since one had another one inside; counted where blocks are sampled */
 };
 
-#define KNOWN_PROBES 8
+/* Powers of two. Functions that are called by turns must not drive each other out, wherever they lie. */
+#define KNOWN_PROBES 32
+#define KNOWN_WAYS 4
 
 /* What a thread's allocator call in progress left for its return, and more. */
 struct thread {

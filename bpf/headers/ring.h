@@ -122,6 +122,7 @@ static __always_inline bool reserve(struct self self, struct place *p)
 		ok = reserve_line(self, p);
 	} else {
 		p->producer = NULL;
+		p->pos = 0; /* the verifier of 5.10 minds where a compiler copies what nobody set, and nobody reads */
 		p->ring = own_ringbuf(self);
 		p->record = p->ring ? bpf_ringbuf_reserve(p->ring, sizeof(*p->record), 0) : NULL;
 		ok = p->record != NULL;

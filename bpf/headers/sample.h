@@ -201,7 +201,7 @@ static __always_inline bool may_skip(struct pt_regs *ctx, struct thread *t)
 {
 	struct known_probe *k = known_probe(t, REG_IP(ctx));
 
-	if (t->shape != SHAPE_MALLOC && t->shape != SHAPE_CALLOC)
+	if (!k || (t->shape != SHAPE_MALLOC && t->shape != SHAPE_CALLOC))
 		return false;
 	if (k->clean >= CLEAN_CALLS)
 		return true;
@@ -212,7 +212,10 @@ static __always_inline bool may_skip(struct pt_regs *ctx, struct thread *t)
 /* A call inside the one in progress: its function's returns are needed. */
 static __always_inline void mark_nesting(struct thread *t)
 {
-	known_probe(t, t->outer)->clean = 0;
+	struct known_probe *k = known_probe(t, t->outer);
+
+	if (k)
+		k->clean = 0;
 }
 
 /* Whether a free is of interest; its interval goes into the record. */

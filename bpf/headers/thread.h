@@ -65,9 +65,34 @@ static __always_inline struct thread *thread_new(struct self self)
 	return bpf_map_lookup_elem(&threads, &key);
 }
 
+/* One of the places in which the probe at ip may be. */
+static __always_inline struct known_probe *probe_place(struct thread *t, u64 ip, u32 way)
+{
+	return &t->known[((ip >> 4) ^ way) & (KNOWN_PROBES - 1)];
+}
+
+/* The probe at ip; NULL: the thread has not come there yet. */
 static __always_inline struct known_probe *known_probe(struct thread *t, u64 ip)
 {
-	return &t->known[ip >> 4 & (KNOWN_PROBES - 1)];
+	for (u32 way = 0; way < KNOWN_WAYS; way++) {
+		struct known_probe *k = probe_place(t, ip, way);
+
+		if (k->ip == ip)
+			return k;
+	}
+	return NULL;
+}
+
+/* Where it goes: to a place that is free, or to its first one. */
+static __always_inline struct known_probe *new_probe(struct thread *t, u64 ip)
+{
+	for (u32 way = 0; way < KNOWN_WAYS; way++) {
+		struct known_probe *k = probe_place(t, ip, way);
+
+		if (!k->ip)
+			return k;
+	}
+	return probe_place(t, ip, 0);
 }
 
 /*
@@ -78,12 +103,9 @@ static __always_inline struct known_probe *known_probe(struct thread *t, u64 ip)
  */
 static __always_inline u64 known_cookie(struct thread *t, u64 ip)
 {
-	struct known_probe *k;
+	struct known_probe *k = t ? known_probe(t, ip) : NULL;
 
-	if (!t)
-		return 0;
-	k = known_probe(t, ip);
-	return k->ip == ip ? k->cookie : 0;
+	return k ? k->cookie : 0;
 }
 
 static __always_inline void forget_probes(struct thread *t)
@@ -151,7 +173,7 @@ static __always_inline struct thread *thread_learn(struct self self, struct pt_r
 	t = thread_get(self);
 	if (!t)
 		return NULL;
-	k = known_probe(t, REG_IP(ctx));
+	k = new_probe(t, REG_IP(ctx));
 	k->ip = REG_IP(ctx);
 	k->cookie = *cookie;
 	k->clean = 0;

@@ -1,0 +1,35 @@
+//go:build integration
+
+package tracer
+
+import "testing"
+
+// The returns of functions that lie at the same place of their pages, called by turns, are left out as others' are.
+func TestReturnsAreLeftOut(t *testing.T) {
+	if m, err := ChooseMechanism(""); err != nil || m != Session {
+		t.Skipf("%s can leave out no returns (%v)", m, err)
+	}
+	p := start(t, nil, "same_places")
+	tr, err := New(Config{Mechanism: Session, StackDepth: 1, Sampling: true, Interval: 1 << 30, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := tr.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}()
+	if err := tr.Attach(p.cmd.Process.Pid, discover(t, p.cmd.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	a := p.answer()
+	h := tr.Hits()
+	p.finish()
+	if got := h.Entry + h.Return + h.Recorded; got != a.Total.Alloc+a.Total.Free {
+		t.Errorf("%d calls were seen, the program made %d and %d", got, a.Total.Alloc, a.Total.Free)
+	}
+	const functions, cleanCalls = 2, 64 // which each of them must have made before: CLEAN_CALLS
+	if h.Return+h.Recorded > functions*(cleanCalls+1)+1 {
+		t.Errorf("%d returns were seen beside %d entries alone", h.Return+h.Recorded, h.Entry)
+	}
+}
