@@ -1,6 +1,10 @@
 package tracer
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"runtime/debug"
+
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // Batch is a run of events in order of time. Stacks come in the same batch as
 // the first event that names them, or in an earlier one.
@@ -32,6 +36,9 @@ const (
 	trimEvery = 2048
 	// spareBatches are kept in any case.
 	spareBatches = 16
+	// returnedBatches, 8 MiB, are so many that their memory is returned to the
+	// system at once, which takes some 20 ms; fewer wait for the next collection.
+	returnedBatches = 32
 )
 
 // batches hands out empty batches and takes back those that have been read.
@@ -71,9 +78,13 @@ func (p *batches) take(quit <-chan struct{}) *Batch {
 
 // trim lets go of batches that a backlog has left and that nothing needed since.
 func (p *batches) trim() {
+	before := p.made
 	for range p.idle - spareBatches {
 		<-p.pool // nobody else takes them
 		p.made--
+	}
+	if before-p.made >= returnedBatches {
+		go debug.FreeOSMemory()
 	}
 	p.idle, p.taken = len(p.pool), 0
 }

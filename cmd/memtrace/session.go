@@ -51,6 +51,8 @@ type session struct {
 	warnings []string
 	missed   int // children that ended before they were attached to
 
+	startPercent int // how memtrace's own heap grew at first; 0: it still does
+
 	beforeFinish func() // run: what must be known for the last Report
 	exitError    error  // run: why the program's end is not known
 }
@@ -165,6 +167,8 @@ func (s *session) loop(ctx context.Context) error {
 	ticker, windows := time.NewTicker(s.interval), time.NewTicker(windowInterval)
 	defer ticker.Stop()
 	defer windows.Stop()
+	settled := time.NewTimer(settledAfter)
+	defer settled.Stop()
 	var over <-chan time.Time
 	if s.duration > 0 {
 		timer := time.NewTimer(s.duration)
@@ -186,6 +190,8 @@ func (s *session) loop(ctx context.Context) error {
 			s.noteLosses()
 			s.keepWithin()
 			s.lookAfterChildren()
+		case <-settled.C:
+			s.keepSmall()
 		case <-over:
 			s.checkLeaks()
 			s.repairAll()
@@ -371,6 +377,7 @@ func (s *session) report(final bool) *analyzer.Report {
 // finish reports once all events are in.
 func (s *session) finish() error {
 	close(s.over)
+	s.letGrow()
 	if s.beforeFinish != nil {
 		s.beforeFinish()
 	}
