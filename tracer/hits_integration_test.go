@@ -6,22 +6,16 @@ import "testing"
 
 // The returns of functions that lie at the same place of their pages, called by turns, are left out as others' are.
 func TestReturnsAreLeftOut(t *testing.T) {
-	if m, err := ChooseMechanism(""); err != nil || m != Session {
-		t.Skipf("%s can leave out no returns (%v)", m, err)
-	}
-	p := start(t, nil, "same_places")
-	tr, err := New(Config{Mechanism: Session, StackDepth: 1, Sampling: true, Interval: 1 << 30, Seed: 1})
+	m, err := ChooseMechanism("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := tr.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}()
-	if err := tr.Attach(p.cmd.Process.Pid, discover(t, p.cmd.Process.Pid)); err != nil {
-		t.Fatal(err)
+	if m != Session {
+		t.Skipf("%s can leave out no returns", m)
 	}
+	p := start(t, nil, "same_places")
+	tr, detach := attached(t, Config{Mechanism: Session, StackDepth: 1, Sampling: true, Interval: 1 << 30, Seed: 1}, p)
+	defer detach()
 	a := p.answer()
 	h := tr.Hits()
 	p.finish()

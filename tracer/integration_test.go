@@ -141,21 +141,30 @@ func discover(t testing.TB, pid int) []probe.Object {
 	return objects
 }
 
-// trace attaches to the program, lets it run, and returns its answer and all events.
-func trace(t *testing.T, c Config, p *target) (answer, []event.Event, []event.Stack, event.Loss) {
+// attached is a tracer of the program, and what closes it.
+func attached(t *testing.T, c Config, p *target) (tr *Tracer, detach func()) {
 	t.Helper()
 	tr, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	detach = func() {
 		if err := tr.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
-	}()
+	}
 	if err := tr.Attach(p.cmd.Process.Pid, discover(t, p.cmd.Process.Pid)); err != nil {
+		detach()
 		t.Fatal(err)
 	}
+	return tr, detach
+}
+
+// trace attaches to the program, lets it run, and returns its answer and all events.
+func trace(t *testing.T, c Config, p *target) (answer, []event.Event, []event.Stack, event.Loss) {
+	t.Helper()
+	tr, detach := attached(t, c, p)
+	defer detach()
 	type result struct {
 		events []event.Event
 		stacks []event.Stack

@@ -30,20 +30,10 @@ func toggle(v *valve, stop <-chan struct{}) {
 }
 
 // tracePressed traces a program while phases begin and end all the time.
-func tracePressed(t *testing.T, c Config, p *target) (a answer, events []event.Event, pressure Pressure, loss event.Loss) {
+func tracePressed(t *testing.T, c Config, p *target) (a answer, events []event.Event, _ Pressure, loss event.Loss) {
 	t.Helper()
-	tr, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := tr.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}()
-	if err := tr.Attach(p.cmd.Process.Pid, discover(t, p.cmd.Process.Pid)); err != nil {
-		t.Fatal(err)
-	}
+	tr, detach := attached(t, c, p)
+	defer detach()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { toggle(tr.valve, stop) })
@@ -63,7 +53,8 @@ func tracePressed(t *testing.T, c Config, p *target) (a answer, events []event.E
 		t.Errorf("stop: %v", err)
 	}
 	wg.Wait()
-	if pressure, err = tr.Pressure(); err != nil {
+	pressure, err := tr.Pressure()
+	if err != nil {
 		t.Fatal(err)
 	}
 	if loss, err = tr.Loss(); err != nil {

@@ -95,18 +95,8 @@ func (r *reckoning) take(e *event.Event) {
 // reckon traces the program with a sample and returns what it says of itself too.
 func reckon(t *testing.T, c Config, p *target) (answer, *reckoning, event.Loss) {
 	t.Helper()
-	tr, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := tr.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}()
-	if err := tr.Attach(p.cmd.Process.Pid, discover(t, p.cmd.Process.Pid)); err != nil {
-		t.Fatal(err)
-	}
+	tr, detach := attached(t, c, p)
+	defer detach()
 	r := &reckoning{tr: tr, interval: float64(c.Interval), live: make(map[uint64]uint64)}
 	done := make(chan struct{})
 	go func() {
