@@ -3,6 +3,7 @@
 package tracer
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -128,8 +129,9 @@ func checkPressed(t *testing.T, a answer, events []event.Event, pressure Pressur
 
 // A sampling tracer has no list of what it left out: its filter knows what it recorded.
 func TestPressedSampleStaysUnbiased(t *testing.T) {
+	const interval = 16 << 10
 	p := start(t, nil, "samples", "10")
-	a, events, pressure, loss := tracePressed(t, Config{StackDepth: 16, Sampling: true, Pressure: 16 << 10}, p)
+	a, events, pressure, loss := tracePressed(t, Config{StackDepth: 16, Sampling: true, Pressure: interval}, p)
 	p.finish()
 	r := &reckoning{live: make(map[uint64]uint64)}
 	for i := range events {
@@ -143,7 +145,9 @@ func TestPressedSampleStaysUnbiased(t *testing.T) {
 			r.varBytes += float64(e.Size*e.Size) * (1 - share) / (share * share)
 		}
 	}
-	near(t, "allocated bytes", r.bytes, a.Total.AllocBytes, r.varBytes)
+	// Phases may be so short that no hit falls into them: 14 intervals have none once in a million times.
+	unseen := math.Pow(14*interval/maxErrors, 2)
+	near(t, "allocated bytes", r.bytes, a.Total.AllocBytes, r.varBytes+unseen)
 	if pressure.Count == 0 || pressure.LeftOut != (LeftOut{}) || loss.Lost() != 0 {
 		t.Errorf("%d phases, left out %+v, lost %+v", pressure.Count, pressure.LeftOut, loss)
 	}
