@@ -37,7 +37,7 @@ const (
 	// spareBatches are kept in any case.
 	spareBatches = 16
 	// returnedBatches, 8 MiB, are so many that their memory is returned to the
-	// system at once, which takes some 20 ms; fewer wait for the next collection.
+	// system at once, by a collection of its own; fewer wait for the next one.
 	returnedBatches = 32
 )
 

@@ -11,8 +11,7 @@ const (
 	settledAfter = 10 * time.Second
 	// settledPercent is by how much memtrace's heap may then grow over what is
 	// in use before it is collected: with Go's 100 the memory of a trace of
-	// minutes doubles and halves again. A collection takes some 10 ms, one in
-	// half a minute.
+	// minutes grows by half and shrinks again.
 	settledPercent = 40
 )
 
