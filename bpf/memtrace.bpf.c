@@ -4,7 +4,7 @@
  * The kernel half of memtrace: probes at the allocator's functions.
  *
  * One allocation is one event, made at the return of the outermost allocator
- * call; what the allocator calls inside is its own business and is hidden
+ * call, or at its entry where the result can be predicted; what the allocator calls inside is its own business and is hidden
  * (malloc in calloc, mmap in malloc). A free is one event, made before the
  * allocator runs, so that it precedes every reuse of the address.
  */
@@ -13,6 +13,7 @@
 #include "maps.h"
 #include "mark.h"
 #include "pool.h"
+#include "predict.h"
 #include "process.h"
 #include "regs.h"
 #include "sample.h"
@@ -139,16 +140,36 @@ static __always_inline void free_chain(struct pt_regs *ctx, u64 cookie, bool has
 		count_loss(LOSS_READ_FAULT);
 }
 
-/*
- * The entry of an allocation; false where its return is of no interest.
- * can_skip: it can be left out; has_loop: see free_chain.
- */
-static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, bool can_skip, bool has_loop)
+/* What is to be done about a call that begins. */
+enum entered {
+	NO_RETURN, /* nothing more */
+	RETURN,    /* wait for its return */
+	PREDICTED, /* record it: its return would tell nothing new */
+};
+
+/* Whether the return is needed of a call that is to be recorded; k: see alloc_enter. */
+static __always_inline enum entered await(struct pt_regs *ctx, struct thread *t, struct known_probe *k)
 {
+	t->predicted = 0;
+	if (k && is_predicted(ctx, t))
+		return PREDICTED;
+	t->outer = REG_IP(ctx);
+	t->sp = REG_SP(ctx);
+	return RETURN;
+}
+
+/*
+ * The entry of an allocation. k: the probe, where its return can be left out, or
+ * NULL; has_loop: see free_chain.
+ */
+static __always_inline enum entered alloc_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, struct known_probe *k, bool has_loop)
+{
+	enum entered entered;
+
 	if (COOKIE_SHAPE(cookie) == SHAPE_POOL_CHANGE) {
 		if (is_chain(cookie))
 			free_chain(ctx, cookie, has_loop);
-		return change_enter(self, ctx, t, cookie);
+		return change_enter(self, ctx, t, cookie) ? RETURN : NO_RETURN;
 	}
 	if (is_nested(t, ctx)) {
 		/* Within a release: part of it, or a block that the program sees. Whoever knows the blocks can tell. */
@@ -160,24 +181,29 @@ static __always_inline bool alloc_enter(struct self self, struct pt_regs *ctx, s
 			mark_nesting(t);
 			count_hit(self, HIT_RETURN, 1); /* its return traps, too, unless its function is not asked for it */
 		}
-		return false;
+		return NO_RETURN;
 	}
 	t->hidden = 0;
 	t->forward_sp = 0;
 	keep_arguments(t, ctx, cookie);
 	if (t->shape == SHAPE_RELEASE)
 		free_block(self, t, t->size, is_ending(ctx, t));
-	if (can_sample) {
-		t->outer = REG_IP(ctx);
-		t->keep = choose(t);
-		if (can_skip && !t->keep && may_skip(ctx, t)) {
-			count_hit(self, HIT_ENTRY, 1);
-			return false;
-		}
+	if (!can_sample)
+		return await(ctx, t, k);
+	t->keep = choose(t);
+	if (k && !t->keep && may_skip(t, k)) {
+		count_hit(self, HIT_ENTRY, 1);
+		return NO_RETURN;
+	}
+	t->timed = t->keep && t->recorded % TIME_EVERY == 0 ? bpf_ktime_get_ns() : 0;
+	entered = await(ctx, t, k);
+	if (entered == PREDICTED) {
+		count_hit(self, HIT_ENTRY, 1);
+		count_hit(self, HIT_PREDICTED, !!t->keep);
+	} else {
 		count_hit(self, t->keep ? HIT_RECORDED : HIT_RETURN, 1);
 	}
-	t->sp = REG_SP(ctx);
-	return true;
+	return entered;
 }
 
 /* MAP_FAILED */
@@ -267,9 +293,10 @@ static __always_inline u32 mremap_units(u64 size)
 	return units < MREMAP_VAST ? units : MREMAP_VAST;
 }
 
-static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, struct thread *t)
+/* Record what came of the call that t has the arguments of: addr is its result, t->from its caller. */
+static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, struct thread *t, u64 addr)
 {
-	u64 addr = REG_RESULT(ctx), stack;
+	u64 stack;
 	u32 kind = outcome(t, &addr), flags = 0;
 	enum choice choice;
 
@@ -310,31 +337,37 @@ static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, 
 		emit_sized(self, kind, addr, t->size, stack, t->taken, t->shape >= SHAPE_BRK ? RECORD_BRK : 0);
 }
 
-static __always_inline void alloc_result_timed(struct self self, struct pt_regs *ctx, struct thread *t)
+static __always_inline void alloc_result_timed(struct self self, struct pt_regs *ctx, struct thread *t, u64 addr)
 {
-	u64 began = t->recorded++ % TIME_EVERY ? 0 : bpf_ktime_get_ns();
-
-	alloc_result(self, ctx, t);
-	if (!began)
+	t->recorded++;
+	alloc_result(self, ctx, t, addr);
+	if (!t->timed)
 		return;
 	count_hit(self, HIT_TIMED, 1);
-	count_hit(self, HIT_TIMED_NS, bpf_ktime_get_ns() - began);
+	count_hit(self, HIT_TIMED_NS, bpf_ktime_get_ns() - t->timed);
 }
 
-static __always_inline void alloc_return(struct self self, struct pt_regs *ctx, struct thread *t)
+static __always_inline void record_call(struct self self, struct pt_regs *ctx, struct thread *t, u64 addr)
 {
-	if (!t)
-		return;
+	if (!can_sample)
+		alloc_result(self, ctx, t, addr);
+	else if (t->keep)
+		alloc_result_timed(self, ctx, t, addr);
+}
+
+/* Whether the call in progress has returned. */
+static __always_inline bool has_returned(struct pt_regs *ctx, struct thread *t)
+{
 	if (t->ending && REG_SP(ctx) == SP_AFTER_RETURN(t->ending))
 		t->ending = 0;
 	/* Returns of nested calls come at another stack pointer. */
 	if (!t->sp || REG_SP(ctx) != SP_AFTER_RETURN(t->sp))
-		return;
+		return false;
 	t->sp = 0;
-	if (!can_sample)
-		alloc_result(self, ctx, t);
-	else if (t->keep)
-		alloc_result_timed(self, ctx, t);
+	t->from = (struct cursor){ .pc = REG_IP(ctx), .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
+	if (can_sample && t->timed)
+		t->timed = bpf_ktime_get_ns();
+	return true;
 }
 
 /*
@@ -394,16 +427,19 @@ static __always_inline int at_alloc(struct pt_regs *ctx, bool has_loop)
 	keep_own_stack();
 	t = thread_at_probe(self, ctx, &cookie);
 	if (t)
-		alloc_enter(self, ctx, t, cookie, false, has_loop);
+		alloc_enter(self, ctx, t, cookie, NULL, has_loop);
 	return 0;
 }
 
 static __always_inline int at_return(struct pt_regs *ctx)
 {
 	struct self self = get_self();
+	struct thread *t;
 
 	keep_own_stack();
-	alloc_return(self, ctx, thread_find(self));
+	t = thread_find(self);
+	if (t && has_returned(ctx, t))
+		record_call(self, ctx, t, REG_RESULT(ctx));
 	return 0;
 }
 
@@ -478,20 +514,32 @@ SEC("uprobe.session/alloc")
 int session_alloc(struct pt_regs *ctx)
 {
 	struct self self = get_self();
+	struct known_probe *k;
+	enum entered entered;
 	struct thread *t;
-	u64 cookie;
+	u64 result;
 
 	keep_own_stack();
 	t = thread_find(self);
-	cookie = known_cookie(t, REG_IP(ctx));
-	if (!cookie) {
-		if (bpf_get_func_ip(ctx) != REG_IP(ctx)) {
-			alloc_return(self, ctx, t);
+	k = t ? known_probe(t, REG_IP(ctx)) : NULL;
+	if (!k && bpf_get_func_ip(ctx) != REG_IP(ctx)) {
+		if (!t || !has_returned(ctx, t))
 			return 0;
+		result = REG_RESULT(ctx);
+		if (t->predicted)
+			check_prediction(t, result);
+	} else {
+		if (!k) {
+			k = thread_learn(self, ctx, &t);
+			if (!k)
+				return 1;
+			predict_learn(self, ctx, t, k->cookie);
 		}
-		t = thread_learn(self, ctx, &cookie);
-		if (!t)
-			return 1;
+		entered = alloc_enter(self, ctx, t, k->cookie, k, true);
+		if (entered != PREDICTED)
+			return entered == NO_RETURN;
+		result = t->predicted;
 	}
-	return !alloc_enter(self, ctx, t, cookie, true, true);
+	record_call(self, ctx, t, result);
+	return 1;
 }

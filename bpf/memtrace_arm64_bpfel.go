@@ -23,12 +23,13 @@ type MemtraceBlame struct {
 type MemtraceHit uint32
 
 const (
-	MemtraceHitHIT_ENTRY    MemtraceHit = 0
-	MemtraceHitHIT_RETURN   MemtraceHit = 1
-	MemtraceHitHIT_RECORDED MemtraceHit = 2
-	MemtraceHitHIT_TIMED    MemtraceHit = 3
-	MemtraceHitHIT_TIMED_NS MemtraceHit = 4
-	MemtraceHitHIT_KINDS    MemtraceHit = 8
+	MemtraceHitHIT_ENTRY     MemtraceHit = 0
+	MemtraceHitHIT_RETURN    MemtraceHit = 1
+	MemtraceHitHIT_RECORDED  MemtraceHit = 2
+	MemtraceHitHIT_PREDICTED MemtraceHit = 3
+	MemtraceHitHIT_TIMED     MemtraceHit = 4
+	MemtraceHitHIT_TIMED_NS  MemtraceHit = 5
+	MemtraceHitHIT_KINDS     MemtraceHit = 8
 )
 
 type MemtraceLoss uint32
@@ -39,11 +40,12 @@ const (
 	MemtraceLossLOSS_THREAD_STATE MemtraceLoss = 2
 	MemtraceLossLOSS_READ_FAULT   MemtraceLoss = 3
 	MemtraceLossLOSS_ABANDONED    MemtraceLoss = 4
-	MemtraceLossLOSS_UNMAPPED     MemtraceLoss = 5
-	MemtraceLossLEFT_OUT_ALLOC    MemtraceLoss = 6
-	MemtraceLossLEFT_OUT_FREE     MemtraceLoss = 7
-	MemtraceLossLEFT_OUT_REALLOC  MemtraceLoss = 8
-	MemtraceLossLOSS_CAUSES       MemtraceLoss = 9
+	MemtraceLossLOSS_MISPREDICTED MemtraceLoss = 5
+	MemtraceLossLOSS_UNMAPPED     MemtraceLoss = 6
+	MemtraceLossLEFT_OUT_ALLOC    MemtraceLoss = 7
+	MemtraceLossLEFT_OUT_FREE     MemtraceLoss = 8
+	MemtraceLossLEFT_OUT_REALLOC  MemtraceLoss = 9
+	MemtraceLossLOSS_CAUSES       MemtraceLoss = 10
 )
 
 type MemtraceMark struct {
@@ -215,15 +217,40 @@ type MemtraceThread struct {
 	Random       uint64
 	Outer        uint64
 	Latest       uint64
-	Taken        uint32
-	Keep         uint32
-	Recorded     uint64
-	Known        [32]struct {
+	Predicted    uint64
+	Predictor    struct {
+		_        structs.HostLayout
+		Ip       uint64
+		Variable uint64
+		Cache    uint64
+		Entries  uint16
+		Counted  uint16
+		Count    uint32
+	}
+	From struct {
+		_  structs.HostLayout
+		Pc uint64
+		Sp uint64
+		Fp uint64
+		Lr uint64
+	}
+	Taken    uint32
+	Keep     uint32
+	Recorded uint64
+	Timed    uint64
+	Known    [32]struct {
 		_      structs.HostLayout
 		Ip     uint64
 		Cookie uint64
 		Clean  uint64
 	}
+}
+
+type MemtraceThreadCache struct {
+	_       structs.HostLayout
+	Slot    int64
+	Entries uint32
+	Counted uint32
 }
 
 type MemtraceUnwindRule struct {
@@ -272,6 +299,7 @@ const (
 	MemtraceMapStopped             = "stopped"
 	MemtraceMapTables              = "tables"
 	MemtraceMapTargets             = "targets"
+	MemtraceMapThreadCaches        = "thread_caches"
 	MemtraceMapThreadSlots         = "thread_slots"
 	MemtraceMapThreads             = "threads"
 	MemtraceProgFaultFexit         = "fault_fexit"
@@ -407,6 +435,7 @@ type MemtraceMapSpecs struct {
 	Stopped       *ebpf.MapSpec `ebpf:"stopped"`
 	Tables        *ebpf.MapSpec `ebpf:"tables"`
 	Targets       *ebpf.MapSpec `ebpf:"targets"`
+	ThreadCaches  *ebpf.MapSpec `ebpf:"thread_caches"`
 	ThreadSlots   *ebpf.MapSpec `ebpf:"thread_slots"`
 	Threads       *ebpf.MapSpec `ebpf:"threads"`
 }
@@ -486,6 +515,7 @@ type MemtraceMaps struct {
 	Stopped       *ebpf.Map `ebpf:"stopped"`
 	Tables        *ebpf.Map `ebpf:"tables"`
 	Targets       *ebpf.Map `ebpf:"targets"`
+	ThreadCaches  *ebpf.Map `ebpf:"thread_caches"`
 	ThreadSlots   *ebpf.Map `ebpf:"thread_slots"`
 	Threads       *ebpf.Map `ebpf:"threads"`
 }
@@ -514,6 +544,7 @@ func (m *MemtraceMaps) Close() error {
 		m.Stopped,
 		m.Tables,
 		m.Targets,
+		m.ThreadCaches,
 		m.ThreadSlots,
 		m.Threads,
 	)

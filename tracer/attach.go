@@ -64,6 +64,9 @@ func (t *Tracer) cookie(pid int, p *probe.Probe) (uint64, error) {
 		return c | uint64(place)<<36, err
 	}
 	variable, err := t.variables.place(t.kernel, p.Variable)
+	if p.Shape == probe.Malloc {
+		variable, err = t.caches.place(t.kernel, p.Cache)
+	}
 	for i, reg := range p.Args {
 		c |= uint64(reg) << (36 + 4*i)
 	}

@@ -102,7 +102,16 @@ func (b *Budget) Observe(now, step time.Duration, h Hits, cpu uint64) Level {
 }
 
 func (b *Budget) costOf(h Hits) float64 {
-	return float64(h.Entry)*b.Costs.Entry + float64(h.Return+h.Recorded)*b.Costs.Return + float64(h.Recorded)*b.record
+	return float64(h.Entry)*b.Costs.Entry + float64(h.Return+h.Recorded)*b.Costs.Return + float64(h.Recorded+h.Predicted)*b.record
+}
+
+// recordedCall is what a call that is recorded costs, by how many are predicted.
+func (b *Budget) recordedCall(h Hits) float64 {
+	probes := b.Costs.Return
+	if n := h.Recorded + h.Predicted; n > 0 {
+		probes = (float64(h.Recorded)*b.Costs.Return + float64(h.Predicted)*b.Costs.Entry) / float64(n)
+	}
+	return probes + b.record
 }
 
 func (b *Budget) decide(now time.Duration, h Hits, own float64) {
@@ -138,10 +147,10 @@ func (b *Budget) enter(l Level, now time.Duration) {
 // Full, by recording every call; else eight times as many as now.
 func (b *Budget) finer(h Hits, own float64) float64 {
 	calls := float64(h.Entry+h.Return+h.Recorded) / 2 // the others are frees
-	recorded := min(calls, 8*float64(h.Recorded+1))
+	recorded := min(calls, 8*float64(h.Recorded+h.Predicted+1))
 	if b.level-1 == Full {
 		recorded = calls
 	}
-	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*(b.Costs.Return+b.record)
+	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*b.recordedCall(h)
 	return cost / max(own, 1)
 }

@@ -8,8 +8,9 @@ import (
 // A program for a Budget: its own time, and calls of malloc and free a second
 // of it, half each.
 type workload struct {
-	calls float64
-	busy  float64 // processors
+	calls     float64
+	busy      float64 // processors
+	predicted float64 // share of the mallocs
 }
 
 // trace runs a Budget over a load for a time and returns the share of the
@@ -26,14 +27,14 @@ func (l workload) trace(b *Budget, from, until time.Duration) (overhead float64,
 		var h Hits
 		switch level {
 		case Full:
-			h = Hits{Entry: uint64(pairs), Recorded: uint64(pairs)}
+			h = Hits{Entry: uint64(pairs * (1 + l.predicted)), Recorded: uint64(pairs * (1 - l.predicted)), Predicted: uint64(pairs * l.predicted)}
 		case Sampled:
 			h = Hits{Entry: uint64(pairs * 1.99), Recorded: uint64(pairs * 0.01)}
 		case Sparse:
 			h = Hits{Entry: uint64(2 * pairs)}
 		}
-		h.Timed, h.TimedNS = h.Recorded/64, h.Recorded/64*800
-		c := float64(h.Entry)*b.Costs.Entry + float64(h.Recorded)*(b.Costs.Return+800)
+		h.Timed, h.TimedNS = (h.Recorded+h.Predicted)/64, (h.Recorded+h.Predicted)/64*800
+		c := float64(h.Entry)*b.Costs.Entry + float64(h.Recorded)*(b.Costs.Return+800) + float64(h.Predicted)*800
 		cost, own = cost+c, own+work
 		b.Observe(now+step, step, h, uint64(work+c))
 	}
@@ -45,10 +46,11 @@ func TestBudgetIsKept(t *testing.T) {
 		load workload
 		mode Level // where most of the time goes
 	}{
-		"idle":              {workload{0, 0.01}, Full},
-		"few calls":         {workload{20_000, 1}, Full},
-		"full is too dear":  {workload{60_000, 1}, Sampled},
-		"entries alone are": {workload{2_000_000, 1}, Paused},
+		"idle":                 {workload{0, 0.01, 0}, Full},
+		"few calls":            {workload{20_000, 1, 0}, Full},
+		"full is too dear":     {workload{52_000, 1, 0}, Sampled},
+		"not with predictions": {workload{52_000, 1, 1}, Full},
+		"entries alone are":    {workload{2_000_000, 1, 0}, Paused},
 	} {
 		b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
 		overhead, at := c.load.trace(b, 0, 5*time.Minute)
@@ -74,7 +76,7 @@ func TestBudgetIsKept(t *testing.T) {
 func TestBudgetHasHysteresis(t *testing.T) {
 	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
 	changes, last := 0, b.Level()
-	l := workload{48_000, 1}
+	l := workload{48_000, 1, 0}
 	for now := time.Duration(0); now < time.Minute; now += time.Second {
 		l.trace(b, now, now+time.Second)
 		if b.Level() != last {
@@ -88,11 +90,11 @@ func TestBudgetHasHysteresis(t *testing.T) {
 
 func TestBudgetComesBack(t *testing.T) {
 	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
-	workload{5_000_000, 1}.trace(b, 0, time.Minute)
+	workload{5_000_000, 1, 0}.trace(b, 0, time.Minute)
 	if b.Level() == Full {
 		t.Fatal("a program that does nothing but allocate is traced fully")
 	}
-	workload{1000, 1}.trace(b, time.Minute, 3*time.Minute)
+	workload{1000, 1, 0}.trace(b, time.Minute, 3*time.Minute)
 	if b.Level() != Full {
 		t.Errorf("two minutes after the storm the level is %v", b.Level())
 	}
@@ -100,7 +102,7 @@ func TestBudgetComesBack(t *testing.T) {
 
 func TestBudgetKeepsToItsFloor(t *testing.T) {
 	b := &Budget{Limit: 0.05, Floor: Sampled, Costs: Costs{Entry: 500, Return: 800}}
-	if _, at := (workload{1000, 1}).trace(b, 0, time.Minute); at[Full] != 0 {
+	if _, at := (workload{1000, 1, 0}).trace(b, 0, time.Minute); at[Full] != 0 {
 		t.Errorf("%v of full tracing where only samples were asked for", at[Full])
 	}
 }

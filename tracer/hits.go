@@ -14,16 +14,17 @@ import (
 
 // Hits count the calls at which a sampling tracer's probes took the targets' time.
 type Hits struct {
-	Entry    uint64 // seen at their entry alone
-	Return   uint64 // at their return, too, and not recorded
-	Recorded uint64
-	Timed    uint64 // of the recorded: whose recording was timed
-	TimedNS  uint64 // what that took, all together
+	Entry     uint64 // seen at their entry alone
+	Return    uint64 // at their return, too, and not recorded
+	Recorded  uint64 // at their return, too, and recorded
+	Predicted uint64 // of those seen at their entry alone: recorded, as their result was predicted
+	Timed     uint64 // of the recorded and the predicted: whose recording was timed
+	TimedNS   uint64 // what that took, all together
 }
 
 // Sub is what came since an earlier count.
 func (h Hits) Sub(o Hits) Hits {
-	return Hits{h.Entry - o.Entry, h.Return - o.Return, h.Recorded - o.Recorded, h.Timed - o.Timed, h.TimedNS - o.TimedNS}
+	return Hits{h.Entry - o.Entry, h.Return - o.Return, h.Recorded - o.Recorded, h.Predicted - o.Predicted, h.Timed - o.Timed, h.TimedNS - o.TimedNS}
 }
 
 // shapeHits makes room for the counts of all CPUs.
@@ -74,7 +75,7 @@ func (t *Tracer) Hits() (h Hits) {
 	}
 	return Hits{
 		Entry: t.hits.sum(bpf.MemtraceHitHIT_ENTRY), Return: t.hits.sum(bpf.MemtraceHitHIT_RETURN),
-		Recorded: t.hits.sum(bpf.MemtraceHitHIT_RECORDED),
-		Timed:    t.hits.sum(bpf.MemtraceHitHIT_TIMED), TimedNS: t.hits.sum(bpf.MemtraceHitHIT_TIMED_NS),
+		Recorded: t.hits.sum(bpf.MemtraceHitHIT_RECORDED), Predicted: t.hits.sum(bpf.MemtraceHitHIT_PREDICTED),
+		Timed: t.hits.sum(bpf.MemtraceHitHIT_TIMED), TimedNS: t.hits.sum(bpf.MemtraceHitHIT_TIMED_NS),
 	}
 }

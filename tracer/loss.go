@@ -30,6 +30,7 @@ func (k *kernelHalf) losses() (event.Loss, error) {
 		bpf.MemtraceLossLOSS_THREAD_STATE: &l.ThreadState,
 		bpf.MemtraceLossLOSS_READ_FAULT:   &l.ReadFault,
 		bpf.MemtraceLossLOSS_ABANDONED:    &l.Abandoned,
+		bpf.MemtraceLossLOSS_MISPREDICTED: &l.Mispredicted,
 		bpf.MemtraceLossLOSS_UNMAPPED:     &l.StackUnmapped,
 	} {
 		n, err := k.counted(cause)

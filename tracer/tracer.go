@@ -27,6 +27,7 @@ type Tracer struct {
 	valve  *valve     // nil unless blocks are sampled under pressure
 
 	variables poolVariables
+	caches    threadCaches
 	marks     markPlaces
 
 	mu         sync.Mutex

@@ -124,7 +124,8 @@ func lossyReport() *analyzer.Report {
 	r.Events.LostBy.RingFull = 1000
 	r.Events.LostBy.ThreadState = 200
 	r.Events.LostBy.ReadFault = 30
-	r.Events.LostBy.Missed = 3
+	r.Events.LostBy.Missed = 1
+	r.Events.LostBy.Mispredicted = 2
 	r.Events.LostBy.Truncated = 1
 	r.Events.LostBy.StackFull = 44
 	r.Events.LostBy.Abandoned = 5

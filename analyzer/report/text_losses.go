@@ -40,6 +40,7 @@ func addLost(p *page, e *analyzer.Events) {
 		{e.LostBy.ThreadState, "the kernel had no room for a thread's state"},
 		{e.LostBy.ReadFault, "the target's memory could not be read"},
 		{e.LostBy.Missed, "the kernel skipped the probe"},
+		{e.LostBy.Mispredicted, "malloc returned another block than the thread's cache had next: up to 255 calls of the thread before are in doubt"},
 		{e.LostBy.Truncated, "the record was malformed"},
 		{e.LostBy.Unprobed, "a process had no probes for a while"},
 	}

@@ -107,6 +107,14 @@ struct uprobe_task {
 	struct return_instance *return_instances;
 } __attribute__((preserve_access_index));
 
+#if defined(__TARGET_ARCH_x86)
+struct thread_struct {
+	unsigned long fsbase; /* where the thread's local variables are found from */
+} __attribute__((preserve_access_index));
+#else
+struct thread_struct {};
+#endif
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -119,6 +127,7 @@ struct task_struct {
 	struct uprobe_task *utask;
 	unsigned int ptrace;
 	struct task_struct *parent; /* its tracer, where it has one */
+	struct thread_struct thread;
 } __attribute__((preserve_access_index));
 
 /* exceptions:page_fault_user as a classic tracepoint. */

@@ -40,6 +40,24 @@ struct known_probe {
 #define KNOWN_PROBES 32
 #define KNOWN_WAYS 4
 
+/* A frame as its caller's registers would be after it returned. */
+struct cursor {
+	u64 pc; /* a return address, or one more than where a signal or a USDT probe struck */
+	u64 sp;
+	u64 fp;
+	u64 lr; /* arm64: the link register of such a frame */
+};
+
+/* See predict.h. */
+struct predictor {
+	u64 ip;       /* the probe whose results can be predicted; 0: none */
+	u64 variable; /* where the address of the thread's cache is */
+	u64 cache;    /* that; 0: not known yet */
+	u16 entries;  /* of struct thread_cache */
+	u16 counted;
+	u32 count; /* of predictions */
+};
+
 /* What a thread's allocator call in progress left for its return, and more. */
 struct thread {
 	u64 owner; /* of a slot: SELF_OWNER, or 0 */
@@ -63,9 +81,13 @@ struct thread {
 	u64 random;     /* state of the random numbers; 0: none yet */
 	u64 outer;      /* the probe of the call in progress */
 	u64 latest;     /* the last recorded block, if the thread has allocated nothing since */
+	u64 predicted;  /* what the call in progress is to return; 0: unknown */
+	struct predictor predictor;
+	struct cursor from; /* where its stack begins; pc 0: at the slot of a return address */
 	u32 taken;      /* the interval by which the call in progress was chosen */
 	u32 keep;       /* what of it is to be recorded */
 	u64 recorded;   /* calls so far */
+	u64 timed;      /* ns: since when the call in progress costs time; 0: its time is not taken */
 	struct known_probe known[KNOWN_PROBES];
 };
 
@@ -80,14 +102,6 @@ struct walked {
 	u64 fp;
 	u32 rule;
 	u32 pad;
-};
-
-/* A frame as its caller's registers would be after it returned. */
-struct cursor {
-	u64 pc; /* a return address, or one more than where a signal or a USDT probe struck */
-	u64 sp;
-	u64 fp;
-	u64 lr; /* arm64: the link register of such a frame */
 };
 
 #define SAVED_REGS 6 /* callee-saved registers that are followed; the first is the frame pointer */
@@ -221,6 +235,23 @@ struct {
 	__type(key, u32);
 	__type(value, s64);
 } pool_variables SEC(".maps");
+
+/*
+ * Where malloc finds what it returns; tracer/probe.ThreadCache. The first place
+ * stands for none.
+ */
+struct thread_cache {
+	s64 slot;    /* where the word lies that says how far from a thread's pointer its variable is, in bytes from the probed instruction */
+	u32 entries; /* where the heads of the lists lie in the cache */
+	u32 counted; /* how many blocks each list has lies at the cache's beginning, 16 bits each */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, u32);
+	__type(value, struct thread_cache);
+} thread_caches SEC(".maps");
 
 /* Where an argument of a USDT probe is; tracer/probe.StaticArg. */
 struct mark_arg {

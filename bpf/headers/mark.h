@@ -92,7 +92,8 @@ static __always_inline void mark_alloc(struct self self, struct pt_regs *ctx, st
 		record_block(addr);
 		t->latest = addr;
 	}
-	stack = take_stack_struck(self, ctx, t);
+	t->from = (struct cursor){ .pc = REG_IP(ctx) + 1, .sp = REG_SP(ctx), .fp = REG_FP(ctx), .lr = REG_LINK(ctx) };
+	stack = take_stack(self, ctx, t);
 	if (weight)
 		emit_realloc(self, t, RECORD_ALLOC, addr, stack, RECORD_WEIGHTED);
 	else

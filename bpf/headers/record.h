@@ -86,11 +86,12 @@ enum ring_layout {
 
 /* What is counted of hits; equal to tracer.Hits. */
 enum hit {
-	HIT_ENTRY,    /* calls seen at their entry alone */
-	HIT_RETURN,   /* at entry and return, and not recorded */
-	HIT_RECORDED, /* recorded */
-	HIT_TIMED,    /* of those: whose time was taken */
-	HIT_TIMED_NS, /* from the return's entry to the record's end, all together */
+	HIT_ENTRY,     /* calls seen at their entry alone */
+	HIT_RETURN,    /* at entry and return, and not recorded */
+	HIT_RECORDED,  /* at both, and recorded */
+	HIT_PREDICTED, /* at the entry alone, and recorded: beside HIT_ENTRY */
+	HIT_TIMED,     /* of the recorded ones: whose time was taken */
+	HIT_TIMED_NS,  /* from the return's entry to the record's end, all together */
 	HIT_KINDS = 8,
 };
 
@@ -101,6 +102,7 @@ enum loss {
 	LOSS_THREAD_STATE,
 	LOSS_READ_FAULT,
 	LOSS_ABANDONED,
+	LOSS_MISPREDICTED, /* results of calls that were not as predicted */
 	LOSS_UNMAPPED, /* stacks with a frame in no known mapping; not a loss of an event */
 	LEFT_OUT_ALLOC, /* calls that were left out under pressure; no loss either */
 	LEFT_OUT_FREE,
@@ -156,8 +158,8 @@ enum pool_change {
  * know whether a hit is meant; 0: all under trace), 32 to 35 and, above those, 55 the shape, then 4 bits a register of
  * the shape's arguments; bit 48 says that the function may jump on to another
  * probed one, 49 to 54 by how many words the stack has grown since its entry; 56
- to 63 are the place in pool_variables of the variable that holds the pool. That of
- a USDT probe has the place in marks of its arguments instead of registers.
+ * to 63 are the place in pool_variables of the variable that holds the pool, of a
+ * malloc that in thread_caches. That of a USDT probe has the place in marks of its arguments instead of registers.
  */
 #define COOKIE_TGID(c) ((u32)(c))
 #define COOKIE_SHAPE(c) (((c) >> 32 & 15) | ((c) >> 55 & 1) << 4)

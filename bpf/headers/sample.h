@@ -197,11 +197,9 @@ static __always_inline void choose_resized(struct thread *t)
  * be taken for the program's: so only where a thread's calls have hidden
  * nothing for a while. realloc and memalign turn to malloc for some arguments.
  */
-static __always_inline bool may_skip(struct pt_regs *ctx, struct thread *t)
+static __always_inline bool may_skip(struct thread *t, struct known_probe *k)
 {
-	struct known_probe *k = known_probe(t, REG_IP(ctx));
-
-	if (!k || (t->shape != SHAPE_MALLOC && t->shape != SHAPE_CALLOC))
+	if (t->shape != SHAPE_MALLOC && t->shape != SHAPE_CALLOC)
 		return false;
 	if (k->clean >= CLEAN_CALLS)
 		return true;

@@ -161,17 +161,11 @@ static __always_inline u32 expected_bytes(struct thread *t, u64 sp)
 	return bytes < WINDOW_BYTES ? bytes & ~7 : WINDOW_BYTES;
 }
 
-/* struck: the thread is in the midst of a function, at a probed instruction, not at the return of a call. */
-static __always_inline void begin_walk(struct scratch *s, struct pt_regs *ctx, bool struck)
-{
-	s->at = (struct cursor){ .pc = REG_IP(ctx) + struck, .sp = REG_SP(ctx), .fp = REG_FP(ctx), .lr = struck ? REG_LINK(ctx) : 0 };
-}
-
-static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, bool struck)
+static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
 {
 	u64 hash = image_seed(self);
 
-	begin_walk(s, ctx, struck);
+	s->at = t->from;
 	if (by_tables) {
 		keep_registers(s, ctx);
 		hash ^= unwind(self.tgid, place);
@@ -181,24 +175,45 @@ static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 p
 	return know_stack(self, s, stack_id(hash));
 }
 
-static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t, bool struck)
+/* Begin at the caller of the function that a thread is about to enter; its return address is the window's first word. */
+static __always_inline void begin_at_slot(struct scratch *s, struct thread *t)
+{
+	u64 pc = 0;
+
+	if (s->len >= 8)
+		pc = s->window[0];
+	else
+		bpf_probe_read_user(&pc, sizeof(pc), (void *)t->from.sp);
+	if (!(pc & 4095))
+		pc = trampoline_target(t->from.sp, pc);
+	t->from.pc = pc;
+	t->from.sp = SP_AFTER_RETURN(t->from.sp);
+}
+
+static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
 {
 	u64 id = 0;
 
 	s->stack_top = t->stack_top;
-	read_window(s, REG_SP(ctx), expected_bytes(t, REG_SP(ctx)));
+	read_window(s, t->from.sp, expected_bytes(t, t->from.sp));
+	if (!t->from.pc)
+		begin_at_slot(s, t);
 	if (by_tables) {
-		begin_walk(s, ctx, struck);
+		s->at = t->from;
 		id = known_again(self, s, place);
 	}
 	if (!id)
-		id = walk_whole(self, s, place, ctx, struck);
+		id = walk_whole(self, s, place, ctx, t);
 	t->stack_top = s->stack_top;
 	t->walked_to = s->at.sp;
 	return id;
 }
 
-static __always_inline u64 take_stack_at(struct self self, struct pt_regs *ctx, struct thread *t, bool struck)
+/*
+ * The id of the calling thread's stack from t->from on, sent to the tracer if it
+ * is new; 0: none. The registers that a function saves for its caller are still the caller's.
+ */
+static __always_inline u64 take_stack(struct self self, struct pt_regs *ctx, struct thread *t)
 {
 	struct scratch *s;
 	u32 place;
@@ -211,21 +226,9 @@ static __always_inline u64 take_stack_at(struct self self, struct pt_regs *ctx, 
 		count_loss(LOSS_STACK_FULL);
 		return 0;
 	}
-	id = walk_stack(self, s, place, ctx, t, struck);
+	id = walk_stack(self, s, place, ctx, t);
 	scratch_give(s);
 	return id;
-}
-
-/* The id of the calling thread's stack at the return of a call, sent to the tracer if it is new; 0: none. */
-static __always_inline u64 take_stack(struct self self, struct pt_regs *ctx, struct thread *t)
-{
-	return take_stack_at(self, ctx, t, false);
-}
-
-/* Likewise at a probed instruction. */
-static __always_inline u64 take_stack_struck(struct self self, struct pt_regs *ctx, struct thread *t)
-{
-	return take_stack_at(self, ctx, t, true);
 }
 
 #endif

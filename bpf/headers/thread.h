@@ -71,7 +71,11 @@ static __always_inline struct known_probe *probe_place(struct thread *t, u64 ip,
 	return &t->known[((ip >> 4) ^ way) & (KNOWN_PROBES - 1)];
 }
 
-/* The probe at ip; NULL: the thread has not come there yet. */
+/*
+ * The probe at ip, without the calls that it takes to ask for its cookie; NULL:
+ * the thread has not come there yet. That it has also tells an entry from a
+ * return: no call lies before a probed instruction, so nothing returns to one.
+ */
 static __always_inline struct known_probe *known_probe(struct thread *t, u64 ip)
 {
 	for (u32 way = 0; way < KNOWN_WAYS; way++) {
@@ -95,23 +99,11 @@ static __always_inline struct known_probe *new_probe(struct thread *t, u64 ip)
 	return probe_place(t, ip, 0);
 }
 
-/*
- * The cookie of the probe at ip, without the calls that it takes to ask for
- * it; 0: the thread has not come there yet. That it has also tells an entry
- * from a return: no call lies before a probed instruction, so nothing returns
- * to one.
- */
-static __always_inline u64 known_cookie(struct thread *t, u64 ip)
-{
-	struct known_probe *k = t ? known_probe(t, ip) : NULL;
-
-	return k ? k->cookie : 0;
-}
-
 static __always_inline void forget_probes(struct thread *t)
 {
 	for (int i = 0; i < KNOWN_PROBES; i++)
 		t->known[i].ip = 0;
+	t->predictor.ip = 0;
 }
 
 /* The slot for a thread that has no state yet, if nobody holds it. */
@@ -161,34 +153,36 @@ static __always_inline bool is_meant(struct self self, u64 cookie)
 	return bpf_map_lookup_elem(&targets, &tgid);
 }
 
-/* The state of the calling thread at a probe that it has not come to before; NULL: not meant. */
-static __always_inline struct thread *thread_learn(struct self self, struct pt_regs *ctx, u64 *cookie)
+/* A probe that the calling thread has not come to before, and the thread's state; NULL: not meant. */
+static __always_inline struct known_probe *thread_learn(struct self self, struct pt_regs *ctx, struct thread **t)
 {
+	u64 cookie = probe_cookie(ctx);
 	struct known_probe *k;
-	struct thread *t;
 
-	*cookie = probe_cookie(ctx);
-	if (!is_meant(self, *cookie))
+	if (!is_meant(self, cookie))
 		return NULL;
-	t = thread_get(self);
-	if (!t)
+	*t = thread_get(self);
+	if (!*t)
 		return NULL;
-	k = new_probe(t, REG_IP(ctx));
+	k = new_probe(*t, REG_IP(ctx));
 	k->ip = REG_IP(ctx);
-	k->cookie = *cookie;
+	k->cookie = cookie;
 	k->clean = 0;
-	return t;
+	return k;
 }
 
 /* The state of the calling thread at the entry of a function; NULL: not meant. */
 static __always_inline struct thread *thread_at_probe(struct self self, struct pt_regs *ctx, u64 *cookie)
 {
 	struct thread *t = thread_find(self);
+	struct known_probe *k = t ? known_probe(t, REG_IP(ctx)) : NULL;
 
-	*cookie = known_cookie(t, REG_IP(ctx));
-	if (*cookie)
-		return t;
-	return thread_learn(self, ctx, cookie);
+	if (!k)
+		k = thread_learn(self, ctx, &t);
+	if (!k)
+		return NULL;
+	*cookie = k->cookie;
+	return t;
 }
 
 /* The calling thread is about to exit. */

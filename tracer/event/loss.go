@@ -11,6 +11,7 @@ type Loss struct {
 	Missed       uint64 `json:"missed"`        // the kernel skipped a probe (recursion, nesting)
 	MissedFaults uint64 `json:"missed_faults"` // page faults of any process that the kernel left out: at most so many are the targets'; not in Lost
 	Abandoned    uint64 `json:"abandoned"`     // calls whose return was never seen (longjmp, thread exit); not a loss of an event
+	Mispredicted uint64 `json:"mispredicted"`  // times that malloc returned another block than was predicted: up to 255 events of the thread before may name wrong blocks
 	Truncated    uint64 `json:"truncated"`     // malformed records in a ring
 	Unprobed     uint64 `json:"unprobed"`      // times that a process had no probes for a while, whatever it did then
 
@@ -22,5 +23,5 @@ type Loss struct {
 // Lost is the number of events that the trace did not see; of a time without
 // probes nobody knows how many, and it counts as one.
 func (l Loss) Lost() uint64 {
-	return l.RingFull + l.ThreadState + l.ReadFault + l.Missed + l.Truncated + l.Unprobed
+	return l.RingFull + l.ThreadState + l.ReadFault + l.Missed + l.Mispredicted + l.Truncated + l.Unprobed
 }

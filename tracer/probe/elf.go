@@ -31,6 +31,8 @@ type image struct {
 	order binary.ByteOrder
 	asked asked
 
+	tlsSlots map[uint64]bool // addresses of words that hold the offset of a variable of each thread's from its pointer
+
 	slots map[uint64]uint64 // address of a word that PLT stubs jump through -> where it leads; see relocations
 }
 

@@ -144,6 +144,7 @@ func (im *image) placeAll(o *Object, known entries, variables map[string]uint64)
 			Name: s.name, Family: s.family, Shape: s.shape, Entry: entry, Offset: offset, Args: where.args,
 			SPDelta: where.grown, Cost: where.cost, Instruction: where.instruction, MayForward: s.mayForward,
 			Change: s.pool.change, Variable: s.pool.distance(variables, where.addr),
+			Cache: im.threadCache(s, bodies[addr], where.addr),
 		})
 	}
 	sort.Slice(o.Probes, func(i, j int) bool { return o.Probes[i].Entry < o.Probes[j].Entry })

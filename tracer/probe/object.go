@@ -49,6 +49,8 @@ type Probe struct {
 	Change   event.Change // of a PoolChange: what it does
 	Variable int64        // of a PoolCurrent: where the variable lies, in bytes from the instruction at Offset
 
+	Cache ThreadCache // of a Malloc whose results can be predicted
+
 	Static    [3]StaticArg // of a MarkAlloc: block, size, weight; of a MarkFree: block
 	Semaphore uint64       // of those: file offset of the counter that switches the probe on; 0: none
 

@@ -10,8 +10,9 @@ const relaSize = 24 // Elf64_Rela
 // relocations fills im.slots from the relocations that bind one word each to
 // a symbol (JUMP_SLOT, GLOB_DAT): where the word leads if the file's own
 // definition is chosen. A symbol that only another file defines is left out.
+// Those of variables of threads (TPOFF64) fill im.tlsSlots.
 func (im *image) relocations() error {
-	im.slots = map[uint64]uint64{}
+	im.slots, im.tlsSlots = map[uint64]uint64{}, map[uint64]bool{}
 	symtab := im.section(elf.SHT_DYNSYM)
 	if symtab == nil {
 		return nil
@@ -38,6 +39,10 @@ func (im *image) relocations() error {
 func (im *image) addSlot(rela, symtab []byte) {
 	at, info := im.order.Uint64(rela), im.order.Uint64(rela[8:])
 	index := info >> 32
+	if im.file.Machine == elf.EM_X86_64 && elf.R_X86_64(uint32(info)) == elf.R_X86_64_TPOFF64 {
+		im.tlsSlots[at] = true
+		return
+	}
 	if !im.bindsWord(uint32(info)) || (index+1)*symbolSize > uint64(len(symtab)) {
 		return
 	}

@@ -63,6 +63,9 @@ func tableSection(path string, o Object) string {
 		if p.MayForward != "" {
 			note = ", may forward to `" + p.MayForward + "`"
 		}
+		if p.Cache != (ThreadCache{}) {
+			note += ", results can be predicted"
+		}
 		fmt.Fprintf(&b, "| `%s` | +%d | `%s` | %s | %s%s |\n", p.Name, p.Offset-p.Entry, p.Instruction, strings.Join(args, ", "), p.Cost, note)
 	}
 	if len(o.Skipped) > 0 {

@@ -1,0 +1,200 @@
+/*
+ * Blocks of all the sizes that glibc's threads keep lists of, and larger ones,
+ * allocated and freed at random by several threads, also each other's.
+ * Arguments: threads (3), rounds of each (20,000), and "hook" to have the C library's
+ * malloc hook (before 2.34) take over after half of the rounds. Prints of each thread
+ *
+ *   thread TID CALLS HASH
+ *
+ * where the hash is of its calls in their order: h = (h ^ value) * 0x9e3779b97f4a7c15
+ * for each value of
+ *
+ *   allocation     address, size
+ *   reallocation   new address, size, old address
+ *   free           address
+ *
+ * Before those calls each thread allocates a block and releases it, as the C library may
+ * call itself at the first free, and then one of MARK bytes, which it keeps. The threads wait until the end.
+ */
+#include "target.h"
+#include <pthread.h>
+
+#define MAX_THREADS 16
+#define HELD 256
+#define SHARED 64
+#define MARK 77777 /* equal in the test */
+
+static struct site plain_site = {"plain"}, zeroed_site = {"zeroed"}, regrown_site = {"regrown"};
+
+struct worker {
+	pthread_t thread;
+	pid_t tid;
+	uint64_t hash, calls;
+	uint64_t random;
+	void *held[HELD], *mark;
+} __attribute__((aligned(128)));
+
+static struct worker workers[MAX_THREADS];
+static void *shared[SHARED];
+static long thread_count, rounds;
+static int hooked;
+static pthread_barrier_t ran, done;
+
+static void note(struct worker *w, uint64_t value)
+{
+	w->hash = (w->hash ^ value) * 0x9e3779b97f4a7c15ULL;
+}
+
+static uint64_t next_random(struct worker *w, uint64_t below)
+{
+	w->random = w->random * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (w->random >> 33) % below;
+}
+
+/* Mostly what fits into a list (up to 1,032 bytes), at its edges too. */
+static size_t random_size(struct worker *w)
+{
+	switch (next_random(w, 16)) {
+	case 0: return next_random(w, 3);
+	case 1: return 1024 + next_random(w, 18);
+	case 2: return next_random(w, 20000);
+	case 3: return next_random(w, 400) ? next_random(w, 4096) : 200000;
+	default: return next_random(w, 1 << next_random(w, 11));
+	}
+}
+
+NOIPA void *plain(size_t size)
+{
+	void *block = malloc(size);
+
+	target_sink = block;
+	return block;
+}
+
+NOIPA void *zeroed(size_t size)
+{
+	void *block = calloc(1, size);
+
+	target_sink = block;
+	return block;
+}
+
+NOIPA void *regrown(void *old, size_t size)
+{
+	void *block = realloc(old, size);
+
+	target_sink = block;
+	return block;
+}
+
+static void allocate(struct worker *w, void **slot)
+{
+	size_t size = random_size(w);
+
+	*slot = next_random(w, 16) ? plain(size) : zeroed(size);
+	note(w, (uintptr_t)*slot);
+	note(w, size);
+}
+
+static void reallocate(struct worker *w, void **slot)
+{
+	size_t size = random_size(w) + 1;
+	void *old = *slot;
+
+	*slot = regrown(old, size);
+	note(w, (uintptr_t)*slot);
+	note(w, size);
+	note(w, (uintptr_t)old);
+}
+
+static void release(struct worker *w, void *block)
+{
+	note(w, (uintptr_t)block);
+	free(block);
+}
+
+/* Another thread's block for the one in slot. */
+static void exchange(struct worker *w, void **slot)
+{
+	*slot = __atomic_exchange_n(&shared[next_random(w, SHARED)], *slot, __ATOMIC_ACQ_REL);
+}
+
+static void turn(struct worker *w)
+{
+	void **slot = &w->held[next_random(w, HELD)];
+
+	if (next_random(w, 4) == 0)
+		exchange(w, slot);
+	if (!*slot)
+		allocate(w, slot);
+	else if (next_random(w, 16) == 0)
+		reallocate(w, slot);
+	else {
+		release(w, *slot);
+		*slot = NULL;
+	}
+	w->calls++;
+}
+
+/* As programs hooked malloc: the hook is taken off for the call within. It returns the second of two blocks. */
+extern void *(*volatile __malloc_hook)(size_t, const void *) __attribute__((weak));
+static void *(*before)(size_t, const void *);
+static void *hook(size_t size, const void *caller)
+{
+	void *first, *second;
+
+	(void)caller;
+	__malloc_hook = before;
+	first = malloc(size);
+	second = malloc(size);
+	free(first);
+	__malloc_hook = hook;
+	return second;
+}
+
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+
+	w->tid = gettid();
+	free(plain(1));
+	w->mark = plain(MARK);
+	for (long i = 0; i < rounds; i++) {
+		if (hooked && i == rounds / 2) {
+			before = __malloc_hook;
+			__malloc_hook = hook;
+		}
+		turn(w);
+	}
+	pthread_barrier_wait(&ran);
+	pthread_barrier_wait(&done);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	static struct site *sites[] = {&plain_site, &zeroed_site, &regrown_site};
+
+	thread_count = target_argument(argc, argv, 0, 3);
+	rounds = target_argument(argc, argv, 1, 20000);
+	hooked = argc > 4 && &__malloc_hook;
+	if (thread_count < 1 || thread_count > MAX_THREADS || (hooked && thread_count > 1))
+		return 2;
+	target_begin(argc, argv);
+	pthread_barrier_init(&ran, NULL, thread_count + 1);
+	pthread_barrier_init(&done, NULL, thread_count + 1);
+	for (long i = 0; i < thread_count; i++) {
+		workers[i].random = i + 1;
+		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
+			return 1;
+	}
+	pthread_barrier_wait(&ran);
+	for (long i = 0; i < thread_count; i++)
+		say("thread %d %llu %llu\n", (int)workers[i].tid, (unsigned long long)workers[i].calls, (unsigned long long)workers[i].hash);
+	target_answer("predicted", 1, sites, COUNT_OF(sites));
+	target_end();
+	pthread_barrier_wait(&done);
+	for (long i = 0; i < thread_count; i++)
+		pthread_join(workers[i].thread, NULL);
+	return 0;
+}

@@ -1,0 +1,244 @@
+//go:build integration
+
+package tracer
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// markSize is that of the block after which a thread's calls count.
+const markSize = 77777
+
+// callHash is of a thread's calls in their order; testdata/programs/predicted.c.
+type callHash struct{ calls, hash uint64 }
+
+// stackCounts are the calls of each kind by their stack.
+type stackCounts map[event.Kind]map[event.StackID]int
+
+func (h *callHash) add(values ...uint64) {
+	for _, v := range values {
+		h.hash = (h.hash ^ v) * 0x9e3779b97f4a7c15
+	}
+	h.calls++
+}
+
+// hashCalls hashes the events of each thread from its mark on.
+func hashCalls(events []event.Event) (map[uint32]callHash, stackCounts) {
+	threads := make(map[uint32]callHash)
+	stacks := stackCounts{event.Alloc: {}, event.Realloc: {}, event.Free: {}}
+	for i := range events {
+		e := &events[i]
+		h, marked := threads[e.TID]
+		switch {
+		case e.Kind == event.Alloc && e.Size == markSize:
+			threads[e.TID] = callHash{}
+			continue
+		case !marked || stacks[e.Kind] == nil:
+			continue
+		case e.Kind == event.Alloc:
+			h.add(e.Addr, e.Size)
+		case e.Kind == event.Realloc:
+			h.add(e.Addr, e.Size, e.Old)
+		case e.Kind == event.Free:
+			h.add(e.Addr)
+		}
+		stacks[e.Kind][e.Stack]++
+		threads[e.TID] = h
+	}
+	return threads, stacks
+}
+
+// threadLines reads what the program says of its threads, up to its answer.
+func (p *target) threadLines() map[uint32]callHash {
+	p.t.Helper()
+	threads := make(map[uint32]callHash)
+	p.proceed()
+	for line := p.line(); !strings.HasPrefix(line, "{"); line = p.line() {
+		var tid uint32
+		var h callHash
+		if _, err := fmt.Sscanf(line, "thread %d %d %d", &tid, &h.calls, &h.hash); err != nil {
+			p.t.Fatalf("parse %q: %v", line, err)
+		}
+		threads[tid] = h
+	}
+	return threads
+}
+
+// tracedCalls is what came of a run of the program under a session.
+type tracedCalls struct {
+	said, seen map[uint32]callHash
+	stacks     stackCounts
+	runs       uint64 // of the program that is at their entries and returns, as the kernel counts them
+	loss       event.Loss
+}
+
+// traceCalls traces the program predicted.
+func traceCalls(t *testing.T, c Config, p *target) (got tracedCalls) {
+	t.Helper()
+	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if err != nil {
+		t.Fatalf("have the kernel count the runs of programs: %v", err)
+	}
+	defer stats.Close()
+	c.Mechanism = Session
+	tr, detach := attached(t, c, p)
+	defer detach()
+	read := make(chan []event.Event, 1)
+	go func() {
+		var events []event.Event
+		for {
+			b, err := tr.Read()
+			if errors.Is(err, ErrClosed) {
+				read <- events
+				return
+			}
+			events = append(events, b.Events...)
+			b.Release()
+		}
+	}()
+	got.said = p.threadLines()
+	if err := tr.Stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	events := <-read
+	got.seen, got.stacks = hashCalls(events)
+	run, err := tr.kernel.program(bpf.MemtraceProgSessionAlloc).Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.runs = run.RunCount
+	if got.loss, err = tr.Loss(); err != nil {
+		t.Fatal(err)
+	}
+	p.finish()
+	return got
+}
+
+// check compares what was seen with what the program says it did.
+func (got tracedCalls) check(t *testing.T, threads int) {
+	t.Helper()
+	if len(got.said) != threads {
+		t.Fatalf("the program spoke of %d threads, has %d", len(got.said), threads)
+	}
+	for tid, want := range got.said {
+		if got.seen[tid] != want {
+			t.Errorf("thread %d: saw %d calls (hash %#x), it made %d (%#x)", tid, got.seen[tid].calls, got.seen[tid].hash, want.calls, want.hash)
+		}
+	}
+	if n := got.loss.Lost(); n > 0 {
+		t.Errorf("lost %d events: %+v", n, got.loss)
+	}
+}
+
+// returns is the share of calls whose return was seen.
+func (got tracedCalls) returns() float64 {
+	entries := 0
+	for _, kind := range []event.Kind{event.Alloc, event.Realloc} {
+		for _, n := range got.stacks[kind] {
+			entries += n
+		}
+	}
+	return float64(got.runs)/float64(entries) - 1
+}
+
+func needSession(t *testing.T) {
+	t.Helper()
+	m, err := ChooseMechanism("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m != Session {
+		t.Skipf("%s can leave out no returns", m)
+	}
+}
+
+// TestPredictedResults has every call right, in order, whether its return was
+// seen or its result predicted, and all calls of one place by one stack.
+func TestPredictedResults(t *testing.T) {
+	needSession(t)
+	for _, c := range []struct {
+		name, tunables string
+		unwind         Unwinder
+		least, most    float64 // of the returns
+	}{
+		{"eh_frame", "", UnwindDwarf, 0.1, 0.6},
+		{"frame pointers", "", UnwindFP, 0.1, 0.6},
+		{"short lists", "glibc.malloc.tcache_count=1", UnwindFP, 0.2, 0.9},
+		{"no lists", "glibc.malloc.tcache_count=0", UnwindFP, 1, 1.02},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := start(t, []string{"GLIBC_TUNABLES=" + c.tunables}, "predicted")
+			got := traceCalls(t, Config{Unwind: c.unwind, StackDepth: 32}, p)
+			got.check(t, 3)
+			if r := got.returns(); r < c.least || r > c.most {
+				t.Errorf("%.2f of the returns were seen, want %.1f to %.1f", r, c.least, c.most)
+			}
+			// malloc and calloc are called from one place each, realloc from a third.
+			if allocs, reallocs := got.stacks[event.Alloc], got.stacks[event.Realloc]; len(allocs) != 2 || len(reallocs) != 1 || allocs[0] > 0 {
+				t.Errorf("stacks of allocations %v, of reallocations %v", allocs, reallocs)
+			}
+		})
+	}
+}
+
+// TestPredictedSample has the blocks of a sample that were predicted released by their frees.
+func TestPredictedSample(t *testing.T) {
+	needSession(t)
+	p := start(t, nil, "predicted", "1", "50000")
+	got := traceCalls(t, Config{Unwind: UnwindFP, StackDepth: 4, Sampling: true, Interval: 0}, p)
+	got.check(t, 1) // at interval 0 every block is recorded
+	if r := got.returns(); r > 0.6 {
+		t.Errorf("%.2f of the returns were seen", r)
+	}
+}
+
+// TestPredictedResultsOfOtherLibcs runs the program with the C libraries of other
+// Debian releases: 2.31, 2.41 and the newest.
+func TestPredictedResultsOfOtherLibcs(t *testing.T) {
+	needSession(t)
+	dir := t.TempDir()
+	const oldest = "bullseye"
+	suites := []string{oldest, "trixie", "sid"}
+	build := exec.Command("../testdata/libc/fetch-libcs", append([]string{"../testdata/programs/predicted.c", dir}, suites...)...)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build, err, out)
+	}
+	run := func(t *testing.T, suite string, args ...string) tracedCalls {
+		t.Helper()
+		t.Setenv("MEMTRACE_PROGRAMS", dir)
+		return traceCalls(t, Config{Unwind: UnwindFP, StackDepth: 4}, start(t, nil, filepath.Base("predicted."+suite), args...))
+	}
+	for _, suite := range suites {
+		t.Run(suite, func(t *testing.T) {
+			got := run(t, suite)
+			got.check(t, 3)
+			if r := got.returns(); r > 0.6 {
+				t.Errorf("%.2f of the returns were seen", r)
+			}
+		})
+	}
+	// A malloc hook that takes over makes predictions wrong. That is noticed, counted, and the end of them.
+	t.Run("hook", func(t *testing.T) {
+		got := run(t, oldest, "1", "40000", "hook")
+		if got.loss.Mispredicted != 1 {
+			t.Errorf("%d wrong predictions were counted: %+v", got.loss.Mispredicted, got.loss)
+		}
+		for tid, said := range got.said {
+			const unchecked, eventsOfCall = 256, 4 // what the hook does in a call that is not hidden
+			if seen := got.seen[tid].calls; seen < said.calls || seen > said.calls+unchecked*eventsOfCall {
+				t.Errorf("saw %d calls, the program made %d", seen, said.calls)
+			}
+		}
+	})
+}
