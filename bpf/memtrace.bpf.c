@@ -148,10 +148,10 @@ enum entered {
 };
 
 /* Whether the return is needed of a call that is to be recorded; k: see alloc_enter. */
-static __always_inline enum entered await(struct pt_regs *ctx, struct thread *t, struct known_probe *k)
+static __always_inline enum entered await(struct self self, struct pt_regs *ctx, struct thread *t, struct known_probe *k)
 {
 	t->predicted = 0;
-	if (k && is_predicted(ctx, t))
+	if (k && is_predicted(self, ctx, t))
 		return PREDICTED;
 	t->outer = REG_IP(ctx);
 	t->sp = REG_SP(ctx);
@@ -189,14 +189,14 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 	if (t->shape == SHAPE_RELEASE)
 		free_block(self, t, t->size, is_ending(ctx, t));
 	if (!can_sample)
-		return await(ctx, t, k);
+		return await(self, ctx, t, k);
 	t->keep = choose(t);
 	if (k && !t->keep && may_skip(t, k)) {
 		count_hit(self, HIT_ENTRY, 1);
 		return NO_RETURN;
 	}
 	t->timed = t->keep && t->recorded % TIME_EVERY == 0 ? bpf_ktime_get_ns() : 0;
-	entered = await(ctx, t, k);
+	entered = await(self, ctx, t, k);
 	if (entered == PREDICTED) {
 		count_hit(self, HIT_ENTRY, 1);
 		count_hit(self, HIT_PREDICTED, !!t->keep);

@@ -219,13 +219,14 @@ type MemtraceThread struct {
 	Latest       uint64
 	Predicted    uint64
 	Predictor    struct {
-		_        structs.HostLayout
-		Ip       uint64
-		Variable uint64
-		Cache    uint64
-		Entries  uint16
-		Counted  uint16
-		Count    uint32
+		_       structs.HostLayout
+		Ip      uint64
+		Offset  uint64
+		Base    uint64
+		Cache   uint64
+		Entries uint16
+		Counted uint16
+		Count   uint32
 	}
 	From struct {
 		_  structs.HostLayout

@@ -50,10 +50,11 @@ struct cursor {
 
 /* See predict.h. */
 struct predictor {
-	u64 ip;       /* the probe whose results can be predicted; 0: none */
-	u64 variable; /* where the address of the thread's cache is */
-	u64 cache;    /* that; 0: not known yet */
-	u16 entries;  /* of struct thread_cache */
+	u64 ip;     /* the probe whose results can be predicted; 0: none */
+	u64 offset; /* of the variable that holds the cache's address from the thread's pointer */
+	u64 base;   /* that pointer */
+	u64 cache;  /* 0: not known yet */
+	u16 entries; /* of struct thread_cache */
 	u16 counted;
 	u32 count; /* of predictions */
 };
@@ -397,7 +398,7 @@ static __always_inline void count_loss(u32 cause)
 
 	if (n)
 		__sync_fetch_and_add(n, 1);
-	if (cause == LOSS_RING_FULL || cause == LOSS_THREAD_STATE || cause == LOSS_READ_FAULT)
+	if (cause == LOSS_RING_FULL || cause == LOSS_THREAD_STATE || cause == LOSS_READ_FAULT || cause == LOSS_MISPREDICTED)
 		blame_process();
 }
 

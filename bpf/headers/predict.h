@@ -15,6 +15,7 @@
 #define MEMTRACE_PREDICT_H
 
 #include "thread.h"
+#include <bpf/bpf_core_read.h>
 
 #define TCACHE_LISTS 64 /* from glibc 2.42 on there are lists of larger blocks beyond them, which are searched */
 #define CHECK_FIRST 32
@@ -28,12 +29,12 @@ static __always_inline void predict_learn(struct self self, struct pt_regs *ctx,
 	u32 key = COOKIE_SHAPE(cookie) == SHAPE_MALLOC ? COOKIE_VARIABLE(cookie) : 0;
 	struct thread_cache *c = key ? bpf_map_lookup_elem(&thread_caches, &key) : NULL;
 	struct predictor *p = &t->predictor;
-	u64 offset;
 
-	if (!c || bpf_probe_read_user(&offset, sizeof(offset), (void *)(REG_IP(ctx) + c->slot)))
+	if (!c || !bpf_core_field_exists(self.task->thread.fsbase) ||
+	    bpf_probe_read_user(&p->offset, sizeof(p->offset), (void *)(REG_IP(ctx) + c->slot)))
 		return;
 	p->ip = REG_IP(ctx);
-	p->variable = self.task->thread.fsbase + offset;
+	p->base = self.task->thread.fsbase;
 	p->cache = 0;
 	p->entries = c->entries;
 	p->counted = c->counted;
@@ -88,18 +89,27 @@ static __always_inline u64 predict(struct predictor *p, u64 size)
 }
 
 /*
- * Whether the call that begins now needs no return: its result is in t->predicted,
- * its caller in t->from. Where the cache is, is asked for again at each check only: a thread
- * gives it up at its end alone, and allocates nothing more then.
+ * Find the thread's cache. It is asked for again at each check only, or where the
+ * program has given the thread other variables: a thread gives up its cache at its
+ * end alone, and allocates nothing more then.
  */
-static __always_inline bool is_predicted(struct pt_regs *ctx, struct thread *t)
+static __always_inline bool find_cache(struct self self, struct predictor *p, bool check)
+{
+	u64 base = self.task->thread.fsbase;
+
+	if (!check && p->cache && p->base == base)
+		return true;
+	p->base = base;
+	return bpf_probe_read_user(&p->cache, sizeof(p->cache), (void *)(base + p->offset)) == 0;
+}
+
+/* Whether the call that begins now needs no return: its result is in t->predicted, its caller in t->from. */
+static __always_inline bool is_predicted(struct self self, struct pt_regs *ctx, struct thread *t)
 {
 	struct predictor *p = &t->predictor;
 	bool check = p->count < CHECK_FIRST || p->count % CHECK_EVERY == 0;
 
-	if (p->ip != REG_IP(ctx))
-		return false;
-	if ((check || !p->cache) && bpf_probe_read_user(&p->cache, sizeof(p->cache), (void *)p->variable))
+	if (p->ip != REG_IP(ctx) || !find_cache(self, p, check))
 		return false;
 	t->predicted = predict(p, t->size);
 	if (!t->predicted)
@@ -125,7 +135,7 @@ static __always_inline void predict_learn(struct self self, struct pt_regs *ctx,
 {
 }
 
-static __always_inline bool is_predicted(struct pt_regs *ctx, struct thread *t)
+static __always_inline bool is_predicted(struct self self, struct pt_regs *ctx, struct thread *t)
 {
 	return false;
 }

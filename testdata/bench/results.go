@@ -50,7 +50,8 @@ the median of the loop's own processor time for a pair, what the kernel does on 
 (others that want the processor don't count in that, as they do by the clock); how far the middle half of
 the turns spreads; the medians of the ratios within each round; and the median time by the clock, in each
 thread. The floor is empty BPF programs where memtrace would probe: entry and return of malloc, entry of
-free. No tracer by uprobes can be below it.
+free. A tracer that lets all three trap can't be below it; memtrace leaves out returns whose results it predicts
+(docs/probes.md) or doesn't record (docs/sampling.md).
 `
 
 // document is docs/benchmarks.md.

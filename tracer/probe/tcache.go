@@ -28,12 +28,12 @@ func (im *image) threadCache(s symbol, code body, from uint64) ThreadCache {
 	for _, in := range code {
 		c.code[in.addr] = in
 	}
-	slot, found := c.follow(code[0].addr)
-	found.Slot = int64(slot - from)
-	if known := found.Counted && found.Entries == countedEntries || !found.Counted && found.Entries == uncountedEntries; !known {
+	use, ok := c.follow(code[0].addr)
+	entries := use.entry.plus - 8*use.list.plus
+	if known := use.counted && entries == countedEntries || !use.counted && entries == uncountedEntries; !ok || !known {
 		return ThreadCache{}
 	}
-	return found
+	return ThreadCache{Slot: int64(use.slot - from), Entries: uint16(entries), Counted: use.counted}
 }
 
 // origin is what is known of a register's value: the word of a slot, the cache
@@ -68,8 +68,9 @@ func (c *cacheSearch) fresh() origin {
 	return origin{id: c.ids}
 }
 
-// follow returns the slot and the layout of the first cache that is seen in use.
-func (c *cacheSearch) follow(entry uint64) (slot uint64, found ThreadCache) {
+// follow returns the first way on which an entry of a cache is loaded that its
+// words of 16 bits tell of.
+func (c *cacheSearch) follow(entry uint64) (use cachePath, ok bool) {
 	first := cachePath{at: entry}
 	for i := range first.regs {
 		first.regs[i] = c.fresh()
@@ -86,7 +87,7 @@ func (c *cacheSearch) follow(entry uint64) (slot uint64, found ThreadCache) {
 			c.done[p.at] = true
 			c.step(&p, in)
 			if p.entry.id != 0 && p.entry.id == p.list.id {
-				return p.slot, ThreadCache{Entries: uint16(p.entry.plus - 8*p.list.plus), Counted: p.counted}
+				return p, true
 			}
 			f, target := in.flow()
 			if f == flowBranch {
@@ -103,7 +104,7 @@ func (c *cacheSearch) follow(entry uint64) (slot uint64, found ThreadCache) {
 			}
 		}
 	}
-	return 0, ThreadCache{}
+	return cachePath{}, false
 }
 
 // step applies an instruction to what is known on a path.
