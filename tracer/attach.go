@@ -56,29 +56,6 @@ func closeAll(links []link.Link) error {
 	return errors.Join(errs...)
 }
 
-// cookie packs what the programs must know of a probe; see bpf/headers/record.h.
-func (t *Tracer) cookie(pid int, p *probe.Probe) (uint64, error) {
-	c := uint64(uint32(pid)) | uint64(p.Shape&15)<<32 | uint64(p.Shape>>4)<<55
-	if p.Shape.IsMark() {
-		place, err := t.marks.place(t.kernel, p.Static)
-		return c | uint64(place)<<36, err
-	}
-	variable, err := t.variables.place(t.kernel, p.Variable)
-	if p.Shape == probe.Malloc {
-		variable, err = t.caches.place(t.kernel, p.Cache)
-	}
-	for i, reg := range p.Args {
-		c |= uint64(reg) << (36 + 4*i)
-	}
-	if p.MayForward != "" {
-		c |= 1 << 48
-	}
-	if p.Shape == probe.PoolChange {
-		c |= uint64(p.Change&15) << 44
-	}
-	return c | uint64(p.SPDelta/8&63)<<49 | uint64(variable)<<56, err
-}
-
 // attachOrder sorts an object's allocating probes: reallocations first, for a
 // block that moves unseen would look leaked at its old address.
 func attachOrder(probes []probe.Probe) (allocs, frees []probe.Probe) {

@@ -26,9 +26,7 @@ type Tracer struct {
 	hits   *hitCounts // likewise
 	valve  *valve     // nil unless blocks are sampled under pressure
 
-	variables poolVariables
-	caches    threadCaches
-	marks     markPlaces
+	cookies cookies
 
 	mu         sync.Mutex
 	attached   map[int]*attachment
@@ -51,7 +49,7 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{config: c, kernel: kernel, attached: make(map[int]*attachment), disposals: newDisposals()}
+	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), disposals: newDisposals()}
 	if err := errors.Join(t.startSampling(), t.attachKernel()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

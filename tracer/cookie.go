@@ -1,0 +1,86 @@
+package tracer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// cookies are where the kernel half finds what does not fit into a probe's
+// cookie. In the first two arrays the first place stands for none.
+type cookies struct {
+	variables places[int64]              // distances of variables that hold a pool
+	caches    places[probe.ThreadCache]  // where mallocs find their results
+	marks     places[[3]probe.StaticArg] // where the arguments of USDT probes are
+}
+
+func newCookies() cookies {
+	return cookies{variables: places[int64]{first: 1}, caches: places[probe.ThreadCache]{first: 1}}
+}
+
+// cookie packs what the programs must know of a probe; see bpf/headers/record.h.
+func (t *Tracer) cookie(pid int, p *probe.Probe) (uint64, error) {
+	c := uint64(uint32(pid)) | uint64(p.Shape&15)<<32 | uint64(p.Shape>>4)<<55
+	if p.Shape.IsMark() {
+		place, err := t.markPlace(p.Static)
+		return c | uint64(place)<<36, err
+	}
+	variable, err := t.variablePlace(p)
+	for i, reg := range p.Args {
+		c |= uint64(reg) << (36 + 4*i)
+	}
+	if p.MayForward != "" {
+		c |= 1 << 48
+	}
+	if p.Shape == probe.PoolChange {
+		c |= uint64(p.Change&15) << 44
+	}
+	return c | uint64(p.SPDelta/8&63)<<49 | uint64(variable)<<56, err
+}
+
+// variablePlace is that of the variable which a probe's program looks at, if any: 8 bits.
+func (t *Tracer) variablePlace(p *probe.Probe) (at uint32, err error) {
+	switch {
+	case p.Cache != (probe.ThreadCache{}):
+		value := bpf.MemtraceThreadCache{Slot: p.Cache.Slot, Entries: uint32(p.Cache.Entries)}
+		if p.Cache.Counted {
+			value.Counted = 1
+		}
+		at, err = t.cookies.caches.place(t.kernel.coll.Maps[bpf.MemtraceMapThreadCaches], p.Cache, value)
+		if errors.Is(err, errNoPlace) {
+			return 0, nil // nothing is predicted, which costs time alone
+		}
+	case p.Variable != 0:
+		at, err = t.cookies.variables.place(t.kernel.coll.Maps[bpf.MemtraceMapPoolVariables], p.Variable, p.Variable)
+		if errors.Is(err, errNoPlace) {
+			err = errors.New("too many different programs have a variable that holds a pool: trace fewer at a time")
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("say where %s finds its variable: %w", p.Name, err)
+	}
+	return at, err
+}
+
+// markPlace is that of the arguments of a USDT probe.
+func (t *Tracer) markPlace(args [3]probe.StaticArg) (uint32, error) {
+	var value bpf.MemtraceMark
+	for i, a := range args {
+		to := &value.Args[i]
+		to.Value, to.Base, to.Index = a.Value, a.Base, a.Index
+		to.Kind, to.Size, to.IndexBy = uint8(a.Kind), a.Size, a.Scaled
+		if a.Signed {
+			to.IsSigned = 1
+		}
+	}
+	at, err := t.cookies.marks.place(t.kernel.coll.Maps[bpf.MemtraceMapMarks], args, value)
+	if errors.Is(err, errNoPlace) {
+		err = errors.New("too many different USDT probes: trace fewer programs at a time")
+	}
+	if err != nil {
+		err = fmt.Errorf("say where a USDT probe's arguments are: %w", err)
+	}
+	return at, err
+}
