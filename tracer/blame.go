@@ -14,7 +14,7 @@ type ProcessLoss struct {
 }
 
 // ProcessLosses lists the processes that lost events. Their counts add up to
-// Loss's RingFull, ThreadState and ReadFault, unless more than 4,096 did.
+// Loss's RingFull, ThreadState, ReadFault and Mispredicted, unless more than 4,096 did.
 func (t *Tracer) ProcessLosses() (out []ProcessLoss, err error) {
 	var pid uint32
 	var b bpf.MemtraceBlame

@@ -6,13 +6,7 @@ import "testing"
 
 // The returns of functions that lie at the same place of their pages, called by turns, are left out as others' are.
 func TestReturnsAreLeftOut(t *testing.T) {
-	m, err := ChooseMechanism("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m != Session {
-		t.Skipf("%s can leave out no returns", m)
-	}
+	needSession(t)
 	p := start(t, nil, "same_places")
 	tr, detach := attached(t, Config{Mechanism: Session, StackDepth: 1, Sampling: true, Interval: 1 << 30, Seed: 1}, p)
 	defer detach()

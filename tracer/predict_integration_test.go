@@ -152,6 +152,8 @@ func (got tracedCalls) returns() float64 {
 	return float64(got.runs)/float64(entries) - 1
 }
 
+// needSession skips where returns can't be left out. That a kernel has what its
+// version promises is TestFeaturesMatchKernelVersion's concern.
 func needSession(t *testing.T) {
 	t.Helper()
 	m, err := ChooseMechanism("")
@@ -192,7 +194,8 @@ func TestPredictedResults(t *testing.T) {
 	}
 }
 
-// TestPredictedSample has the blocks of a sample that were predicted released by their frees.
+// TestPredictedSample has every call right where a sample's programs record
+// them all.
 func TestPredictedSample(t *testing.T) {
 	needSession(t)
 	p := start(t, nil, "predicted", "1", "50000")

@@ -4,8 +4,9 @@ package event
 type Kind uint8
 
 const (
-	// Alloc is a successful allocation: Addr and Size, made at Time (taken
-	// when the allocator returned).
+	// Alloc is a successful allocation: Addr and Size, made at Time: taken when
+	// the allocator returned or, where its result was predicted, as it was called
+	// (Tracer.Pending).
 	Alloc Kind = 1 + iota
 	// Free releases the block at Addr. Time is taken before the allocator
 	// runs, so it precedes every event that reuses the address.
