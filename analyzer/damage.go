@@ -159,6 +159,7 @@ type Repair struct {
 	claims []heapwalk.Claim
 	states []heapwalk.State // what all looks so far say of each; Unknown where they differ
 	looks  int
+	spared map[uint64]bool
 }
 
 // NewRepair begins a repair at now (ns, CLOCK_MONOTONIC); nil where no block
@@ -204,6 +205,17 @@ func (r *Repair) Look(p *procfs.Process, o heapwalk.Options) error {
 	return nil
 }
 
+// Spare leaves blocks as they are, whatever the allocator's records say: they
+// are just being handed out. Call it before the first look and after each.
+func (r *Repair) Spare(blocks []uint64) {
+	for _, addr := range blocks {
+		if r.spared == nil {
+			r.spared = make(map[uint64]bool)
+		}
+		r.spared[addr] = true
+	}
+}
+
 // Repair takes the blocks that were freed unseen out of the live heap, where they
 // count as freed, and returns how many they were. All events until the end of the last look should have been
 // applied: what was freed meanwhile was seen.
@@ -219,6 +231,8 @@ func (a *Analyzer) Repair(r *Repair) Repaired {
 		b, ok := p.heap.get(was.addr, hash)
 		switch {
 		case !ok || b != was:
+		case r.spared[b.addr]:
+			unsure[b.addr] = true
 		case r.states[i] == heapwalk.Freed:
 			p.heap.remove(b.addr, hash)
 			if a.config.Sample != nil {

@@ -3,6 +3,9 @@ package analyzer
 import (
 	"reflect"
 	"testing"
+
+	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 func TestLossesMakeSpells(t *testing.T) {
@@ -48,6 +51,37 @@ func TestVerifiedBlocksAreNotDoubted(t *testing.T) {
 	var none *damage
 	if none.doubts(known) || none.inherited() != nil {
 		t.Error("a block is in doubt where nothing was lost")
+	}
+}
+
+// TestRepairSparesWhatIsBeingHandedOut has two blocks that the allocator's records
+// call free; one of them is just being handed out.
+func TestRepairSparesWhatIsBeingHandedOut(t *testing.T) {
+	const s = 1_000_000_000
+	a := New(Config{})
+	defer a.Close()
+	a.AddProcess(ProcessInfo{PID: 1})
+	const freed, handed = 0x1000, 0x2000
+	a.Apply([]event.Event{
+		{Kind: event.Alloc, PID: 1, TID: 1, Time: s, Addr: freed, Size: 100},
+		{Kind: event.Alloc, PID: 1, TID: 1, Time: s, Addr: handed, Size: 100},
+	})
+	a.AddProcessLoss(1, 3, 2*s, 3*s)
+	r := a.NewRepair(1, 4*s)
+	if r == nil || len(r.blocks) != 2 {
+		t.Fatalf("in doubt: %+v, want both blocks", r)
+	}
+	r.Spare([]uint64{handed})
+	r.states, r.looks = []heapwalk.State{heapwalk.Freed, heapwalk.Freed}, 1
+	if done := a.Repair(r); done != (Repaired{Count: 1, Bytes: 100}) {
+		t.Errorf("repaired %+v, want one block", done)
+	}
+	p := a.byPID[1]
+	if b, ok := p.heap.get(handed, p.heap.hash(handed)); !ok || !p.damage.doubts(b) {
+		t.Error("the block that is being handed out does not live in doubt")
+	}
+	if _, ok := p.heap.get(freed, p.heap.hash(freed)); ok {
+		t.Error("the block that was freed unseen lives")
 	}
 }
 

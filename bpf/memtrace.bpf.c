@@ -4,8 +4,8 @@
  * The kernel half of memtrace: probes at the allocator's functions.
  *
  * One allocation is one event, made at the return of the outermost allocator
- * call, or at its entry where the result can be predicted; what the allocator calls inside is its own business and is hidden
- * (malloc in calloc, mmap in malloc). A free is one event, made before the
+ * call, or at its entry where the result can be predicted; what the allocator
+ * calls inside is its own business and is hidden (malloc in calloc, mmap in malloc). A free is one event, made before the
  * allocator runs, so that it precedes every reuse of the address.
  */
 #include "block.h"
@@ -535,6 +535,7 @@ int session_alloc(struct pt_regs *ctx)
 				return 1;
 			predict_learn(self, ctx, t, k->cookie);
 		}
+		t->pending = 0;
 		entered = alloc_enter(self, ctx, t, k->cookie, k, true);
 		if (entered != PREDICTED)
 			return entered == NO_RETURN;

@@ -228,7 +228,9 @@ type MemtraceThread struct {
 		Counted uint16
 		Count   uint32
 	}
-	From struct {
+	Pending   uint64
+	PendingAt uint64
+	From      struct {
 		_  structs.HostLayout
 		Pc uint64
 		Sp uint64

@@ -34,6 +34,9 @@ type Options struct {
 	// Registers returns the registers of all threads of a process that runs; it
 	// is called twice. Nil: they are not read.
 	Registers func() []uint64
+	// Pending returns blocks that are being handed out: nothing but the allocator
+	// has a pointer to them yet. They count as held. It is called as Registers is, and may be nil.
+	Pending func() []uint64
 	// AllSeen says that every block of the process is among those given, so
 	// that the rest of glibc's memory holds nothing but what was freed.
 	AllSeen bool
@@ -196,7 +199,7 @@ func (c *scan) reachable() {
 	for _, t := range c.options.Threads {
 		m.workers[0].registers(t.Words)
 	}
-	c.runningRegisters()
+	c.now()
 	m.drain()
 	for _, w := range m.workers {
 		c.rootBytes += w.rootBytes
@@ -207,7 +210,7 @@ func (c *scan) reachable() {
 			m.workers[0].zone(z)
 		}
 		c.revive()
-		c.runningRegisters()
+		c.now()
 		m.drain()
 	}
 	c.recognise()
@@ -249,13 +252,16 @@ func (w *worker) fresh(z zone) {
 	}
 }
 
-// runningRegisters follows the registers of a process that runs, as of now.
-func (c *scan) runningRegisters() {
-	if c.options.Registers == nil {
-		return
-	}
-	for words := range slices.Chunk(c.options.Registers(), winBytes/8) {
-		c.marker.workers[0].registers(words)
+// now follows the registers of a process that runs, and what is being handed
+// out, as of now.
+func (c *scan) now() {
+	for _, read := range []func() []uint64{c.options.Registers, c.options.Pending} {
+		if read == nil {
+			continue
+		}
+		for words := range slices.Chunk(read(), winBytes/8) {
+			c.marker.workers[0].registers(words)
+		}
 	}
 }
 

@@ -84,6 +84,8 @@ struct thread {
 	u64 latest;     /* the last recorded block, if the thread has allocated nothing since */
 	u64 predicted;  /* what the call in progress is to return; 0: unknown */
 	struct predictor predictor;
+	u64 pending;    /* a block that is recorded, and its call may not have taken it yet; 0: none. tracer/pending.go reads it */
+	u64 pending_at; /* where its address stands until then */
 	struct cursor from; /* where its stack begins; pc 0: at the slot of a return address */
 	u32 taken;      /* the interval by which the call in progress was chosen */
 	u32 keep;       /* what of it is to be recorded */

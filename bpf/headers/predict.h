@@ -10,6 +10,10 @@
  *
  * Predictions are checked: the first ones of each thread, then one of so many, let the
  * return trap, too. One that was wrong ends them.
+ *
+ * Until the call has taken it, the block is recorded and yet stands in the list alone:
+ * a thread that is stopped at its trap, as most are in a program that does little else,
+ * has no pointer to it. So the thread's state says which block that may be.
  */
 #ifndef MEMTRACE_PREDICT_H
 #define MEMTRACE_PREDICT_H
@@ -30,7 +34,10 @@ static __always_inline void predict_learn(struct self self, struct pt_regs *ctx,
 	struct thread_cache *c = key ? bpf_map_lookup_elem(&thread_caches, &key) : NULL;
 	struct predictor *p = &t->predictor;
 
-	if (!c || !bpf_core_field_exists(self.task->thread.fsbase) ||
+	if (p->ip == REG_IP(ctx)) /* the probe alone was forgotten */
+		return;
+	/* tracer/pending.go looks at slots alone: no predictions for a thread that has none. */
+	if (!c || !t->owner || !bpf_core_field_exists(self.task->thread.fsbase) ||
 	    bpf_probe_read_user(&p->offset, sizeof(p->offset), (void *)(REG_IP(ctx) + c->slot)))
 		return;
 	p->ip = REG_IP(ctx);
@@ -74,6 +81,12 @@ __attribute__((noinline)) u64 counted_head(u64 cache, u64 list)
 	return bpf_probe_read_user(&head, sizeof(head), (void *)(cache + COUNTED_ENTRIES + list * 8)) ? 0 : head;
 }
 
+/* Where the head of a list is. */
+static __always_inline u64 head_place(struct predictor *p, u64 list)
+{
+	return p->cache + p->entries + list * 8;
+}
+
 /* The block that the malloc of size bytes that begins now returns; 0: unknown. */
 static __always_inline u64 predict(struct predictor *p, u64 size)
 {
@@ -83,7 +96,7 @@ static __always_inline u64 predict(struct predictor *p, u64 size)
 		return 0;
 	if (p->counted)
 		head = counted_head(p->cache, list);
-	else if (bpf_probe_read_user(&head, sizeof(head), (void *)(p->cache + p->entries + list * 8)))
+	else if (bpf_probe_read_user(&head, sizeof(head), (void *)head_place(p, list)))
 		return 0;
 	return head & 15 ? 0 : head; /* such a one ends the program */
 }
@@ -115,8 +128,12 @@ static __always_inline bool is_predicted(struct self self, struct pt_regs *ctx, 
 	if (!t->predicted)
 		return false;
 	p->count++;
+	if (check)
+		return false;
 	t->from = (struct cursor){ .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
-	return !check;
+	t->pending = t->predicted;
+	t->pending_at = head_place(p, tcache_list(t->size));
+	return true;
 }
 
 /* A call whose result was predicted has returned. Calls inside it would be taken for the program's if its return were left out. */

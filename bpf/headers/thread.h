@@ -122,6 +122,7 @@ static __always_inline bool claim_slot(struct thread *t, struct self self)
 	t->interval = 0;
 	t->random = 0;
 	t->latest = 0;
+	t->pending = 0;
 	forget_probes(t);
 	return true;
 }
@@ -181,6 +182,7 @@ static __always_inline struct thread *thread_at_probe(struct self self, struct p
 		k = thread_learn(self, ctx, &t);
 	if (!k)
 		return NULL;
+	t->pending = 0;
 	*cookie = k->cookie;
 	return t;
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -56,7 +57,7 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 		return err
 	}
 	s.analyzer.SetLoss(loss)
-	o := reach.Options{Threads: threads, AllSeen: t.base == nil}
+	o := reach.Options{Threads: threads, Pending: func() []uint64 { return s.pending(t) }, AllSeen: t.base == nil}
 	if threads == nil {
 		o.Registers = s.registersOf(t)
 	}
@@ -67,6 +68,15 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 	s.say("read %d MiB of process %d in %v; the longest step held its memory map for less than %v",
 		res.Read>>20, t.pid, res.Took.Round(time.Millisecond), res.LongestStep.Round(time.Microsecond))
 	return nil
+}
+
+// pending are the blocks that a process's threads are just being given.
+func (s *session) pending(t *target) []uint64 {
+	blocks, err := s.tracer.Pending(t.pid)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.warn("%v: a block that was just being allocated may be called leaked", err)
+	}
+	return blocks
 }
 
 // registersOf returns what reads the registers of a process that runs, or nil

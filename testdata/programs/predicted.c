@@ -24,8 +24,6 @@
 #define SHARED 64
 #define MARK 77777 /* equal in the test */
 
-static struct site plain_site = {"plain"}, zeroed_site = {"zeroed"}, regrown_site = {"regrown"};
-
 struct worker {
 	pthread_t thread;
 	pid_t tid;
@@ -173,8 +171,6 @@ static void *work(void *argument)
 
 int main(int argc, char **argv)
 {
-	static struct site *sites[] = {&plain_site, &zeroed_site, &regrown_site};
-
 	thread_count = target_argument(argc, argv, 0, 3);
 	rounds = target_argument(argc, argv, 1, 20000);
 	hooked = argc > 4 && &__malloc_hook;
@@ -191,7 +187,7 @@ int main(int argc, char **argv)
 	pthread_barrier_wait(&ran);
 	for (long i = 0; i < thread_count; i++)
 		say("thread %d %llu %llu\n", (int)workers[i].tid, (unsigned long long)workers[i].calls, (unsigned long long)workers[i].hash);
-	target_answer("predicted", 1, sites, COUNT_OF(sites));
+	say("{\"program\":\"predicted\",\"pid\":%d,\"final\":true", (int)getpid()); /* no tally: the hashes say more */
 	target_end();
 	pthread_barrier_wait(&done);
 	for (long i = 0; i < thread_count; i++)
