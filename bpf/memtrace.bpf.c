@@ -151,7 +151,7 @@ enum entered {
 static __always_inline enum entered await(struct self self, struct pt_regs *ctx, struct thread *t, struct known_probe *k)
 {
 	t->predicted = 0;
-	if (k && is_predicted(self, ctx, t))
+	if (k && is_predicted(self, ctx, t, k))
 		return PREDICTED;
 	t->outer = REG_IP(ctx);
 	t->sp = REG_SP(ctx);
@@ -533,7 +533,7 @@ int session_alloc(struct pt_regs *ctx)
 			k = thread_learn(self, ctx, &t);
 			if (!k)
 				return 1;
-			predict_learn(self, ctx, t, k->cookie);
+			predict_learn(self, ctx, t, k);
 		}
 		t->pending = 0;
 		entered = alloc_enter(self, ctx, t, k->cookie, k, true);

@@ -219,18 +219,26 @@ type MemtraceThread struct {
 	Latest       uint64
 	Predicted    uint64
 	Predictor    struct {
-		_       structs.HostLayout
-		Ip      uint64
-		Offset  uint64
-		Base    uint64
-		Cache   uint64
-		Entries uint16
-		Counted uint16
-		Count   uint32
+		_      structs.HostLayout
+		Offset uint64
+		Base   uint64
+		Cache  uint64
+		Table  uint64
+		First  int32
+		Limit  uint32
+		Stride uint16
+		Head   uint16
+		Budget uint16
+		Layout uint16
+		Number uint32
+		Count  uint32
+		IsOff  bool
+		_      [7]byte
 	}
-	Pending   uint64
-	PendingAt uint64
-	From      struct {
+	Pending     uint64
+	PendingAt   uint64
+	PendingWord uint64
+	From        struct {
 		_  structs.HostLayout
 		Pc uint64
 		Sp uint64
@@ -242,18 +250,26 @@ type MemtraceThread struct {
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {
-		_      structs.HostLayout
-		Ip     uint64
-		Cookie uint64
-		Clean  uint64
+		_         structs.HostLayout
+		Ip        uint64
+		Cookie    uint64
+		Clean     uint32
+		Predictor uint32
 	}
 }
 
 type MemtraceThreadCache struct {
-	_       structs.HostLayout
-	Slot    int64
-	Entries uint32
-	Counted uint32
+	_      structs.HostLayout
+	Slot   int64
+	Table  int64
+	Fixed  int32
+	First  int32
+	Limit  uint32
+	Layout uint32
+	Stride uint16
+	Head   uint16
+	Budget uint16
+	Pad    uint16
 }
 
 type MemtraceUnwindRule struct {

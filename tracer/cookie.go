@@ -44,9 +44,9 @@ func (t *Tracer) cookie(pid int, p *probe.Probe) (uint64, error) {
 func (t *Tracer) variablePlace(p *probe.Probe) (at uint32, err error) {
 	switch {
 	case p.Cache != (probe.ThreadCache{}):
-		value := bpf.MemtraceThreadCache{Slot: p.Cache.Slot, Entries: uint32(p.Cache.Entries)}
-		if p.Cache.Counted {
-			value.Counted = 1
+		value := bpf.MemtraceThreadCache{
+			Slot: p.Cache.Slot, Table: p.Cache.Table, Fixed: p.Cache.Fixed, First: p.Cache.First, Limit: p.Cache.Limit,
+			Layout: uint32(p.Cache.Layout), Stride: p.Cache.Stride, Head: p.Cache.Head, Budget: p.Cache.Budget,
 		}
 		at, err = t.cookies.caches.place(t.kernel.coll.Maps[bpf.MemtraceMapThreadCaches], p.Cache, value)
 		if errors.Is(err, errNoPlace) {

@@ -57,8 +57,8 @@ func pendingOf(slots *ebpf.Map, pid int, tid uint32) (uint64, error) {
 	if state.Owner&(1<<tidBits-1) != uint64(tid) || state.Pending == 0 {
 		return 0, nil
 	}
-	head, err := readWord(pid, state.PendingAt)
-	if errors.Is(err, unix.ESRCH) || err == nil && head != state.Pending {
+	word, err := readWord(pid, state.PendingAt)
+	if errors.Is(err, unix.ESRCH) || err == nil && word != state.PendingWord {
 		return 0, nil
 	}
 	return state.Pending, nil // also where that can't be read: nobody is to be accused without need

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,30 +47,41 @@ func stoppedAt(t *testing.T, pid int) (addrs []uint64) {
 // prediction is checked.
 func TestPendingBlocks(t *testing.T) {
 	needSession(t)
-	const threads = 4
-	p := start(t, nil, "handed_out", fmt.Sprint(threads), "0")
-	pid := p.cmd.Process.Pid
-	var place uint64
+	for _, library := range []string{"", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"} {
+		t.Run("preload "+library, func(t *testing.T) { pendingBlocks(t, library) })
+	}
+}
+
+// mallocOf returns where the probe of a process's malloc lies in its memory.
+func mallocOf(t *testing.T, pid int, library string) uint64 {
+	t.Helper()
 	for _, o := range discover(t, pid) {
 		for _, f := range o.Probes {
 			for _, text := range o.Text {
-				if f.Name == "malloc" && f.Offset >= text.Offset && f.Offset-text.Offset < text.End-text.Start {
-					place = text.Start + f.Offset - text.Offset
+				if f.Name == "malloc" && strings.Contains(o.Path, library) && f.Offset >= text.Offset && f.Offset-text.Offset < text.End-text.Start {
+					return text.Start + f.Offset - text.Offset
 				}
 			}
 		}
 	}
-	if place == 0 {
-		t.Fatal("malloc was not found")
-	}
+	t.Fatalf("no malloc was found, preloaded is %q", library)
+	return 0
+}
+
+func pendingBlocks(t *testing.T, library string) {
+	p := start(t, []string{"LD_PRELOAD=" + library}, "handed_out", "4", "0")
+	pid := p.cmd.Process.Pid
+	place := mallocOf(t, pid, strings.TrimSuffix(library, ".so.2"))
 	tr, detach := attached(t, Config{Mechanism: Session, Pressure: 1 << 20}, p)
 	defer detach()
+	var events atomic.Uint64
 	go func() {
 		for {
 			b, err := tr.Read()
 			if errors.Is(err, ErrClosed) {
 				return
 			}
+			events.Add(uint64(len(b.Events)))
 			b.Release()
 		}
 	}()
@@ -77,24 +89,34 @@ func TestPendingBlocks(t *testing.T) {
 	p.line()
 	behind, pending := 0, 0
 	for range 50 {
+		// Each thread's first predictions are checked.
+		for deadline := time.Now().Add(10 * time.Second); events.Load() < 1000; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the threads allocate nothing")
+			}
+		}
+		events.Store(0)
 		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		now := 0
+		trapped, inside := 0, 0
 		for _, at := range stoppedAt(t, pid) {
-			const longest = 15 // bytes of an instruction
+			const longest, function = 15, 400 // bytes of an instruction, and of malloc up to where it has taken a block
 			if at > place && at <= place+longest {
-				now++
+				trapped++
+			}
+			if at >= place && at <= place+function {
+				inside++
 			}
 		}
 		blocks, err := tr.Pending(pid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(blocks) > now {
-			t.Errorf("%d blocks are being handed out to %d threads behind malloc's probe", len(blocks), now)
+		if len(blocks) > inside {
+			t.Errorf("%d blocks are being handed out to %d threads in malloc", len(blocks), inside)
 		}
-		behind, pending = behind+now, pending+len(blocks)
+		behind, pending = behind+trapped, pending+len(blocks)
 		if err := unix.Kill(pid, unix.SIGCONT); err != nil {
 			t.Fatal(err)
 		}

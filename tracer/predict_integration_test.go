@@ -5,6 +5,7 @@ package tracer
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,7 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
-// markSize is that of the block after which a thread's calls count.
+// markSize is that of the blocks from which and up to which a thread's calls count.
 const markSize = 77777
 
 // callHash is of a thread's calls in their order; testdata/programs/predicted.c.
@@ -33,18 +34,19 @@ func (h *callHash) add(values ...uint64) {
 	h.calls++
 }
 
-// hashCalls hashes the events of each thread from its mark on.
+// hashCalls hashes the events of each thread between its marks.
 func hashCalls(events []event.Event) (map[uint32]callHash, stackCounts) {
 	threads := make(map[uint32]callHash)
 	stacks := stackCounts{event.Alloc: {}, event.Realloc: {}, event.Free: {}}
+	count := make(map[uint32]bool)
 	for i := range events {
 		e := &events[i]
-		h, marked := threads[e.TID]
+		h := threads[e.TID]
 		switch {
 		case e.Kind == event.Alloc && e.Size == markSize:
-			threads[e.TID] = callHash{}
+			count[e.TID] = !count[e.TID]
 			continue
-		case !marked || stacks[e.Kind] == nil:
+		case !count[e.TID] || stacks[e.Kind] == nil:
 			continue
 		case e.Kind == event.Alloc:
 			h.add(e.Addr, e.Size)
@@ -170,24 +172,26 @@ func needSession(t *testing.T) {
 func TestPredictedResults(t *testing.T) {
 	needSession(t)
 	for _, c := range []struct {
-		name, tunables string
-		unwind         Unwinder
-		least, most    float64 // of the returns
+		name, program string
+		tunables      string
+		unwind        Unwinder
+		least, most   float64 // of the returns
 	}{
-		{"eh_frame", "", UnwindDwarf, 0.1, 0.6},
-		{"frame pointers", "", UnwindFP, 0.1, 0.6},
-		{"short lists", "glibc.malloc.tcache_count=1", UnwindFP, 0.2, 0.9},
-		{"no lists", "glibc.malloc.tcache_count=0", UnwindFP, 1, 1.02},
+		{"eh_frame", "predicted", "", UnwindDwarf, 0.1, 0.6},
+		{"frame pointers", "predicted", "", UnwindFP, 0.1, 0.6},
+		{"static", "predicted_static", "", UnwindDwarf, 0.1, 0.6},
+		{"short lists", "predicted", "glibc.malloc.tcache_count=1", UnwindFP, 0.2, 0.9},
+		{"no lists", "predicted", "glibc.malloc.tcache_count=0", UnwindFP, 1, 1.02},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := start(t, []string{"GLIBC_TUNABLES=" + c.tunables}, "predicted")
+			p := start(t, []string{"GLIBC_TUNABLES=" + c.tunables}, c.program)
 			got := traceCalls(t, Config{Unwind: c.unwind, StackDepth: 32}, p)
 			got.check(t, 3)
 			if r := got.returns(); r < c.least || r > c.most {
 				t.Errorf("%.2f of the returns were seen, want %.1f to %.1f", r, c.least, c.most)
 			}
-			// malloc and calloc are called from one place each, realloc from a third.
-			if allocs, reallocs := got.stacks[event.Alloc], got.stacks[event.Realloc]; len(allocs) != 2 || len(reallocs) != 1 || allocs[0] > 0 {
+			// malloc and calloc are called from two places each, realloc from two others.
+			if allocs, reallocs := got.stacks[event.Alloc], got.stacks[event.Realloc]; len(allocs) != 4 || len(reallocs) != 2 || allocs[0] > 0 {
 				t.Errorf("stacks of allocations %v, of reallocations %v", allocs, reallocs)
 			}
 		})
@@ -206,25 +210,25 @@ func TestPredictedSample(t *testing.T) {
 	}
 }
 
-// TestPredictedResultsOfOtherLibcs runs the program with the C libraries of other
-// Debian releases: 2.31, 2.41 and the newest.
-func TestPredictedResultsOfOtherLibcs(t *testing.T) {
+// otherReleases builds the program with the C libraries of other Debian releases (2.31, 2.41 and the
+// newest), as NAME.RELEASE in the directory, with links to their allocators in RELEASE.lib.
+func otherReleases(t *testing.T) (dir string, releases []string) {
+	t.Helper()
 	needSession(t)
-	dir := t.TempDir()
-	const oldest = "bullseye"
-	suites := []string{oldest, "trixie", "sid"}
-	build := exec.Command("../testdata/libc/fetch-libcs", append([]string{"../testdata/programs/predicted.c", dir}, suites...)...)
+	dir, releases = t.TempDir(), []string{"bullseye", "trixie", "sid"}
+	build := exec.Command("../testdata/libc/fetch-libcs", append([]string{"../testdata/programs/predicted.c", dir}, releases...)...)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
-	run := func(t *testing.T, suite string, args ...string) tracedCalls {
-		t.Helper()
-		t.Setenv("MEMTRACE_PROGRAMS", dir)
-		return traceCalls(t, Config{Unwind: UnwindFP, StackDepth: 4}, start(t, nil, filepath.Base("predicted."+suite), args...))
-	}
-	for _, suite := range suites {
-		t.Run(suite, func(t *testing.T) {
-			got := run(t, suite)
+	t.Setenv("MEMTRACE_PROGRAMS", dir)
+	return dir, releases
+}
+
+func TestPredictedResultsOfOtherLibcs(t *testing.T) {
+	_, releases := otherReleases(t)
+	for _, release := range releases {
+		t.Run(release, func(t *testing.T) {
+			got := traceCalls(t, Config{Unwind: UnwindFP, StackDepth: 4}, start(t, nil, "predicted."+release))
 			got.check(t, 3)
 			if r := got.returns(); r > 0.6 {
 				t.Errorf("%.2f of the returns were seen", r)
@@ -233,7 +237,7 @@ func TestPredictedResultsOfOtherLibcs(t *testing.T) {
 	}
 	// A malloc hook that takes over makes predictions wrong. That is noticed, counted, and the end of them.
 	t.Run("hook", func(t *testing.T) {
-		got := run(t, oldest, "1", "40000", "hook")
+		got := traceCalls(t, Config{Unwind: UnwindFP, StackDepth: 4}, start(t, nil, "predicted."+releases[0], "1", "40000", "hook"))
 		if got.loss.Mispredicted != 1 {
 			t.Errorf("%d wrong predictions were counted: %+v", got.loss.Mispredicted, got.loss)
 		}
@@ -244,4 +248,49 @@ func TestPredictedResultsOfOtherLibcs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPredictedResultsOfOtherAllocators preloads this system's and those of other releases.
+func TestPredictedResultsOfOtherAllocators(t *testing.T) {
+	dir, releases := otherReleases(t)
+	check := func(t *testing.T, program, library string, most float64, environment ...string) {
+		t.Helper()
+		p := start(t, append(environment, "LD_PRELOAD="+library), program)
+		got := traceCalls(t, Config{Unwind: UnwindFP, StackDepth: 4}, p)
+		got.check(t, 3)
+		if r := got.returns(); r > most {
+			t.Errorf("%.2f of the returns were seen", r)
+		}
+	}
+	for _, library := range []string{"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"} {
+		t.Run(library, func(t *testing.T) {
+			t.Setenv("MEMTRACE_PROGRAMS", "")
+			check(t, "predicted", library, 0.6)
+		})
+	}
+	// Of what is known to be predicted less.
+	known := map[string]float64{
+		"bullseye/libjemalloc.so.2": 1.6, // 5.2.1 keeps its lists otherwise
+		"trixie/libmimalloc.so.3":   1.3, // operator new makes calls
+	}
+	for _, release := range releases {
+		libraries := filepath.Join(dir, release+".lib")
+		path := "LD_LIBRARY_PATH=" + libraries
+		for _, name := range []string{"libjemalloc.so.2", "libtcmalloc.so.4", "libtcmalloc_minimal.so.4", "libmimalloc.so.3"} {
+			file := filepath.Join(libraries, name)
+			if _, err := os.Stat(file); err != nil && release == "bullseye" && name == "libmimalloc.so.3" {
+				continue // it has none
+			}
+			t.Run(release+"/"+name, func(t *testing.T) {
+				most, other := known[release+"/"+name]
+				if !other {
+					most = 0.7
+				}
+				check(t, "predicted."+release, file, most, path)
+				if name == "libtcmalloc.so.4" { // some blocks come from elsewhere
+					check(t, "predicted."+release, file, most, path, "TCMALLOC_SAMPLE_PARAMETER=5000")
+				}
+			})
+		}
+	}
 }

@@ -33,7 +33,8 @@ const volatile u64 log2_table[LOG2_STEPS + 1] = {}; /* log2(1 + i / LOG2_STEPS),
 struct known_probe {
 	u64 ip;
 	u64 cookie;
-	u64 clean; /* calls since one had another one inside; counted where blocks are sampled */
+	u32 clean; /* calls since one had another one inside; counted where blocks are sampled */
+	u32 predictor; /* which one of the thread's tells its results; 0: none */
 };
 
 /* Powers of two. Functions that are called by turns must not drive each other out, wherever they lie. */
@@ -48,15 +49,38 @@ struct cursor {
 	u64 lr; /* arm64: the link register of such a frame */
 };
 
+/*
+ * Where an allocator finds what it returns; tracer/probe.ThreadCache. In thread_caches
+ * the first place stands for none.
+ */
+struct thread_cache {
+	s64 slot;     /* where the word lies that says how far from a thread's pointer its variable is, in bytes from the probed instruction; 0: fixed bytes */
+	s64 table;    /* and the bytes that say the class of each 8 bytes of size */
+	s32 fixed;
+	s32 first;    /* where the first list lies in the cache */
+	u32 limit;    /* of the block's size */
+	u32 layout;   /* enum cache_layout */
+	u16 stride;   /* from one list to the next */
+	u16 head;     /* where in a page's description its list is */
+	u16 budget;   /* where in the cache the bytes are counted down to a sample; 0: nowhere */
+	u16 pad;
+};
+
 /* See predict.h. */
 struct predictor {
-	u64 ip;     /* the probe whose results can be predicted; 0: none */
-	u64 offset; /* of the variable that holds the cache's address from the thread's pointer */
+	u64 offset; /* of the variable from the thread's pointer */
 	u64 base;   /* that pointer */
-	u64 cache;  /* 0: not known yet */
-	u16 entries; /* of struct thread_cache */
-	u16 counted;
-	u32 count; /* of predictions */
+	u64 cache;  /* what is there; 0: not known yet */
+	u64 table;  /* address */
+	s32 first;
+	u32 limit;
+	u16 stride;
+	u16 head;
+	u16 budget;
+	u16 layout;
+	u32 number; /* which one of the thread's it is; 0: none */
+	u32 count;  /* of predictions */
+	bool is_off; /* nothing more is predicted: it was wrong */
 };
 
 /* What a thread's allocator call in progress left for its return, and more. */
@@ -84,8 +108,9 @@ struct thread {
 	u64 latest;     /* the last recorded block, if the thread has allocated nothing since */
 	u64 predicted;  /* what the call in progress is to return; 0: unknown */
 	struct predictor predictor;
-	u64 pending;    /* a block that is recorded, and its call may not have taken it yet; 0: none. tracer/pending.go reads it */
-	u64 pending_at; /* where its address stands until then */
+	u64 pending;      /* a block that is recorded, and its call may not have taken it yet; 0: none. tracer/pending.go reads it */
+	u64 pending_at;   /* an address, and the word that is there until the call takes the block */
+	u64 pending_word;
 	struct cursor from; /* where its stack begins; pc 0: at the slot of a return address */
 	u32 taken;      /* the interval by which the call in progress was chosen */
 	u32 keep;       /* what of it is to be recorded */
@@ -238,16 +263,6 @@ struct {
 	__type(key, u32);
 	__type(value, s64);
 } pool_variables SEC(".maps");
-
-/*
- * Where malloc finds what it returns; tracer/probe.ThreadCache. The first place
- * stands for none.
- */
-struct thread_cache {
-	s64 slot;    /* where the word lies that says how far from a thread's pointer its variable is, in bytes from the probed instruction */
-	u32 entries; /* where the heads of the lists lie in the cache */
-	u32 counted; /* how many blocks each list has lies at the cache's beginning, 16 bits each */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -103,7 +103,8 @@ static __always_inline void forget_probes(struct thread *t)
 {
 	for (int i = 0; i < KNOWN_PROBES; i++)
 		t->known[i].ip = 0;
-	t->predictor.ip = 0;
+	t->predictor.number = 0;
+	t->predictor.is_off = false;
 }
 
 /* The slot for a thread that has no state yet, if nobody holds it. */
@@ -169,6 +170,7 @@ static __always_inline struct known_probe *thread_learn(struct self self, struct
 	k->ip = REG_IP(ctx);
 	k->cookie = cookie;
 	k->clean = 0;
+	k->predictor = 0;
 	return k;
 }
 

@@ -194,6 +194,9 @@ func showObject(w io.Writer, o *probe.Object) {
 		if p.Family != o.Family {
 			other = " (" + string(p.Family) + ")"
 		}
+		if p.Cache.Layout != probe.NoCache {
+			other += ", results can be predicted"
+		}
 		fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s%s\n", p.Name, p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction, other)
 	}
 	for _, s := range o.Skipped {

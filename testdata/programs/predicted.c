@@ -13,8 +13,11 @@
  *   reallocation   new address, size, old address
  *   free           address
  *
- * Before those calls each thread allocates a block and releases it, as the C library may
- * call itself at the first free, and then one of MARK bytes, which it keeps. The threads wait until the end.
+ * Half as many rounds follow after the thread's function has returned, when another allocator than
+ * the C library's has taken the thread's cache back and may give it to another one. Then the threads wait until the end.
+ *
+ * Allocators may call themselves when a thread begins or goes on after its end. So what counts is between two
+ * blocks of MARK bytes, which are kept, and after a third one.
  */
 #include "target.h"
 #include <pthread.h>
@@ -29,7 +32,7 @@ struct worker {
 	pid_t tid;
 	uint64_t hash, calls;
 	uint64_t random;
-	void *held[HELD], *mark;
+	void *held[HELD], *marks[3];
 } __attribute__((aligned(128)));
 
 static struct worker workers[MAX_THREADS];
@@ -37,6 +40,7 @@ static void *shared[SHARED];
 static long thread_count, rounds;
 static int hooked;
 static pthread_barrier_t ran, done;
+static pthread_key_t key; /* younger than an allocator's own, whose destructor runs before */
 
 static void note(struct worker *w, uint64_t value)
 {
@@ -69,6 +73,16 @@ NOIPA void *plain(size_t size)
 	return block;
 }
 
+/* C++'s operator new, where an allocator of its own brings it. */
+extern void *_Znwm(size_t) __attribute__((weak));
+NOIPA void *created(size_t size)
+{
+	void *block = _Znwm(size);
+
+	target_sink = block;
+	return block;
+}
+
 NOIPA void *zeroed(size_t size)
 {
 	void *block = calloc(1, size);
@@ -89,7 +103,10 @@ static void allocate(struct worker *w, void **slot)
 {
 	size_t size = random_size(w);
 
-	*slot = next_random(w, 16) ? plain(size) : zeroed(size);
+	if (&_Znwm && next_random(w, 2))
+		*slot = created(size);
+	else
+		*slot = next_random(w, 16) ? plain(size) : zeroed(size);
 	note(w, (uintptr_t)*slot);
 	note(w, size);
 }
@@ -156,7 +173,7 @@ static void *work(void *argument)
 
 	w->tid = gettid();
 	free(plain(1));
-	w->mark = plain(MARK);
+	w->marks[0] = plain(MARK);
 	for (long i = 0; i < rounds; i++) {
 		if (hooked && i == rounds / 2) {
 			before = __malloc_hook;
@@ -164,9 +181,21 @@ static void *work(void *argument)
 		}
 		turn(w);
 	}
+	w->marks[1] = plain(MARK);
+	pthread_setspecific(key, w);
+	return NULL;
+}
+
+static void after_work(void *argument)
+{
+	struct worker *w = argument;
+
+	free(plain(1));
+	w->marks[2] = plain(MARK);
+	for (long i = 0; i < rounds / 2; i++)
+		turn(w);
 	pthread_barrier_wait(&ran);
 	pthread_barrier_wait(&done);
-	return NULL;
 }
 
 int main(int argc, char **argv)
@@ -179,6 +208,8 @@ int main(int argc, char **argv)
 	target_begin(argc, argv);
 	pthread_barrier_init(&ran, NULL, thread_count + 1);
 	pthread_barrier_init(&done, NULL, thread_count + 1);
+	if (pthread_key_create(&key, after_work))
+		return 1;
 	for (long i = 0; i < thread_count; i++) {
 		workers[i].random = i + 1;
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
