@@ -87,8 +87,11 @@ func pendingBlocks(t *testing.T, library string) {
 	}()
 	p.proceed()
 	p.line()
-	behind, pending := 0, 0
-	for range 50 {
+	behind, pending, stops := 0, 0, 50
+	if testing.Short() {
+		stops = 15
+	}
+	for range stops {
 		// Each thread's first predictions are checked.
 		for deadline := time.Now().Add(10 * time.Second); events.Load() < 1000; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {

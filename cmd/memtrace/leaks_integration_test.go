@@ -184,7 +184,7 @@ func TestBlocksBeingHandedOutAreNoLeaks(t *testing.T) {
 			t.Errorf("%s: %d blocks of %d bytes: %s", l.Kind, l.Count, l.Bytes, l.Why)
 		}
 		if code != 0 || r.Events.Alloc < 1000 {
-			t.Errorf("exit code %d, %d allocations", code, r.Events.Alloc)
+			t.Errorf("exit code %d, %d allocations, lost %+v", code, r.Events.Alloc, r.Events.LostBy)
 		}
 	}
 }

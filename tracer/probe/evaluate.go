@@ -1,6 +1,10 @@
 package probe
 
-import "golang.org/x/arch/x86/x86asm"
+import (
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+)
 
 // access is one to memory on a way through a function.
 type access struct {
@@ -23,6 +27,7 @@ const (
 	maxSteps    = 4096 // of all ways through a function
 	maxVisits   = 3    // of an instruction
 	maxAccesses = 256  // of a way
+	maxWays     = 256  // at a time; others are not followed
 )
 
 // evaluator follows the ways through a function's code. It takes calculations
@@ -85,10 +90,12 @@ func (e *evaluator) pass(w *way, in x86Inst) bool {
 	case flowJump:
 		w.at = target
 	case flowBranch:
-		branch := *w
-		branch.accesses = append([]access(nil), w.accesses...)
-		branch.at, branch.most = target, taken
-		e.ways = append(e.ways, branch)
+		if len(e.ways) < maxWays {
+			branch := *w
+			branch.accesses = slices.Clone(w.accesses)
+			branch.at, branch.most = target, taken
+			e.ways = append(e.ways, branch)
+		}
 		w.most = next
 	}
 	return true

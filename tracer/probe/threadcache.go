@@ -102,31 +102,36 @@ func (s *cacheSearch) pointer(at formula) (found ThreadCache, rest formula, ok b
 	return ThreadCache{}, formula{}, false
 }
 
-// tcache is glibc's: the load of a head, and an access to its list's word of 16 bits.
+// tcache is glibc's: the load of a head, and an access to its list's word of 16 bits, one of them the last access.
 func (s *cacheSearch) tcache() bool {
-	for i, word := range s.way.accesses {
-		for j, head := range s.way.accesses {
-			if word.bytes != 2 || head.bytes != 8 || !head.isRead {
-				continue
-			}
-			found, list, ok := s.pointer(head.at)
-			same, half, okWord := s.pointer(word.at)
-			if !ok || !okWord || same != found || list.constant() {
-				continue
-			}
-			entries, ok := list.add(half.times(-4))
-			counted := word.isRead && i < j
-			if ok && entries.constant() && (counted && entries.plus == countedEntries || !counted && entries.plus == uncountedEntries) {
-				found.Layout, found.First, found.Stride = CacheUncounted, int32(entries.plus), 8
-				if counted {
-					found.Layout = CacheCounted
-				}
-				s.cache = found
-				return true
-			}
+	for _, a := range s.way.accesses {
+		if s.inTcache(a, s.last, a.isRead) || s.inTcache(s.last, a, false) {
+			return true
 		}
 	}
 	return false
+}
+
+// inTcache says whether a word and a head are of one list; counted: the word was read before.
+func (s *cacheSearch) inTcache(word, head access, counted bool) bool {
+	if word.bytes != 2 || head.bytes != 8 || !head.isRead {
+		return false
+	}
+	found, list, ok := s.pointer(head.at)
+	same, half, okWord := s.pointer(word.at)
+	if !ok || !okWord || same != found || list.constant() {
+		return false
+	}
+	entries, ok := list.add(half.times(-4))
+	if !ok || !entries.constant() || counted && entries.plus != countedEntries || !counted && entries.plus != uncountedEntries {
+		return false
+	}
+	found.Layout, found.First, found.Stride = CacheUncounted, int32(entries.plus), 8
+	if counted {
+		found.Layout = CacheCounted
+	}
+	s.cache = found
+	return true
 }
 
 // class takes a size's class out of a formula that has it so many times.
