@@ -5,8 +5,9 @@
  *
  * One allocation is one event, made at the return of the outermost allocator
  * call, or at its entry where the result can be predicted; what the allocator
- * calls inside is its own business and is hidden (malloc in calloc, mmap in malloc). A free is one event, made before the
- * allocator runs, so that it precedes every reuse of the address.
+ * calls inside is its own business and is hidden (malloc in calloc, mmap in
+ * malloc). A free is one event, made before the allocator runs, so that it
+ * precedes every reuse of the address.
  */
 #include "block.h"
 #include "fault.h"

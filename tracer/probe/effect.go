@@ -6,6 +6,7 @@ const (
 	encRAX = 0
 	encRDX = 2
 	encRSP = 4
+	encRDI = 7
 )
 
 // effect is what a straight-line instruction does to the state that the
@@ -71,6 +72,12 @@ func effectOf(in x86Inst) (effect, bool) {
 		return writeFirst(in)
 	}
 	return none, false
+}
+
+// stores says whether the instruction writes to memory and to no register.
+func (in x86Inst) stores() bool {
+	_, memory := in.Args[0].(x86asm.Mem)
+	return memory && writesFirst[in.Op]
 }
 
 // repeatedOrLocked says whether a prefix changes what the instruction does,

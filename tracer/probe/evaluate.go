@@ -23,7 +23,6 @@ type way struct {
 }
 
 const (
-	encRDI      = 7
 	maxSteps    = 4096 // of all ways through a function
 	maxVisits   = 3    // of an instruction
 	maxAccesses = 256  // of a way
@@ -161,12 +160,6 @@ func (e *evaluator) compare(w *way, in x86Inst) {
 	}
 }
 
-// stores says whether the instruction writes to memory and to no register.
-func (in x86Inst) stores() bool {
-	_, memory := in.Args[0].(x86asm.Mem)
-	return memory && writesFirst[in.Op]
-}
-
 // forget forgets what an instruction changes: all, where that isn't known.
 func (e *evaluator) forget(w *way, in x86Inst) {
 	effect, known := effectOf(in)
@@ -175,18 +168,6 @@ func (e *evaluator) forget(w *way, in x86Inst) {
 			w.regs[n] = e.fresh()
 		}
 	}
-}
-
-// low says whether an operand is the lowest byte of a general register.
-func low(arg x86asm.Arg) bool {
-	r, ok := arg.(x86asm.Reg)
-	return ok && (r >= x86asm.AL && r <= x86asm.BL || r >= x86asm.SPB && r <= x86asm.R15B)
-}
-
-// wide says whether an operand is a general register of 64 bits, or its lower 32: a write to those clears the others.
-func wide(arg x86asm.Arg) bool {
-	r, ok := arg.(x86asm.Reg)
-	return ok && r >= x86asm.EAX && r <= x86asm.R15
 }
 
 // result is the value that an instruction puts into register to; to is negative

@@ -139,3 +139,15 @@ func full(arg x86asm.Arg) bool {
 	r, ok := arg.(x86asm.Reg)
 	return ok && r >= x86asm.RAX && r <= x86asm.R15
 }
+
+// low says whether an operand is the lowest byte of a general register.
+func low(arg x86asm.Arg) bool {
+	r, ok := arg.(x86asm.Reg)
+	return ok && (r >= x86asm.AL && r <= x86asm.BL || r >= x86asm.SPB && r <= x86asm.R15B)
+}
+
+// wide says whether an operand is a general register of 64 bits, or its lower 32: a write to those clears the others.
+func wide(arg x86asm.Arg) bool {
+	r, ok := arg.(x86asm.Reg)
+	return ok && r >= x86asm.EAX && r <= x86asm.R15
+}
