@@ -25,8 +25,9 @@ type Config struct {
 	Counted bool
 
 	// Replaced, if not nil, is called when the events get to an exec, before
-	// what was known of the process's program is dropped.
-	Replaced func(pid uint32)
+	// what was known of the process's program is dropped. at is the exec's
+	// time, ns of CLOCK_MONOTONIC.
+	Replaced func(pid uint32, at uint64)
 
 	// PoolNames, if not nil, is asked what pools are called.
 	PoolNames PoolNames

@@ -86,7 +86,7 @@ func (a *Analyzer) applyRare(p *process, e *event.Event) {
 	case event.Fork:
 		a.fork(p, e)
 	case event.Exec:
-		a.exec(p, e.PID)
+		a.exec(p, e.PID, e.Time)
 	case event.Exit:
 		a.exit(p, e.PID)
 	case event.PoolBegin:

@@ -113,6 +113,15 @@ func (a *Analyzer) Describe(info ProcessInfo) {
 	}
 }
 
+// Info returns the description of a process that is known, even if it has exited.
+func (a *Analyzer) Info(pid uint32) (info ProcessInfo, ok bool) {
+	p := a.byPID[pid]
+	if p == nil || p.info.PID != pid {
+		return ProcessInfo{}, false
+	}
+	return p.info, true
+}
+
 // SetExitCode notes how a process ended: its exit code, or 128 plus the number
 // of the signal that killed it.
 func (a *Analyzer) SetExitCode(pid uint32, code int) {

@@ -50,6 +50,7 @@ func (s *session) receive(v visit) {
 func (s *session) hooks() *launch.Hooks {
 	h := &launch.Hooks{Unknown: s.tracer.StoppedForTables, AtExit: func(e launch.Ending) {
 		s.names.last(s.fs.Root(), e.PID)
+		s.known.look(s.fs, s.family, e.PID)
 		if s.leaks || s.looksAtEnd(e.PID) {
 			s.visit(func() { s.lookAtEnd(e) })
 		}

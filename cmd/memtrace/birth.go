@@ -62,7 +62,7 @@ func (s *session) born(pid int) {
 // code since, and reports whether that is all. It is called outside of the
 // session's goroutine, while the program stands still.
 func (s *session) replaced(pid int) (done bool) {
-	s.names.replaced(pid, !s.family.atExec(pid))
+	s.names.replaced(pid, !s.family.atExec(pid), now())
 	err := within(holdPatience, func() (err error) {
 		done, err = s.family.replace(pid, s.finder.Discover)
 		return err
@@ -181,6 +181,8 @@ func (s *session) childEnded(pid int) {
 		s.forget(pid)
 	case t.child:
 		s.ended(t)
+	default:
+		s.names.forget(pid)
 	}
 }
 
@@ -202,8 +204,11 @@ func (s *session) forget(pid int) {
 	if _, waiting := s.unborn[pid]; waiting && !s.family.wasBorn(pid) {
 		s.missed++
 	}
+	s.nameEnded(pid)
 	s.family.forget(pid)
-	s.names.forget(pid)
+	if t := s.targets[pid]; t == nil || t.child {
+		s.names.forget(pid) // of the others execs may still be to come among the events
+	}
 	delete(s.unborn, pid)
 	delete(s.guarded, pid)
 	delete(s.follower.noticed, pid)

@@ -172,9 +172,9 @@ func (f *follower) descend(child, parent int) {
 
 // rename names what is known of a program that another replaced: its addresses
 // mean something else from then on.
-func (s *session) rename(pid int) {
+func (s *session) rename(pid int, at uint64) {
 	s.analyzer.NameStacks(uint32(pid), s.names, nil)
-	s.names.executed(pid)
+	s.names.executed(pid, at)
 }
 
 // execed starts afresh with a process that replaced its program.

@@ -66,15 +66,15 @@ func checkOlder(t *testing.T, r *analyzer.Report, pid int) {
 }
 
 // What unshare and chroot start in a tree with another C library than the
-// host's is followed from its first instruction. It may end before anybody
-// reads what it is called, so that is not compared.
+// host's is followed from its first instruction, and called what it was, though
+// it has ended before its events are read.
 func TestRunThroughUnshareAndChroot(t *testing.T) {
 	older := olderDebian(t)
 	for _, c := range []struct {
-		name, root, program string
+		name, root, program, allocator string
 	}{
-		{"bullseye", older, compileFor(t, older, "every_function")},
-		{"musl", tree(t, "every_function_musl"), "/program"},
+		{"bullseye", older, compileFor(t, older, "every_function"), "glibc "},
+		{"musl", tree(t, "every_function_musl"), "/program", "musl "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target, r := runAnswering(t, nil, []string{"unshare", "--pid", "--fork", "--mount", "chroot", c.root, c.program, "run"})
@@ -82,9 +82,13 @@ func TestRunThroughUnshareAndChroot(t *testing.T) {
 			if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
 				t.Errorf("events %+v, warnings %q", r.Events, r.Warnings)
 			}
-			inside := func(p analyzer.Process) bool { return slices.Equal(p.InnerPIDs, []int{1}) && !p.Attached }
+			inside := func(p analyzer.Process) bool {
+				return slices.Equal(p.InnerPIDs, []int{1}) && !p.Attached && p.Exe == filepath.Join(c.root, c.program) &&
+					strings.HasPrefix(filepath.Base(c.program), p.Comm) && p.Comm != "" &&
+					len(p.Allocators) == 1 && strings.HasPrefix(p.Allocators[0], c.allocator)
+			}
 			if !slices.ContainsFunc(r.Processes, inside) {
-				t.Errorf("no process is the first of its namespace and traced from its start: %+v", r.Processes)
+				t.Errorf("no process is %s, the first of its namespace and traced from its start: %+v", c.program, r.Processes)
 			}
 		})
 	}

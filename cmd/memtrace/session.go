@@ -37,6 +37,7 @@ type session struct {
 	losses   losses
 	finder   *probe.Finder
 	family   *family
+	known    identities
 
 	exits    chan *target // whose process ended
 	stopped  chan error   // the result of tracer.Stop
@@ -81,7 +82,7 @@ func newSession(s settings, out output) (*session, error) {
 		analyzer: analyzer.New(analyzer.Config{
 			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
 			Sample: sampleOf(t), Interval: config.Interval, Counted: !config.Sampling, PoolNames: poolname.Of(s.functions.Layers()),
-			Replaced: func(pid uint32) { x.rename(int(pid)) },
+			Replaced: func(pid uint32, at uint64) { x.rename(int(pid), at) },
 			Tracer:   analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
@@ -150,8 +151,11 @@ func (s *session) renew(t *target) error {
 		space.Close() // it may have ended while its files were opened; there are names for it
 		return nil
 	}
+	if !s.names.set(t.pid, space) {
+		space.Close()
+		return nil
+	}
 	t.space = space
-	s.names.set(t.pid, space)
 	return nil
 }
 

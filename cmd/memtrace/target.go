@@ -84,20 +84,24 @@ func threadHint(fs procfs.FS, tid int) error {
 // describe says who the process is, for the Report.
 func (t *target) describe() analyzer.ProcessInfo {
 	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Unprobed: t.bare}
-	// A process that has just ended has no names any more; the Report then
-	// has none either.
-	info.Comm, _ = t.held.Comm()
-	info.Exe, _ = t.held.Exe()
-	if status, err := t.held.Status(); err == nil && len(status.NSpid) > 1 {
-		info.InnerPIDs = status.NSpid[1:]
-	}
-	for i := range t.objects {
-		if t.bare || hasFile(t.left, &t.objects[i]) {
-			continue // those of a program before
-		}
-		info.Allocators = append(info.Allocators, fmt.Sprintf("%s %s", t.objects[i].Family, t.objects[i].Path))
+	// A process that has just ended has no names any more. Where it stood still
+	// before, they were read then, and are added once its last event is read.
+	identify(t.held.Process).describe(&info)
+	if !t.bare {
+		info.Allocators = allocatorNames(t.objects, t.left)
 	}
 	return info
+}
+
+// allocatorNames names the files that are probed but for those in left, of a
+// program before.
+func allocatorNames(objects, left []probe.Object) (names []string) {
+	for i := range objects {
+		if !hasFile(left, &objects[i]) {
+			names = append(names, fmt.Sprintf("%s %s", objects[i].Family, objects[i].Path))
+		}
+	}
+	return names
 }
 
 // has reports whether the process's object o is attached to.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/symbol"
+	"github.com/memtrace/memtrace/procfs"
+)
+
+func ownSpace(t *testing.T) *symbol.Space {
+	t.Helper()
+	s, err := symbol.NewSpace("/proc", os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func testNamer(t *testing.T) *namer {
+	t.Helper()
+	n := newNamer(symbol.Options{})
+	t.Cleanup(n.close)
+	return n
+}
+
+// A process that executes two programs and ends before any of it is read from
+// the events keeps its first names up to the first exec, has none of its second
+// program, which nobody looked at, and those of its last after the second.
+func TestNamesOfProgramsStillToCome(t *testing.T) {
+	n, pid := testNamer(t), os.Getpid()
+	first := ownSpace(t)
+	defer first.Close()
+	n.set(pid, first)
+	n.replaced(pid, true, 20)
+	n.replaced(pid, false, 21) // more is mapped
+	n.replaced(pid, true, 40)
+	n.last("/proc", pid)
+	late := ownSpace(t)
+	defer late.Close()
+	if n.set(pid, late) {
+		t.Error("names that were read as the process ended replace those that were read before")
+	}
+	if n.space(pid) != first {
+		t.Error("the names of the first program are gone before its exec")
+	}
+	n.executed(pid, 10)
+	if n.space(pid) != nil {
+		t.Error("the second program has another's names")
+	}
+	n.executed(pid, 30)
+	if s := n.space(pid); s == nil || s == first {
+		t.Errorf("the names of the last program are %p, those of the first %p", s, first)
+	}
+	n.forget(pid)
+	if n.space(pid) == nil {
+		t.Error("a process that has ended has lost its names")
+	}
+	if len(n.next)+len(n.ahead)+len(n.fresh)+len(n.final)+len(n.stopped)+len(n.read) > 0 {
+		t.Errorf("of an ended process are left: next %v, ahead %v, fresh %v, final %v, stopped %v, read %v",
+			n.next, n.ahead, n.fresh, n.final, n.stopped, n.read)
+	}
+}
+
+// What is found between two execs belongs to the first of them.
+func TestNamesFoundBetweenTwoExecs(t *testing.T) {
+	n, pid := testNamer(t), os.Getpid()
+	spaces := [4]*symbol.Space{}
+	for i := range spaces {
+		spaces[i] = ownSpace(t)
+		defer spaces[i].Close()
+	}
+	n.set(pid, spaces[0])
+	n.replaced(pid, true, 20)
+	n.set(pid, spaces[1])
+	n.replaced(pid, true, 40)
+	n.set(pid, spaces[2])
+	n.set(pid, spaces[3]) // a second look at the same program
+	for i, want := range []*symbol.Space{spaces[0], spaces[1], spaces[3]} {
+		if i > 0 {
+			n.executed(pid, uint64(20*i-10))
+		}
+		if n.space(pid) != want {
+			t.Errorf("after %d execs the names are %p, want %p", i, n.space(pid), want)
+		}
+	}
+}
+
+// An exec may be read from the events before the process that stands still at
+// it is noticed: it is then not still to come.
+func TestNamesOfAnExecThatIsReadFirst(t *testing.T) {
+	n, pid := testNamer(t), os.Getpid()
+	first, second := ownSpace(t), ownSpace(t)
+	defer first.Close()
+	defer second.Close()
+	n.executed(pid, 10)
+	n.replaced(pid, true, 20)
+	n.set(pid, first)
+	if n.space(pid) != first {
+		t.Error("the program whose exec was read first has no names")
+	}
+	n.replaced(pid, true, 40)
+	n.set(pid, second)
+	if n.space(pid) != first {
+		t.Error("the names of the first program are gone before the second's exec")
+	}
+	n.executed(pid, 30)
+	if n.space(pid) != second {
+		t.Error("the second program has not its names")
+	}
+}
+
+// A process that was looked at as it stood still at its end is described as it
+// was then, once its last event has been read and it is long gone.
+func TestEndedProcessIsNamed(t *testing.T) {
+	fs, err := procfs.New("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := os.Getpid()
+	own, err := fs.Process(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	want := identify(own)
+	if exe, err := os.Executable(); err != nil || want.exe != exe || want.comm == "" {
+		t.Fatalf("the test is %+v, want %s (%v)", want, exe, err)
+	}
+	s := &session{analyzer: analyzer.New(analyzer.Config{})}
+	s.analyzer.AddProcess(analyzer.ProcessInfo{PID: uint32(pid), Comm: "before", Exe: "/bin/before", Allocators: []string{"known"}})
+	s.known.look(fs, newFamily(nil, fs), pid)
+	s.nameEnded(pid)
+	info, known := s.analyzer.Info(uint32(pid))
+	if !known || info.Comm != want.comm || info.Exe != want.exe || !slices.Equal(info.InnerPIDs, want.inner) {
+		t.Errorf("the ended process is %+v, want %+v", info, want)
+	}
+	if !slices.Equal(info.Allocators, []string{"known"}) { // it has executed nothing
+		t.Errorf("its allocators are %q, want those that were known", info.Allocators)
+	}
+	if len(s.known.by) > 0 {
+		t.Errorf("kept of ended processes: %v", s.known.by)
+	}
+}
