@@ -74,36 +74,68 @@ func TestPIDIsReusedDuringTheAttach(t *testing.T) {
 }
 
 // Processes that end at any moment of the attach: each trace ends at once,
-// either with a Report or with a word about what happened.
+// either with a Report or with a word about what happened. How long an attach
+// takes is seen first, with a process that ends once it is traced.
 func TestProcessEndsDuringTheAttach(t *testing.T) {
-	refused, reported := 0, 0
-	for delay := time.Duration(0); delay < 900*time.Millisecond; delay += 60 * time.Millisecond {
-		p := spawn(t, exec.Command(testProgram("every_function"), "attach"))
-		p.lineWith("ready")
-		m := spawn(t, memtraceCommand(t, "-p", fmt.Sprint(p.pid()), "--format", "json"))
-		time.Sleep(delay) // not a wait: the moment at which it ends
-		_ = p.cmd.Process.Kill()
-		last := ""
-		for {
-			line, ok := m.line()
-			if !ok {
-				break
-			}
-			last = line
-		}
+	began := time.Now()
+	p, m := beginAttach(t)
+	if _, ok := m.line(); !ok {
 		<-m.exited
-		switch code := m.cmd.ProcessState.ExitCode(); {
-		case code == 0 && parseReport(t, last).Final:
-			reported++
-		case code == exitFailed && saysItEnded(m.errors.String()):
+		t.Fatalf("memtrace ended (%v) before it traced: %s", m.err, m.errors)
+	}
+	took := time.Since(began)
+	if !endsTraced(t, p, m, "traced") {
+		t.Error("a process that was traced is called one that had ended before")
+	}
+	const moments = 16
+	refused := 0
+	for i := range time.Duration(moments) {
+		delay := took * 5 / 4 * i / moments
+		p, m := beginAttach(t)
+		time.Sleep(delay) // not a wait: the moment at which it ends
+		if !endsTraced(t, p, m, fmt.Sprintf("%v old", delay)) {
 			refused++
-		default:
-			t.Errorf("ended after %v: code %d, on stderr %s", delay, code, m.errors)
 		}
 	}
-	if refused == 0 || reported == 0 {
-		t.Errorf("%d were refused and %d traced: no process ended during an attach", refused, reported)
+	t.Logf("the attach took %v; of %d processes that ended meanwhile %d were refused", took, moments, refused)
+	if refused == 0 {
+		t.Error("no process ended before it was attached to")
 	}
+}
+
+// beginAttach has memtrace attach to a process that waits.
+func beginAttach(t *testing.T) (p, m *spawned) {
+	t.Helper()
+	p = spawn(t, exec.Command(testProgram("every_function"), "attach"))
+	p.lineWith("ready")
+	return p, spawn(t, memtraceCommand(t, "-p", fmt.Sprint(p.pid()), "--format", "json", "-i", "100ms"))
+}
+
+// endsTraced kills a process and reports whether it was traced; else memtrace
+// has to say that it ended.
+func endsTraced(t *testing.T, p, m *spawned, state string) bool {
+	t.Helper()
+	_ = p.cmd.Process.Kill()
+	last := ""
+	for {
+		line, ok := m.line()
+		if !ok {
+			break
+		}
+		last = line
+	}
+	<-m.exited
+	code := m.cmd.ProcessState.ExitCode()
+	if code == 0 {
+		if !parseReport(t, last).Final {
+			t.Errorf("of a process killed %s the last Report is not final", state)
+		}
+		return true
+	}
+	if code != exitFailed || !saysItEnded(m.errors.String()) {
+		t.Errorf("of a process killed %s: code %d, on stderr %s", state, code, m.errors)
+	}
+	return false
 }
 
 func saysItEnded(text string) bool {
