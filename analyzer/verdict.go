@@ -21,7 +21,7 @@ const (
 )
 
 // A Check is a leak check of one process under way: one scan of its memory
-// while it stands still, or two while it runs.
+// while it stands still, or two and more while it runs.
 type Check struct {
 	When   CheckTime
 	Paused time.Duration // for which it stood still
@@ -37,6 +37,39 @@ type Check struct {
 	read   uint64        // bytes, by all scans
 	hold   time.Duration // the longest, of all scans
 	leaks  []reach.Leak  // that all scans so far agree on
+	agreed bool          // the last scan called all leaked that those before did
+}
+
+const (
+	minScans = 2 // of a process that runs
+	surely   = 3 // how many there may be, however long they take
+	maxScans = 10
+	patience = 5 * time.Second // for more scans than surely
+)
+
+// GoesOn reports whether a process that runs is to be scanned once more. Scans
+// that disprove what others found, other than by what was freed between, say
+// that pointers are being moved about as memory is read; each one more disproves
+// most of what is left. What is leaked all scans call so.
+func (c *Check) GoesOn() bool {
+	if c.scans < minScans {
+		return true
+	}
+	return len(c.leaks) > 0 && !c.agreed && (c.scans < surely || c.scans < maxScans && time.Since(c.starts) < patience)
+}
+
+// Left is how many blocks all scans so far call leaked.
+func (c *Check) Left() int { return len(c.leaks) }
+
+// agree keeps those of the leaks so far that the next scan has found, too.
+func (c *Check) agree(found []reach.Leak) {
+	if c.scans++; c.scans == 1 {
+		c.leaks = found
+		return
+	}
+	left := reach.Agree(c.leaks, found)
+	c.agreed = slices.Equal(left, c.leaks)
+	c.leaks = left
 }
 
 // NewCheck begins a leak check of a process that is known.
@@ -64,12 +97,11 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 	if err != nil {
 		return res, err
 	}
-	if c.scans++; c.scans == 1 {
-		c.began, c.starts, c.leaks = a.since(now), res.Began, res.Leaks
-	} else {
-		c.leaks = reach.Agree(c.leaks, res.Leaks)
-		c.apart = res.Began.Sub(c.starts)
+	if c.scans == 0 {
+		c.began, c.starts = a.since(now), res.Began
 	}
+	c.apart = res.Began.Sub(c.starts)
+	c.agree(res.Leaks)
 	c.read += res.Read
 	c.hold = max(c.hold, res.LongestStep)
 	c.still, c.regs, c.last = o.Threads != nil, o.Threads != nil || o.Registers != nil, res

@@ -20,7 +20,7 @@
 //	words.go    the words of what is read again
 //	interior.go which pointers into a block are as good as one to its start
 //	scan.go     all of it together
-//	agree.go    what two scans agree on
+//	agree.go    what scans agree on
 //
 // A Scan uses all cores but is itself called from one goroutine. It needs the
 // right to ptrace the process, and Linux 5.3.

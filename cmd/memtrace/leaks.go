@@ -22,8 +22,11 @@ var (
 	errNotTraced  = errors.New("its allocations were not seen")
 )
 
-// scansApart is the time between the two scans of a process that runs.
+// scansApart is the time between the first two scans of a process that runs.
 const scansApart = time.Second
+
+// moreApart is the time to each further one.
+const moreApart = 200 * time.Millisecond
 
 // checkLeaks checks all processes that still run, before the trace ends.
 func (s *session) checkLeaks() {
@@ -65,8 +68,8 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 	if err != nil {
 		return err
 	}
-	s.say("read %d MiB of process %d in %v; the longest step held its memory map for less than %v",
-		res.Read>>20, t.pid, res.Took.Round(time.Millisecond), res.LongestStep.Round(time.Microsecond))
+	s.say("read %d MiB of process %d in %v: %d blocks are left that no scan found a pointer to; the longest step held its memory map for less than %v",
+		res.Read>>20, t.pid, res.Took.Round(time.Millisecond), check.Left(), res.LongestStep.Round(time.Microsecond))
 	return nil
 }
 
@@ -99,18 +102,21 @@ func (s *session) registersOf(t *target) func() []uint64 {
 	}
 }
 
-// checkRunning checks a process as it runs, by two scans.
+// checkRunning checks a process as it runs, by two scans and, where they
+// disagree, by more.
 func (s *session) checkRunning(t *target) error {
 	check, err := s.analyzer.NewCheck(uint32(t.pid))
 	if err != nil {
 		return err
 	}
-	if err := s.scan(t, check, nil); err != nil {
-		return err
-	}
-	s.consumeFor(scansApart)
-	if err := s.scan(t, check, nil); err != nil {
-		return err
+	for apart := scansApart; ; apart = moreApart {
+		if err := s.scan(t, check, nil); err != nil {
+			return err
+		}
+		if !check.GoesOn() {
+			break
+		}
+		s.consumeFor(apart)
 	}
 	if !s.settle() { // what was freed meanwhile is no leak
 		return errors.New("the events after it could not be had in time")
