@@ -119,6 +119,7 @@ type MemtraceScratch struct {
 	Len      uint32
 	Base     uint64
 	StackTop uint64
+	Reach    uint64
 	At       struct {
 		_  structs.HostLayout
 		Pc uint64

@@ -173,6 +173,7 @@ struct scratch {
 	u32 len;  /* bytes in the window */
 	u64 base; /* where the window begins */
 	u64 stack_top;
+	u64 reach; /* behind what the thread's last walk looked at */
 	struct cursor at;
 	u32 guessed; /* the frame that a frame pointer led to */
 	u32 unknown; /* the frame in no known mapping */

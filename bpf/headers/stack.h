@@ -150,17 +150,6 @@ static __always_inline u64 known_again(struct self self, struct scratch *s, u32 
 	return slot && *slot == id ? id : 0;
 }
 
-/*
- * To copy a kilobyte that no walk looks at costs as much as four frames; to find
- * that the window is too short, even more. A thread's walks mostly end where the last one did.
- */
-static __always_inline u32 expected_bytes(struct thread *t, u64 sp)
-{
-	u64 bytes = t->walked_to - sp + 64;
-
-	return bytes < WINDOW_BYTES ? bytes & ~7 : WINDOW_BYTES;
-}
-
 static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
 {
 	u64 hash = image_seed(self);
@@ -195,7 +184,8 @@ static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 p
 	u64 id = 0;
 
 	s->stack_top = t->stack_top;
-	read_window(s, t->from.sp, expected_bytes(t, t->from.sp));
+	s->reach = t->walked_to + LEAST_BYTES;
+	read_window(s, t->from.sp, expected_bytes(s, t->from.sp));
 	if (!t->from.pc)
 		begin_at_slot(s, t);
 	if (by_tables) {

@@ -30,6 +30,18 @@ static __always_inline void read_window(struct scratch *s, u64 addr, u32 bytes)
 	s->len = bytes;
 }
 
+/*
+ * How many bytes a walk at addr looks at: to copy a kilobyte that it does not costs as much as four frames, to find that
+ * the window is too short even more. A thread's walks mostly end where the last one did; what goes on beyond may go far.
+ */
+#define LEAST_BYTES 64
+static __always_inline u32 expected_bytes(struct scratch *s, u64 addr)
+{
+	u64 bytes = s->reach - addr;
+
+	return bytes >= LEAST_BYTES && bytes < WINDOW_BYTES ? bytes & ~7 : WINDOW_BYTES;
+}
+
 /* Let the window begin at addr; 0 means that it holds a word at least. */
 __attribute__((noinline)) int slide_window(u64 addr, u32 place)
 {
@@ -37,7 +49,7 @@ __attribute__((noinline)) int slide_window(u64 addr, u32 place)
 
 	if (!s)
 		return 1;
-	read_window(s, addr, WINDOW_BYTES);
+	read_window(s, addr, expected_bytes(s, addr));
 	return s->len < 8;
 }
 

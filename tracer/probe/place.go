@@ -13,6 +13,9 @@ import "golang.org/x/arch/x86/x86asm"
 // instruction runs exactly once per call. So any of them serves, provided
 // the arguments can still be found, and, where the return is wanted as well,
 // the return address still lies at the top of the stack.
+//
+// A release of NULL does nothing. So behind the branch that such a call takes,
+// and no other one, a place serves as well, and spares those calls their trap.
 
 // maxBody bounds how much of a function is decoded.
 const maxBody = 64 << 10
@@ -66,14 +69,25 @@ func (b body) targets(into map[uint64]bool) {
 }
 
 // straight returns the instructions from the entry up to and including the
-// first control transfer: the code in which a place is looked for.
+// first control transfer that may leave for another reason than that a register
+// is 0: the code in which a place is looked for.
 func (b body) straight() body {
 	for i, in := range b {
-		if f, _ := in.flow(); f != flowNext {
+		if f, _ := in.flow(); f != flowNext && b.zeroBranch(i) < 0 {
 			return b[:i+1]
 		}
 	}
 	return b
+}
+
+// zeroBranch returns the number of the register that has to be 0 for the branch
+// b[i] to be taken: test %r,%r; je. -1 where it is no such branch.
+func (b body) zeroBranch(i int) int {
+	if i == 0 || b[i].Op != x86asm.JE || b[i-1].Op != x86asm.TEST || b[i-1].Args[0] != b[i-1].Args[1] || !full(b[i-1].Args[0]) {
+		return -1
+	}
+	n, _ := register(b[i-1].Args[0])
+	return n
 }
 
 // jumpTable says whether the function may jump to places of its own that its
@@ -144,25 +158,36 @@ const maxSPDelta = 63 * 8
 // place chooses the instruction at which to probe a function whose code is b.
 // Targets are the addresses that branches anywhere lead to.
 func (b body) place(fn function, targets map[uint64]bool) spot {
+	chosen := entrySpot(b[0], fn)
 	state := newTracking(fn.args)
+	notNull := false // only calls with a block come here
 	for i, in := range b {
 		if i > 0 && targets[in.addr] {
 			break
 		}
-		if in.emulated() && state.held() && (state.grown == 0 || fn.shape.releases() && state.grown <= maxSPDelta) {
-			return spot{addr: in.addr, args: state.regs(), grown: state.grown, cost: Emulated, instruction: in.String()}
+		forNull := fn.shape == Free && state.holds(b.zeroBranch(i))
+		if in.emulated() && state.held() && (state.grown == 0 || fn.shape.releases() && state.grown <= maxSPDelta) && !(notNull && in.pushes()) {
+			chosen = spot{addr: in.addr, args: state.regs(), grown: state.grown, cost: Emulated, instruction: in.String()}
+			if !forNull {
+				break
+			}
 		}
-		if f, _ := in.flow(); f != flowNext {
+		if f, _ := in.flow(); f != flowNext && !forNull {
 			break
 		}
+		notNull = notNull || forNull
 		e, known := effectOf(in)
-		if !known {
+		if !known && !forNull {
 			break
 		}
 		state.apply(e)
 	}
-	return entrySpot(b[0], fn)
+	return chosen
 }
+
+// pushes says whether the kernel has to write to the stack to emulate the
+// instruction: that costs all calls more than those of NULL save.
+func (in x86Inst) pushes() bool { return in.Op == x86asm.PUSH || in.Op == x86asm.CALL }
 
 // entrySpot is the fallback: the entry itself, which is always right.
 func entrySpot(first x86Inst, fn function) spot {
@@ -222,6 +247,11 @@ func (t *tracking) held() bool {
 		}
 	}
 	return true
+}
+
+// holds says whether register n holds the first argument.
+func (t *tracking) holds(n int) bool {
+	return n >= 0 && t.wanted > 0 && t.holders[0]>>n&1 != 0
 }
 
 // regs names a register for each argument, its own where that still holds it.
