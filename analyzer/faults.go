@@ -10,15 +10,20 @@ import "slices"
 type pendingFaults struct {
 	byPage map[uint64][]pendingFault
 	count  int
-	pass   uint32                // number of the present pass
-	filter [pendingFilter]uint64 // a bit for each page hash that may be pending
+	pass   uint32       // number of the present pass
+	filter *faultFilter // nil until the first fault
 }
 
 const (
-	maxPending    = 1 << 16
-	pendingFilter = 64 // words
-	faultPage     = 12
+	maxPending = 1 << 16
+	faultPage  = 12
 )
+
+// A faultFilter has a bit for each hash of a page with pending faults, so that most blocks
+// that are freed need no look-up. It has room for what a program that grows fast faults in between two passes.
+type faultFilter [1 << (faultFilterBits - 6)]uint64
+
+const faultFilterBits = 16
 
 // A pendingFault is the address of a fault and the pass before which it came.
 type pendingFault struct {
@@ -27,8 +32,18 @@ type pendingFault struct {
 }
 
 func faultBit(page uint64) (word int, bit uint64) {
-	h := page * 0x9e3779b97f4a7c15 >> 52 // 12 bits
+	h := page * 0x9e3779b97f4a7c15 >> (64 - faultFilterBits)
 	return int(h >> 6), 1 << (h & 63)
+}
+
+func (f *faultFilter) set(page uint64) {
+	word, bit := faultBit(page)
+	f[word] |= bit
+}
+
+func (f *faultFilter) mayHave(page uint64) bool {
+	word, bit := faultBit(page)
+	return f[word]&bit != 0
 }
 
 // add notes a fault at addr. Where too many wait it drops them all and returns
@@ -40,18 +55,20 @@ func (f *pendingFaults) add(addr uint64) (dropped int) {
 	}
 	if f.byPage == nil {
 		f.byPage = make(map[uint64][]pendingFault)
+		f.filter = new(faultFilter)
 	}
 	page := addr >> faultPage
 	f.byPage[page] = append(f.byPage[page], pendingFault{addr, f.pass})
-	word, bit := faultBit(page)
-	f.filter[word] |= bit
+	f.filter.set(page)
 	f.count++
 	return dropped
 }
 
 func (f *pendingFaults) clear() {
-	clear(f.byPage)
-	f.filter = [pendingFilter]uint64{}
+	if f.filter != nil {
+		clear(f.byPage)
+		*f.filter = faultFilter{}
+	}
 	f.count = 0
 }
 
@@ -67,7 +84,7 @@ func (f *pendingFaults) take(addr, size uint64) uint64 {
 	if last-first < uint64(len(f.byPage)) {
 		var n uint64
 		for page := first; page <= last; page++ {
-			if word, bit := faultBit(page); f.filter[word]&bit != 0 {
+			if f.filter.mayHave(page) {
 				n += f.takePage(page, addr, size)
 			}
 		}
@@ -103,7 +120,9 @@ func (f *pendingFaults) takePage(page, addr, size uint64) uint64 {
 // have returned yet. It returns how many it dropped.
 func (f *pendingFaults) endPass() int {
 	before := f.count
-	f.filter = [pendingFilter]uint64{}
+	if f.filter != nil {
+		*f.filter = faultFilter{}
+	}
 	for page, waiting := range f.byPage {
 		rest := slices.DeleteFunc(waiting, func(p pendingFault) bool { return p.pass != f.pass })
 		f.count -= len(waiting) - len(rest)
@@ -112,8 +131,7 @@ func (f *pendingFaults) endPass() int {
 			continue
 		}
 		f.byPage[page] = rest
-		word, bit := faultBit(page)
-		f.filter[word] |= bit
+		f.filter.set(page)
 	}
 	f.pass++
 	return before - f.count

@@ -160,7 +160,7 @@ type MemtraceScratch struct {
 			Saved uint16
 		}
 	}
-	Window [1024]uint64
+	Window [2048]uint64
 	Stack  MemtraceStackRecord
 	Walked [128]struct {
 		_    structs.HostLayout

@@ -27,7 +27,7 @@ const volatile u64 sample_seed = 0; /* of every thread's random numbers, for tes
 const volatile u64 log2_table[LOG2_STEPS + 1] = {}; /* log2(1 + i / LOG2_STEPS), 32 bits after the point */
 
 #define MAX_FRAMES 127
-#define WINDOW_WORDS 1024 /* 8 KiB of stack; a power of two */
+#define WINDOW_WORDS 2048 /* 16 KiB of stack; a power of two */
 
 /* A probe that a thread has come to before: its instruction, and its cookie. */
 struct known_probe {

@@ -106,9 +106,10 @@ __attribute__((noinline)) u64 sum_outwards(u64 sum, u32 i, u32 tgid, u32 place)
 		sum = add_frame(sum, f->hash);
 		if (++i >= m->end)
 			return sum;
-		if (!read_word(s, place, m->base + f->off + f->ret * 8, &pc))
-			return 0;
+		/* The lower word first: where the window is read anew, it then has both. */
 		if (f->saved != NOT_SAVED && !read_word(s, place, m->base + f->off + f->saved * 8, &fp))
+			return 0;
+		if (!read_word(s, place, m->base + f->off + f->ret * 8, &pc))
 			return 0;
 		pc = PLAIN_ADDRESS(pc);
 		f = memo_at(m, i);

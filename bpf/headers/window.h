@@ -32,14 +32,19 @@ static __always_inline void read_window(struct scratch *s, u64 addr, u32 bytes)
 
 /*
  * How many bytes a walk at addr looks at: to copy a kilobyte that it does not costs as much as four frames, to find that
- * the window is too short even more. A thread's walks mostly end where the last one did; what goes on beyond may go far.
+ * the window is too short even more. A thread's walks mostly end where the last one did; nobody knows how far one goes
+ * beyond.
  */
 #define LEAST_BYTES 64
+#define UNKNOWN_BYTES 2048
+
 static __always_inline u32 expected_bytes(struct scratch *s, u64 addr)
 {
 	u64 bytes = s->reach - addr;
 
-	return bytes >= LEAST_BYTES && bytes < WINDOW_BYTES ? bytes & ~7 : WINDOW_BYTES;
+	if (s->reach < addr + LEAST_BYTES)
+		return UNKNOWN_BYTES;
+	return bytes < WINDOW_BYTES ? bytes & ~7 : WINDOW_BYTES;
 }
 
 /* Let the window begin at addr; 0 means that it holds a word at least. */
