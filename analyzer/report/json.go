@@ -1,7 +1,10 @@
 package report
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,29 +17,85 @@ import (
 
 // writeJSON writes r as one document of schema analyzer.Schema, ending in a
 // newline. Bytes that are not UTF-8 in names become U+FFFD.
+//
+// A Report with all sites may take many 100 MB. So they are encoded and written
+// one by one, in their place in the rest of the document.
 func writeJSON(w io.Writer, r *analyzer.Report, opt Options) error {
-	enc := json.NewEncoder(escaped{w})
-	enc.SetEscapeHTML(false) // C++ names are full of < and >
-	if !opt.Compact {
-		enc.SetIndent("", "  ")
-	}
-	if err := enc.Encode(normalised(r)); err != nil {
+	d := document{to: bufio.NewWriterSize(w, 1<<20), compact: opt.Compact}
+	if err := d.write(r); err != nil {
 		return fmt.Errorf("write report as JSON: %w", err)
 	}
 	return nil
 }
 
-// escaped escapes what is unprintable of documents, each of which comes in one
-// Write, as json.Encoder does it: a Report with all sites may take many 100 MB,
-// of which there is no second copy then.
-type escaped struct{ to io.Writer }
-
-func (e escaped) Write(doc []byte) (int, error) {
-	if _, err := e.to.Write(escapeUnprintable(doc)); err != nil {
-		return 0, err
-	}
-	return len(doc), nil
+// A document is a Report that is being written.
+type document struct {
+	to      *bufio.Writer
+	compact bool
+	part    bytes.Buffer // the latest part, as encoding/json has it
 }
+
+func (d *document) write(r *analyzer.Report) error {
+	if err := d.encoder("").Encode(normalised(r)); err != nil {
+		return err
+	}
+	// In a string the quotes would be escaped, and no other key is called so.
+	const key = `"sites":`
+	before, after, found := bytes.Cut(bytes.Clone(d.part.Bytes()), []byte(key))
+	brackets := bytes.IndexByte(after, ']') + 1 // of the empty array
+	if !found || brackets == 0 {
+		return errors.New("the document has no sites")
+	}
+	d.put(before)
+	d.put([]byte(key))
+	if !d.compact {
+		d.put([]byte{' '})
+	}
+	if err := d.writeSites(r.Sites); err != nil {
+		return err
+	}
+	d.put(after[brackets:])
+	return d.to.Flush()
+}
+
+// encoder encodes into d.part; the lines after the first begin with prefix.
+func (d *document) encoder(prefix string) *json.Encoder {
+	enc := json.NewEncoder(&d.part)
+	enc.SetEscapeHTML(false) // C++ names are full of < and >
+	if !d.compact {
+		enc.SetIndent(prefix, "  ")
+	}
+	return enc
+}
+
+// writeSites writes the array, laid out as encoding/json lays it out.
+func (d *document) writeSites(sites []analyzer.Site) error {
+	begin, between, end := "\n    ", ",\n    ", "\n  "
+	if d.compact || len(sites) == 0 {
+		begin, between, end = "", ",", ""
+	}
+	enc := d.encoder("    ")
+	d.to.WriteByte('[')
+	for i, s := range sites {
+		s.Stack = orEmpty(s.Stack)
+		s.SizeHistogram = orEmpty(s.SizeHistogram)
+		d.part.Reset()
+		if err := enc.Encode(&s); err != nil {
+			return err
+		}
+		if i == 0 {
+			d.to.WriteString(begin)
+		} else {
+			d.to.WriteString(between)
+		}
+		d.put(bytes.TrimSuffix(d.part.Bytes(), []byte{'\n'}))
+	}
+	d.to.WriteString(end)
+	return d.to.WriteByte(']') // the first error of all
+}
+
+// put writes a part; Flush returns the first error of all.
+func (d *document) put(part []byte) { d.to.Write(escapeUnprintable(part)) }
 
 // escapeUnprintable writes what encoding/json leaves as it is and a terminal
 // may yet obey, such as C1 controls, as \u009b. Beyond ASCII, JSON has
@@ -78,11 +137,7 @@ func normalised(r *analyzer.Report) *analyzer.Report {
 		out.Processes[i].Allocators = orEmpty(out.Processes[i].Allocators)
 		out.Processes[i].Mappings = orEmpty(out.Processes[i].Mappings)
 	}
-	out.Sites = append([]analyzer.Site{}, r.Sites...)
-	for i := range out.Sites {
-		out.Sites[i].Stack = orEmpty(out.Sites[i].Stack)
-		out.Sites[i].SizeHistogram = orEmpty(out.Sites[i].SizeHistogram)
-	}
+	out.Sites = []analyzer.Site{} // see writeSites
 	out.Regions = append([]analyzer.Region{}, r.Regions...)
 	for i := range out.Regions {
 		out.Regions[i].Stack = orEmpty(out.Regions[i].Stack)
