@@ -163,7 +163,7 @@ bench-stacks: check-root deps-test build
 
 # What tracing costs real programs. PROGRAMS says which: each takes some minutes, and what was measured of the others
 # is kept in build/programs.
-PROGRAMS ?= compiler compiler-small redis postgres-select postgres-tpcb python sqlite git
+PROGRAMS ?= compiler compiler-clang compiler-small redis postgres-select postgres-tpcb python sqlite git
 bench-programs: check-root deps-bench build
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-programs ./testdata/bench/programs
 	for program in $(PROGRAMS); do build/bench-programs -o docs/benchmarks.md $$program || exit; done

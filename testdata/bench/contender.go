@@ -275,10 +275,12 @@ func startBpftrace(pid int) (tool, error) {
 	return b, nil
 }
 
-// stop ends bpftrace, which prints what it counted.
+// stop ends bpftrace, which prints what it counted. Where it does not end, it is killed: that is an error.
 func (b *bpftraceTool) stop() error {
 	if err := b.cmd.Process.Signal(unix.SIGINT); err != nil {
 		return err
 	}
+	patience := time.AfterFunc(30*time.Second, func() { _ = b.cmd.Process.Kill() })
+	defer patience.Stop()
 	return b.cmd.Wait()
 }

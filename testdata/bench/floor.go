@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/memtrace/memtrace/testdata/bench/empty"
@@ -58,9 +59,8 @@ func (f *floor) stop() error { return f.Close() }
 // find prefers an allocator that was preloaded to the C library's, which it replaces.
 func find(objects []probe.Object, function string) (found []probe.Probe, file *os.File, err error) {
 	for i := range objects {
-		isLibc := strings.HasPrefix(filepath.Base(objects[i].Path), "libc.so")
 		for j := range objects[i].Probes {
-			if objects[i].Probes[j].Name == function && (found == nil || !isLibc) {
+			if objects[i].Probes[j].Name == function && (found == nil || !isLibc(&objects[i])) {
 				found, file = objects[i].Probes[j:j+1], objects[i].File
 			}
 		}
@@ -71,33 +71,40 @@ func find(objects []probe.Object, function string) (found []probe.Probe, file *o
 	return found, file, nil
 }
 
-// entriesOf finds the addresses of functions of the C library in a process.
-func entriesOf(pid int, functions ...string) (libc string, addresses []uint64, err error) {
+// entriesOf finds the addresses of functions of the allocator that a process uses, of which it prefers the same file as find.
+func entriesOf(pid int, functions ...string) (path string, addresses []uint64, err error) {
 	objects, err := probe.Discover("/proc", pid)
 	if err != nil {
 		return "", nil, err
 	}
 	defer probe.CloseAll(objects)
 	for i := range objects {
-		o := &objects[i]
-		for _, p := range o.Probes {
-			for _, f := range functions {
-				if p.Name != f {
-					continue
-				}
-				for _, r := range o.Text {
-					if p.Entry >= r.Offset && p.Entry-r.Offset < r.End-r.Start {
-						addresses = append(addresses, r.Start+p.Entry-r.Offset)
-					}
-				}
+		found := entriesIn(&objects[i], functions)
+		if len(found) == len(functions) && (path == "" || !isLibc(&objects[i])) {
+			path, addresses = objects[i].Path, found
+		}
+	}
+	if path == "" {
+		return "", nil, fmt.Errorf("no file of the loop has all of %v", functions)
+	}
+	return path, addresses, nil
+}
+
+func isLibc(o *probe.Object) bool { return strings.HasPrefix(filepath.Base(o.Path), "libc.so") }
+
+// entriesIn finds the addresses of functions of one file.
+func entriesIn(o *probe.Object, functions []string) (addresses []uint64) {
+	for _, p := range o.Probes {
+		if !slices.Contains(functions, p.Name) {
+			continue
+		}
+		for _, r := range o.Text {
+			if p.Entry >= r.Offset && p.Entry-r.Offset < r.End-r.Start {
+				addresses = append(addresses, r.Start+p.Entry-r.Offset)
 			}
 		}
-		libc = o.Path
 	}
-	if len(addresses) != len(functions) {
-		return "", nil, fmt.Errorf("found %d of %v in the loop", len(addresses), functions)
-	}
-	return libc, addresses, nil
+	return addresses
 }
 
 // patched reports whether all addresses hold a breakpoint.

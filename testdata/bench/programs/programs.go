@@ -39,6 +39,7 @@ func programs() []program {
 		{name: "compiler", title: "A compiler", what: "`cc1plus -O2` of GCC on one file with regex, maps and iostreams of libstdc++, preprocessed", prepare: compiler(workload.Compiler),
 			without: []string{allName, heaptrackName},
 			note:    "heaptrack's program that looks up names dies of this one (1.4.0: `std::bad_alloc`, after its memory has grown without end). `heaptrack --raw` leaves them to later, and so does less than is compared with it."},
+		{name: "compiler-clang", title: "clang", what: "`clang++-19 -O2 -c` on the same file, preprocessed: deeper stacks, larger frames", prepare: compiler(workload.Clang), without: []string{allName}},
 		{name: "compiler-small", title: "A compiler on a smaller file", what: "`cc1plus -O2` of GCC on one file with containers and streams of libstdc++, preprocessed", prepare: compiler(smallCompiler)},
 		{name: "redis", title: "redis-server", what: fmt.Sprintf("`redis-benchmark` with 50 connections, %d each of set, get, lpush and hset; Debian's is linked with jemalloc", redisRequests),
 			prepare: each(workload.RedisServer), load: redisLoad, end: syscall.SIGTERM, unit: "requests", without: usual},

@@ -91,6 +91,19 @@ int main(int argc, char **argv) {
 // Compiler is the C++ compiler proper, on a source that is preprocessed in dir.
 func Compiler(dir string) ([]string, error) { return Compile(dir, cxxProgram) }
 
+// Clang is clang on the same source: one process, as it compiles within the one that it is started as.
+func Clang(dir string) ([]string, error) {
+	source, err := Write(dir, "load.cc", cxxProgram)
+	if err != nil {
+		return nil, err
+	}
+	clean := filepath.Join(dir, "load.ii")
+	if err := Run("clang++-19", "-std=c++17", "-E", "-o", clean, source); err != nil {
+		return nil, err
+	}
+	return []string{"clang++-19", "-std=c++17", "-O2", "-c", clean, "-o", filepath.Join(dir, "load.o")}, nil
+}
+
 // Compile is Compiler with another source.
 func Compile(dir, text string) ([]string, error) {
 	source, err := Write(dir, "load.cc", text)
