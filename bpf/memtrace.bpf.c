@@ -17,6 +17,7 @@
 #include "predict.h"
 #include "process.h"
 #include "regs.h"
+#include "relay.h"
 #include "sample.h"
 #include "stack.h"
 #include "thread.h"
@@ -165,8 +166,14 @@ static __always_inline enum entered await(struct self self, struct pt_regs *ctx,
  */
 static __always_inline enum entered alloc_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, struct known_probe *k, bool has_loop)
 {
+	enum relay relay = relay_enter(ctx, k, cookie);
 	enum entered entered;
 
+	if (relay == RELAY_PASSED) {
+		if (can_sample)
+			count_hit(self, HIT_ENTRY, 1);
+		return NO_RETURN;
+	}
 	if (COOKIE_SHAPE(cookie) == SHAPE_POOL_CHANGE) {
 		if (is_chain(cookie))
 			free_chain(ctx, cookie, has_loop);
@@ -178,6 +185,8 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 			free_block(self, t, reg_value(ctx, COOKIE_REG(cookie, 0)), RECORD_NESTED);
 		else
 			t->hidden++;
+		if (k)
+			relay_nested(t, ctx);
 		if (can_sample) {
 			mark_nesting(t);
 			count_hit(self, HIT_RETURN, 1); /* its return traps, too, unless its function is not asked for it */
@@ -185,6 +194,7 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 		return NO_RETURN;
 	}
 	t->hidden = 0;
+	t->relay = relay;
 	t->forward_sp = 0;
 	keep_arguments(t, ctx, cookie);
 	if (t->shape == SHAPE_RELEASE)
@@ -303,6 +313,8 @@ static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, 
 
 	if (!kind)
 		return;
+	FORGET(kind, REG_SP(ctx));
+	FORGET(addr, REG_SP(ctx));
 	if (can_sample && t->shape == SHAPE_RESIZE)
 		choose_resized(t);
 	if (can_sample && t->keep & KEEP_TEMPORARY)
@@ -529,6 +541,7 @@ int session_alloc(struct pt_regs *ctx)
 		result = REG_RESULT(ctx);
 		if (t->predicted)
 			check_prediction(t, result);
+		relay_check(t);
 	} else {
 		if (!k) {
 			k = thread_learn(self, ctx, &t);

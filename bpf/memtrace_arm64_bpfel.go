@@ -116,7 +116,7 @@ type MemtraceRingLine struct {
 type MemtraceScratch struct {
 	_        structs.HostLayout
 	Taken    uint32
-	Len      uint32
+	Words    uint32
 	Base     uint64
 	StackTop uint64
 	Reach    uint64
@@ -248,6 +248,8 @@ type MemtraceThread struct {
 	}
 	Taken    uint32
 	Keep     uint32
+	Relay    uint32
+	Pad      uint32
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {
@@ -256,6 +258,8 @@ type MemtraceThread struct {
 		Cookie    uint64
 		Clean     uint32
 		Predictor uint32
+		Relayed   uint32
+		Pad       uint32
 	}
 }
 

@@ -181,7 +181,7 @@ func TestPredictedResults(t *testing.T) {
 		{"frame pointers", "predicted", "", UnwindFP, 0.1, 0.6},
 		{"static", "predicted_static", "", UnwindDwarf, 0.1, 0.6},
 		{"short lists", "predicted", "glibc.malloc.tcache_count=1", UnwindFP, 0.2, 0.9},
-		{"no lists", "predicted", "glibc.malloc.tcache_count=0", UnwindFP, 1, 1.02},
+		{"no lists", "predicted", "glibc.malloc.tcache_count=0", UnwindFP, 1, 1.06},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := start(t, []string{"GLIBC_TUNABLES=" + c.tunables}, c.program)
@@ -190,9 +190,33 @@ func TestPredictedResults(t *testing.T) {
 			if r := got.returns(); r < c.least || r > c.most {
 				t.Errorf("%.2f of the returns were seen, want %.1f to %.1f", r, c.least, c.most)
 			}
-			// malloc and calloc are called from two places each, realloc from two others.
-			if allocs, reallocs := got.stacks[event.Alloc], got.stacks[event.Realloc]; len(allocs) != 4 || len(reallocs) != 2 || allocs[0] > 0 {
+			// malloc, calloc and aligned_alloc are called from two places each, realloc from two others.
+			if allocs, reallocs := got.stacks[event.Alloc], got.stacks[event.Realloc]; len(allocs) != 6 || len(reallocs) != 2 || allocs[0] > 0 {
 				t.Errorf("stacks of allocations %v, of reallocations %v", allocs, reallocs)
+			}
+		})
+	}
+}
+
+// TestRelayedCalls has a call of aligned_alloc that is handed on to malloc cost its two entries,
+// and, as any other, its return where the result isn't predicted.
+func TestRelayedCalls(t *testing.T) {
+	needSession(t)
+	for _, c := range []struct {
+		name   string
+		config Config
+	}{
+		{"eh_frame", Config{Unwind: UnwindDwarf, StackDepth: 32}},
+		{"a sample's programs", Config{Unwind: UnwindFP, StackDepth: 32, Sampling: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := traceCalls(t, c.config, start(t, nil, "predicted", "3", "20000", "aligned"))
+			got.check(t, 3)
+			if r := got.returns(); r < 1.1 || r > 1.7 {
+				t.Errorf("%.2f other traps were seen for each call, want 1.1 to 1.7", r)
+			}
+			if allocs := got.stacks[event.Alloc]; len(allocs) != 2 || allocs[0] > 0 { // the caller's, not aligned_alloc's
+				t.Errorf("stacks of allocations %v", allocs)
 			}
 		})
 	}
@@ -235,14 +259,14 @@ func TestPredictedResultsOfOtherLibcs(t *testing.T) {
 			}
 		})
 	}
-	// A malloc hook that takes over makes predictions wrong. That is noticed, counted, and the end of them.
+	// Hooks of malloc and memalign that take over make predictions wrong. That is noticed, counted, and the end of them.
 	t.Run("hook", func(t *testing.T) {
 		got := traceCalls(t, Config{Unwind: UnwindFP, StackDepth: 4}, start(t, nil, "predicted."+releases[0], "1", "40000", "hook"))
-		if got.loss.Mispredicted != 1 {
+		if got.loss.Mispredicted != 2 {
 			t.Errorf("%d wrong predictions were counted: %+v", got.loss.Mispredicted, got.loss)
 		}
 		for tid, said := range got.said {
-			const unchecked, eventsOfCall = 256, 4 // what the hook does in a call that is not hidden
+			const unchecked, eventsOfCall = 2 * 256, 4 // what a hook does in a call that is not hidden
 			if seen := got.seen[tid].calls; seen < said.calls || seen > said.calls+unchecked*eventsOfCall {
 				t.Errorf("saw %d calls, the program made %d", seen, said.calls)
 			}
@@ -284,7 +308,7 @@ func TestPredictedResultsOfOtherAllocators(t *testing.T) {
 			t.Run(release+"/"+name, func(t *testing.T) {
 				most, other := known[release+"/"+name]
 				if !other {
-					most = 0.7
+					most = 0.8
 				}
 				check(t, "predicted."+release, file, most, path)
 				if name == "libtcmalloc.so.4" { // some blocks come from elsewhere

@@ -27,6 +27,7 @@ const volatile u64 sample_seed = 0; /* of every thread's random numbers, for tes
 const volatile u64 log2_table[LOG2_STEPS + 1] = {}; /* log2(1 + i / LOG2_STEPS), 32 bits after the point */
 
 #define MAX_FRAMES 127
+#define MOST_FRAMES (MAX_FRAMES + 1) /* a power of two */
 #define WINDOW_WORDS 2048 /* 16 KiB of stack; a power of two */
 
 /* A probe that a thread has come to before: its instruction, and its cookie. */
@@ -35,6 +36,8 @@ struct known_probe {
 	u64 cookie;
 	u32 clean; /* calls since one had another one inside; counted where blocks are sampled */
 	u32 predictor; /* which one of the thread's tells its results; 0: none */
+	u32 relayed;   /* see relay.h */
+	u32 pad;
 };
 
 /* Powers of two. Functions that are called by turns must not drive each other out, wherever they lie. */
@@ -114,6 +117,8 @@ struct thread {
 	struct cursor from; /* where its stack begins; pc 0: at the slot of a return address */
 	u32 taken;      /* the interval by which the call in progress was chosen */
 	u32 keep;       /* what of it is to be recorded */
+	u32 relay;      /* enum relay: of the call in progress */
+	u32 pad;
 	u64 recorded;   /* calls so far */
 	u64 timed;      /* ns: since when the call in progress costs time; 0: its time is not taken */
 	struct known_probe known[KNOWN_PROBES];
@@ -121,7 +126,7 @@ struct thread {
 
 struct stack_record {
 	struct record_head head;
-	u64 frames[MAX_FRAMES + 1];
+	u64 frames[MOST_FRAMES];
 };
 
 /* A frame on the way outwards; see unwind.h. */
@@ -170,8 +175,8 @@ struct memo {
  */
 struct scratch {
 	u32 taken;
-	u32 len;  /* bytes in the window */
-	u64 base; /* where the window begins */
+	u32 words; /* in the window */
+	u64 base;  /* where the window begins */
 	u64 stack_top;
 	u64 reach; /* behind what the thread's last walk looked at */
 	struct cursor at;
@@ -181,7 +186,7 @@ struct scratch {
 	struct memo memo;
 	u64 window[WINDOW_WORDS];
 	struct stack_record stack;
-	struct walked walked[MAX_FRAMES + 1];
+	struct walked walked[MOST_FRAMES];
 };
 
 struct ring {

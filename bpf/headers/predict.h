@@ -222,11 +222,15 @@ static __always_inline bool is_predicted(struct self self, struct pt_regs *ctx, 
 	struct predictor *p = &t->predictor;
 	bool check = p->count < CHECK_FIRST || p->count % CHECK_EVERY == 0;
 	struct next_block next = {};
+	u64 predicted;
 
 	if (!k->predictor || k->predictor != p->number || p->is_off || !find_cache(self, p, check))
 		return false;
-	t->predicted = predict(p, t->size, &next);
-	if (!t->predicted)
+	predicted = predict(p, t->size, &next);
+	FORGET(predicted, REG_SP(ctx));
+	FORGET(next.at, REG_SP(ctx));
+	t->predicted = predicted;
+	if (!predicted)
 		return false;
 	p->count++;
 	if (check)

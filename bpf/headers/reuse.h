@@ -20,6 +20,14 @@
 #include "unwind_step.h"
 #include "window.h"
 
+/*
+ * The loops that go outwards do so many frames at a time, since the verifier goes through a loop's body as often as it may
+ * run. One more call for a deep stack costs less than that.
+ */
+#define SUM_FRAMES 64
+#define WALK_FRAMES 32
+#define RUNS(frames) (MAX_FRAMES / (frames) + 1)
+
 /* Frames are noted by the distance of their stack pointer from here, in 32 bits. */
 #define MEMO_BASE(sp) ((sp) - (1ULL << 31))
 
@@ -84,28 +92,29 @@ __attribute__((noinline)) int replace_frame(u32 i, u32 tgid, u32 place)
 }
 
 /*
- * The hash of the stack whose inner frames have the hash sum and whose next one
- * is number i, which is as it was; 0: the frames outwards lie elsewhere. Frames
- * in between that are others now, as where a function calls from another line
+ * Go outwards from the memo's cursor, whose frame is as it was, and add so many frames to the hash sum; 0: those outwards lie
+ * elsewhere. Frames in between that are others now, as where a function calls from another line
  * than before, are replaced. What the outermost one returns to is not looked at:
  * its rule says that it is the outermost.
  */
-__attribute__((noinline)) u64 sum_outwards(u64 sum, u32 i, u32 tgid, u32 place)
+__attribute__((noinline)) u64 sum_run(u64 sum, u32 tgid, u32 place)
 {
 	struct scratch *s = scratch_at(place);
 	struct memo_frame *f;
 	struct memo *m;
 	u64 pc, fp;
+	u32 i;
 
 	if (!s)
 		return 0;
 	m = &s->memo;
+	i = m->at;
 	f = memo_at(m, i);
 	fp = f->fp;
-	for (u32 n = 0; n < MAX_FRAMES; n++) {
+	for (u32 n = 0; n < SUM_FRAMES; n++) {
 		sum = add_frame(sum, f->hash);
 		if (++i >= m->end)
-			return sum;
+			break;
 		/* The lower word first: where the window is read anew, it then has both. */
 		if (f->saved != NOT_SAVED && !read_word(s, place, m->base + f->off + f->saved * 8, &fp))
 			return 0;
@@ -113,14 +122,28 @@ __attribute__((noinline)) u64 sum_outwards(u64 sum, u32 i, u32 tgid, u32 place)
 			return 0;
 		pc = PLAIN_ADDRESS(pc);
 		f = memo_at(m, i);
-		if (f->pc != pc || f->fp != fp) {
+		if ((f->pc ^ pc) | (f->fp ^ fp)) {
 			s->at.pc = pc;
 			s->at.fp = fp;
 			if (!replace_frame(i, tgid, place))
 				return 0;
 		}
 	}
-	return 0;
+	m->at = i;
+	return sum;
+}
+
+/* The hash of the stack whose inner frames have the memo's and whose next one is at the cursor; 0: see sum_run. */
+static __always_inline u64 sum_outwards(struct memo *m, u32 tgid, u32 place)
+{
+	u64 sum = m->sum;
+
+	for (u32 run = 0; run < RUNS(SUM_FRAMES) && m->at < m->end; run++) {
+		sum = sum_run(sum, tgid, place);
+		if (!sum)
+			return 0;
+	}
+	return m->at < m->end ? 0 : sum;
 }
 
 /* Put the fresh frames in front of frame i, if there is room. */
@@ -170,7 +193,7 @@ __attribute__((noinline)) int walk_fresh(u32 tgid, u32 place)
 		if (m->at >= m->end)
 			return 0;
 		f = memo_at(m, m->at);
-		if (f->off == (u32)(sp - m->base) && f->pc == pc && f->fp == fp) {
+		if (!((f->off ^ (u32)(sp - m->base)) | (f->pc ^ pc) | (f->fp ^ fp))) {
 			m->inner = i;
 			m->sum = sum;
 			return 1;
@@ -206,7 +229,7 @@ static __always_inline u64 walk_again(struct scratch *s, u32 tgid, u32 place)
 	fresh = m->inner;
 	if (at <= fresh || fresh + m->end - at > stack_depth)
 		return 0;
-	sum = sum_outwards(m->sum, at, tgid, place);
+	sum = sum_outwards(m, tgid, place);
 	if (!sum)
 		return 0;
 	if (fresh)

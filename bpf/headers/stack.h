@@ -19,20 +19,15 @@
 /* The words at addr and after it. */
 static __always_inline bool read_pair(struct scratch *s, u32 place, u64 addr, u64 *first, u64 *second)
 {
-	u64 off = addr - s->base;
+	u64 word = window_word(s, addr);
 
-	if ((off & 7) || off + 16 > s->len || off > WINDOW_BYTES - 16) {
-		if (slide_window(addr, place) || s->len < 16)
+	if (word >= s->words || word + 1 >= s->words) {
+		if (slide_window(addr, place) || s->words < 2)
 			return false;
-		off = 0;
+		word = window_word(s, addr);
 	}
-	BARRIER(off); /* 6.12 */
-	off = off >> 3 & (WINDOW_WORDS - 1);
-	BARRIER(off);
-	if (off >= WINDOW_WORDS - 1)
-		return false;
-	*first = s->window[off];
-	*second = s->window[off + 1];
+	*first = s->window[word & (WINDOW_WORDS - 1)];
+	*second = s->window[(word + 1) & (WINDOW_WORDS - 1)];
 	return true;
 }
 
@@ -169,7 +164,7 @@ static __always_inline void begin_at_slot(struct scratch *s, struct thread *t)
 {
 	u64 pc = 0;
 
-	if (s->len >= 8)
+	if (s->words)
 		pc = s->window[0];
 	else
 		bpf_probe_read_user(&pc, sizeof(pc), (void *)t->from.sp);

@@ -171,6 +171,7 @@ static __always_inline struct known_probe *thread_learn(struct self self, struct
 	k->cookie = cookie;
 	k->clean = 0;
 	k->predictor = 0;
+	k->relayed = 0;
 	return k;
 }
 

@@ -320,65 +320,62 @@ __attribute__((noinline)) int step_out(u32 frame, u32 number, u32 place)
 }
 
 /*
- * Walk the stack from the frame that take_stack put into the scratch
- * space, into its stack record; returns the hash of the frames.
+ * Walk so many frames from s->at on, which is frame number first, into the stack record, and add them to the memo's hash.
  *
- * The loop itself takes only the common steps: the verifier goes through it
- * 127 times. What else differs from frame to frame is kept in memory, so that
+ * The loop itself takes only the common steps. What else differs from frame to frame is kept in memory, so that
  * the verifier need not tell the cases apart.
  */
-__attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
+__attribute__((noinline)) int unwind_run(u32 first, u64 space, u32 place)
 {
-	u32 n = 0, came = CAME_TO_NOTHING;
+	u32 n = first, came = CAME_TO_NOTHING;
 	struct scratch *s = scratch_at(place);
-	u64 space = own_space(tgid), pc, sp, fp, sum = 0;
+	u64 pc, sp, fp, sum;
 	struct memo *m;
 
 	if (!s)
-		return 0;
+		return CAME_TO_NOTHING;
 	m = &s->memo;
 	pc = s->at.pc;
 	sp = s->at.sp;
 	fp = s->at.fp;
-	s->guessed = s->unknown = MAX_FRAMES + 1;
-	s->stack.head.flags = 0;
-	m->end = m->first;
-	m->noted = 1;
-	m->base = MEMO_BASE(sp);
-	for (u32 i = 0; i < MAX_FRAMES; i++) {
+	sum = m->sum;
+	for (u32 run = 0; run < WALK_FRAMES; run++) {
+		u32 i = n & (MOST_FRAMES - 1);
 		struct memo_frame *f = memo_at(m, MEMO_ORIGIN + i);
 		u64 step = step_at(pc - 1, space), cfa, hash;
 		s64 saved;
 
 		if (step == STEP_UNKNOWN) {
 			if (frame_unknown(pc, i, place))
-				break;
+				goto out;
 			step = 0;
 		}
-		s->stack.frames[i] = pc;
+		BARRIER(i);
+		s->stack.frames[i & (MOST_FRAMES - 1)] = pc;
 		hash = frame_hash(pc);
 		sum = add_frame(sum, hash);
-		n = i + 1;
+		n++;
 		if (step & STEP_END) {
 			note_frame(m, f, pc, sp, fp, hash, 0, sp); /* nobody steps on from it */
 			if ((sp - m->base) >> 32)
 				m->noted = 0;
 			came = CAME_TO_BOTTOM;
-			break;
+			goto out;
 		}
 		if (n >= stack_depth)
-			break;
-		s->walked[i].fp = fp;
-		s->walked[i].rule = STEP_RULE(step);
+			goto out;
+		struct walked *w = &s->walked[i & (MOST_FRAMES - 1)];
+		w->fp = fp;
+		w->rule = STEP_RULE(step);
 		if (!(step & STEP_COMMON)) {
 			m->noted = 0;
-			s->walked[i].cfa = sp;
+			w->cfa = sp;
 			s->at.pc = pc;
 			s->at.sp = sp;
 			s->at.fp = fp;
 			came = step_out(i, STEP_RULE(step), place);
 			if (came)
-				break;
+				goto out;
 			came = CAME_TO_NOTHING;
 			pc = s->at.pc;
 			sp = s->at.sp;
@@ -387,34 +384,65 @@ __attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
 		}
 		cfa = (step & STEP_FROM_FP ? fp : sp) + STEP_CFA(step);
 		if (cfa <= sp)
-			break;
-		s->walked[i].cfa = cfa;
+			goto out;
+		w->cfa = cfa;
 		m->noted &= note_frame(m, f, pc, sp, fp, hash, step, cfa);
 		saved = STEP_SAVED(step);
 		if (saved && !read_word(s, place, cfa + saved * 8, &fp))
-			break;
+			goto out;
 		if (!read_word(s, place, COMMON_RETURN(step, cfa), &pc))
-			break;
+			goto out;
 		pc = PLAIN_ADDRESS(pc);
 		if (!(pc & 4095)) {
 			pc = trampoline_target(RETURN_ADDRESS(cfa), pc);
 			if (!pc) {
 				m->noted = 0;
 				came = CAME_TO_BOTTOM;
-				break;
+				goto out;
 			}
 		}
 		sp = cfa;
 	}
+	came = CAME_ON;
+out:
+	s->at.pc = pc;
 	s->at.sp = sp;
-	s->stack.head.flags |= came == CAME_TO_BOTTOM ? RECORD_BOTTOM : RECORD_TRUNCATED;
+	s->at.fp = fp;
 	s->stack.head.aux = n;
+	m->sum = sum;
+	return came;
+}
+
+/*
+ * Walk the stack from the frame that take_stack put into the scratch
+ * space, into its stack record; returns the hash of the frames.
+ */
+__attribute__((noinline)) u64 unwind(u32 tgid, u32 place)
+{
+	struct scratch *s = scratch_at(place);
+	u64 space = own_space(tgid);
+	u32 came = CAME_ON;
+	struct memo *m;
+
+	if (!s)
+		return 0;
+	m = &s->memo;
+	s->guessed = s->unknown = MAX_FRAMES + 1;
+	s->stack.head.flags = 0;
+	s->stack.head.aux = 0;
+	m->end = m->first;
+	m->noted = 1;
+	m->base = MEMO_BASE(s->at.sp);
+	m->sum = 0;
+	for (u32 run = 0; run < RUNS(WALK_FRAMES) && came == CAME_ON; run++)
+		came = unwind_run(s->stack.head.aux, space, place);
+	s->stack.head.flags |= came == CAME_TO_BOTTOM ? RECORD_BOTTOM : RECORD_TRUNCATED;
 	if (came == CAME_TO_BOTTOM && m->noted) {
 		m->space = space;
 		m->first = MEMO_ORIGIN;
-		m->end = MEMO_ORIGIN + n;
+		m->end = MEMO_ORIGIN + s->stack.head.aux;
 	}
-	return sum;
+	return m->sum;
 }
 
 #endif

@@ -10,6 +10,11 @@
 #define UNKNOWN_LAYOUT 0xfffffeu  /* the tracer replaced something meanwhile */
 /* Keeps clang from trusting a bound that the verifier has lost, or from making a branch. */
 #define BARRIER(x) asm volatile("" : "+r"(x))
+/*
+ * Has the verifier forget which of some values x has, so that it goes through what follows once and not once for each; other
+ * is a number that it doesn't know.
+ */
+#define FORGET(x, other) asm volatile("%0 ^= %1\n%0 ^= %1" : "+r"(x) : "r"((u64)(other)))
 #define IS_RULE(r) ((r) < MAX_RULES)
 
 /* Word i of a table; where there is none, the caller returns. */

@@ -11,7 +11,7 @@
 static __always_inline void read_window(struct scratch *s, u64 addr, u32 bytes)
 {
 	s->base = addr;
-	s->len = 0;
+	s->words = 0;
 	if (addr & 7)
 		return;
 	/* A read that runs off the stack's end faults, which costs 700 ns. */
@@ -27,7 +27,7 @@ static __always_inline void read_window(struct scratch *s, u64 addr, u32 bytes)
 		if (bpf_probe_read_user(s->window, bytes, (void *)addr))
 			return;
 	}
-	s->len = bytes;
+	s->words = bytes / 8;
 }
 
 /*
@@ -55,22 +55,30 @@ __attribute__((noinline)) int slide_window(u64 addr, u32 place)
 	if (!s)
 		return 1;
 	read_window(s, addr, expected_bytes(s, addr));
-	return s->len < 8;
+	return !s->words;
+}
+
+/*
+ * Which word of the window lies at addr: none, if the number isn't below s->words, as it isn't where addr is no multiple of
+ * 8. So one comparison tells, where each one more would have the verifier go through most of a loop's body again.
+ */
+static __always_inline u64 window_word(struct scratch *s, u64 addr)
+{
+	u64 off = addr - s->base;
+
+	return off >> 3 | off << 61;
 }
 
 static __always_inline bool read_word(struct scratch *s, u32 place, u64 addr, u64 *to)
 {
-	u64 off = addr - s->base;
+	u64 word = window_word(s, addr);
 
-	if ((off & 7) || off + 8 > s->len || off > WINDOW_BYTES - 8) {
+	if (word >= s->words) {
 		if (slide_window(addr, place))
 			return false;
-		off = 0;
+		word = window_word(s, addr); /* 0, but for the verifier the same as without the slide */
 	}
-	off = off >> 3 & (WINDOW_WORDS - 1);
-	if (off >= WINDOW_WORDS)
-		return false;
-	*to = s->window[off];
+	*to = s->window[word & (WINDOW_WORDS - 1)];
 	return true;
 }
 

@@ -2,7 +2,8 @@
  * Blocks of all the sizes that glibc's threads keep lists of, and larger ones,
  * allocated and freed at random by several threads, also each other's.
  * Arguments: threads (3), rounds of each (20,000), and "hook" to have the C library's
- * malloc hook (before 2.34) take over after half of the rounds. Prints of each thread
+ * malloc and memalign hooks (before 2.34) take over after half of the rounds, or "aligned" to have most blocks from aligned_alloc,
+ * aligned as all blocks are. Prints of each thread
  *
  *   thread TID CALLS HASH
  *
@@ -38,7 +39,7 @@ struct worker {
 static struct worker workers[MAX_THREADS];
 static void *shared[SHARED];
 static long thread_count, rounds;
-static int hooked;
+static int hooked, most_aligned;
 static pthread_barrier_t ran, done;
 static pthread_key_t key; /* younger than an allocator's own, whose destructor runs before */
 
@@ -91,6 +92,14 @@ NOIPA void *zeroed(size_t size)
 	return block;
 }
 
+NOIPA void *aligned(size_t alignment, size_t size)
+{
+	void *block = aligned_alloc(alignment, size);
+
+	target_sink = block;
+	return block;
+}
+
 NOIPA void *regrown(void *old, size_t size)
 {
 	void *block = realloc(old, size);
@@ -105,6 +114,8 @@ static void allocate(struct worker *w, void **slot)
 
 	if (&_Znwm && next_random(w, 2))
 		*slot = created(size);
+	else if (most_aligned || next_random(w, 16) == 0)
+		*slot = aligned(1 << next_random(w, most_aligned ? 5 : 8), size); /* up to 16 and up to 128 */
 	else
 		*slot = next_random(w, 16) ? plain(size) : zeroed(size);
 	note(w, (uintptr_t)*slot);
@@ -167,6 +178,21 @@ static void *hook(size_t size, const void *caller)
 	return second;
 }
 
+extern void *(*volatile __memalign_hook)(size_t, size_t, const void *) __attribute__((weak));
+static void *(*before_aligned)(size_t, size_t, const void *);
+static void *hook_aligned(size_t alignment, size_t size, const void *caller)
+{
+	void *first, *second;
+
+	(void)caller;
+	__memalign_hook = before_aligned;
+	first = aligned_alloc(alignment, size);
+	second = aligned_alloc(alignment, size);
+	free(first);
+	__memalign_hook = hook_aligned;
+	return second;
+}
+
 static void *work(void *argument)
 {
 	struct worker *w = argument;
@@ -178,6 +204,8 @@ static void *work(void *argument)
 		if (hooked && i == rounds / 2) {
 			before = __malloc_hook;
 			__malloc_hook = hook;
+			before_aligned = __memalign_hook;
+			__memalign_hook = hook_aligned;
 		}
 		turn(w);
 	}
@@ -202,7 +230,8 @@ int main(int argc, char **argv)
 {
 	thread_count = target_argument(argc, argv, 0, 3);
 	rounds = target_argument(argc, argv, 1, 20000);
-	hooked = argc > 4 && &__malloc_hook;
+	most_aligned = argc > 4 && !strcmp(argv[4], "aligned");
+	hooked = argc > 4 && !most_aligned && &__malloc_hook;
 	if (thread_count < 1 || thread_count > MAX_THREADS || (hooked && thread_count > 1))
 		return 2;
 	target_begin(argc, argv);

@@ -10,6 +10,7 @@ type function struct {
 	name   string
 	shape  Shape
 	args   [3]uint8 // positions of Shape's arguments in the call, from 1; 0 is none
+	align  uint8    // position of the alignment, of a Malloc that in glibc leaves small ones to malloc; 0: none
 	pool   poolUse
 	group  group
 	prefix string // of name, in a program that brings its allocator along
@@ -43,8 +44,8 @@ var functionTable = []function{
 	{name: "reallocarray", shape: Reallocarray, args: [3]uint8{1, 2, 3}},
 	{name: "free", shape: Free, args: [3]uint8{1}},
 	{name: "posix_memalign", shape: PosixMemalign, args: [3]uint8{1, 3}},
-	{name: "aligned_alloc", shape: Malloc, args: [3]uint8{2}},
-	{name: "memalign", shape: Malloc, args: [3]uint8{2}},
+	{name: "aligned_alloc", shape: Malloc, args: [3]uint8{2}, align: 1},
+	{name: "memalign", shape: Malloc, args: [3]uint8{2}, align: 1},
 	{name: "valloc", shape: Malloc, args: [3]uint8{1}},
 	{name: "pvalloc", shape: Malloc, args: [3]uint8{1}},
 	{name: "cfree", shape: Free, args: [3]uint8{1}},

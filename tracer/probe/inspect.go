@@ -129,7 +129,7 @@ func (im *image) placeAll(o *Object, known entries, variables map[string]uint64)
 		return err
 	}
 	for addr, s := range known {
-		where, ok := im.placeOne(s, bodies[addr], targets)
+		where, ok := im.placeAligned(s, bodies[addr], targets)
 		if !ok {
 			o.skip(s.name, "its code cannot be read")
 			continue
@@ -149,6 +149,20 @@ func (im *image) placeAll(o *Object, known entries, variables map[string]uint64)
 	}
 	sort.Slice(o.Probes, func(i, j int) bool { return o.Probes[i].Entry < o.Probes[j].Entry })
 	return nil
+}
+
+// placeAligned is placeOne with the alignment as another argument, where that can
+// be read at the same instruction.
+func (im *image) placeAligned(s symbol, code body, targets map[uint64]bool) (spot, bool) {
+	where, ok := im.placeOne(s, code, targets)
+	if !ok || s.align == 0 || s.family != Glibc {
+		return where, ok
+	}
+	s.args[1] = s.align
+	if both, ok := im.placeOne(s, code, targets); ok && both.addr == where.addr {
+		return both, true
+	}
+	return where, true
 }
 
 // placeOne chooses the instruction for one function; code is nil where only

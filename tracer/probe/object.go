@@ -41,7 +41,7 @@ type Probe struct {
 	Shape       Shape
 	Entry       uint64 // file offset of the function's first instruction
 	Offset      uint64 // file offset of the instruction to probe
-	Args        [3]Reg // where Shape's arguments are at Offset, in Shape's order
+	Args        [3]Reg // where Shape's arguments are at Offset, in Shape's order; of a Malloc that leaves small alignments to another one, the alignment after the size
 	SPDelta     uint32 // bytes by which the stack has grown between Entry and Offset; 0 where Shape.HasReturn
 	Cost        Cost
 	Instruction string // disassembly of the instruction at Offset, for people
