@@ -159,7 +159,8 @@ enum pool_change {
  * the shape's arguments; bit 48 says that the function may jump on to another
  * probed one, 49 to 54 by how many words the stack has grown since its entry; 56
  * to 63 are the place in pool_variables of the variable that holds the pool, of a
- * malloc that in thread_caches. A malloc that hands small alignments on has that of its alignment as a second register. That of a USDT probe has the place in marks of its arguments instead of registers.
+ * malloc that in thread_caches. A malloc that hands small alignments on has that of its alignment as a second register.
+ * That of a USDT probe has the place in marks of its arguments instead of registers.
  */
 #define COOKIE_TGID(c) ((u32)(c))
 #define COOKIE_SHAPE(c) (((c) >> 32 & 15) | ((c) >> 55 & 1) << 4)

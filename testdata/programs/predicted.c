@@ -114,7 +114,7 @@ static void allocate(struct worker *w, void **slot)
 
 	if (&_Znwm && next_random(w, 2))
 		*slot = created(size);
-	else if (most_aligned || next_random(w, 16) == 0)
+	else if (most_aligned || next_random(w, hooked ? 16 : 64) == 0)
 		*slot = aligned(1 << next_random(w, most_aligned ? 5 : 8), size); /* up to 16 and up to 128 */
 	else
 		*slot = next_random(w, 16) ? plain(size) : zeroed(size);
