@@ -138,8 +138,12 @@ func endsTraced(t *testing.T, p, m *spawned, state string) bool {
 	return false
 }
 
+// saysItEnded reports whether a text says so, in the words of whichever step
+// of the attach came upon it first.
 func saysItEnded(text string) bool {
-	for _, words := range []string{"no such process", "has exited", "it ended meanwhile", "process already finished"} {
+	for _, words := range []string{
+		procfs.ErrGone.Error(), "no such process", "has exited", "it ended meanwhile", "process already finished",
+	} {
 		if strings.Contains(text, words) {
 			return true
 		}
