@@ -61,10 +61,10 @@ type Analyzer struct {
 	untracked uint64 // blocks that no memory could be had for
 	strangers uint64 // events of processes not known
 
-	recentProc *process // the process of recentPID, or nil
-	recentPID  uint32
-	sink       uint64               // see liveHeap.warm
-	frames     map[stackRef][]Frame // symbolized stacks
+	recent recentProcesses
+	epoch  uint64               // changes of which process a PID means
+	sink   uint64               // see Analyzer.warm
+	frames map[stackRef][]Frame // symbolized stacks
 }
 
 // New returns an Analyzer with no process.
@@ -94,7 +94,7 @@ func (a *Analyzer) Close() {
 	}
 	a.processes = nil
 	clear(a.byPID)
-	a.recentProc = nil
+	a.processesChanged()
 }
 
 // SetLoss notes what the tracer could not see so far.
@@ -103,14 +103,27 @@ func (a *Analyzer) SetLoss(l event.Loss) {
 	a.events.Lost = l.Lost()
 }
 
+// recentProcesses is a direct-mapped table of processes by PID, which saves the
+// look-up in the map where events of many processes come in turns.
+type recentProcesses [1 << 10]struct {
+	pid     uint32
+	process *process // nil: not known
+}
+
 // process returns the process whose memory pid uses, or nil.
 func (a *Analyzer) process(pid uint32) *process {
-	if pid == a.recentPID && a.recentProc != nil {
-		return a.recentProc
+	r := &a.recent[pid%uint32(len(a.recent))]
+	if r.pid == pid && r.process != nil {
+		return r.process
 	}
-	p := a.byPID[pid]
-	a.recentPID, a.recentProc = pid, p
-	return p
+	r.pid, r.process = pid, a.byPID[pid]
+	return r.process
+}
+
+// processesChanged has to follow each change of byPID.
+func (a *Analyzer) processesChanged() {
+	a.epoch++
+	clear(a.recent[:])
 }
 
 // since converts a time to ns since Config.Start, what is earlier to 0.

@@ -8,32 +8,22 @@ import "github.com/memtrace/memtrace/tracer/event"
 func (a *Analyzer) Apply(events []event.Event) {
 	var w warmup
 	for len(events) > 0 {
-		n := min(len(events), warmEvents)
-		a.applySome(events[:n], &w)
-		events = events[n:]
+		events = events[a.applySome(events[:min(len(events), warmEvents)], &w):]
 	}
 }
 
-// applySome applies at most warmEvents events.
-func (a *Analyzer) applySome(events []event.Event, w *warmup) {
-	first := a.process(events[0].PID)
-	if first != nil {
-		for i := range events {
-			w.hash[i] = first.heap.hash(events[i].Addr)
-		}
-		a.warm(first, w, len(events))
-	}
+// applySome applies the first ones of at most warmEvents events and returns how many:
+// up to one that changes which process a PID means.
+func (a *Analyzer) applySome(events []event.Event, w *warmup) int {
+	a.lookAhead(w, events)
+	epoch := a.epoch
 	for i := range events {
-		e, hash := &events[i], w.hash[i]
-		p := a.process(e.PID)
+		e, p, hash := &events[i], w.process[i], w.hash[i]
 		if p == nil {
 			if e.Kind < event.Fault || e.Kind == event.Mremap { // a child's faults and end are seen before it is attached to
 				a.strangers++
 			}
 			continue
-		}
-		if p != first {
-			hash = p.heap.hash(e.Addr)
 		}
 		switch e.Kind {
 		case event.Alloc:
@@ -50,24 +40,12 @@ func (a *Analyzer) applySome(events []event.Event, w *warmup) {
 			a.realloc(p, e, hash)
 		default:
 			a.applyRare(p, e)
+			if a.epoch != epoch {
+				return i + 1
+			}
 		}
 	}
-}
-
-// warm brings what the next events need into the cache: see liveHeap.warm.
-// The sites are those of the blocks at the events' addresses.
-func (a *Analyzer) warm(p *process, w *warmup, n int) {
-	if p.heap.count < warmFrom {
-		return
-	}
-	sum := p.heap.warm(w, n)
-	for _, id := range w.site[:n] {
-		if uint32(id) < a.sites.used {
-			s := a.sites.at(id)
-			sum += s.liveCount + uint64(len(s.lifetimes.n))
-		}
-	}
-	a.sink += sum
+	return len(events)
 }
 
 func (a *Analyzer) applyRare(p *process, e *event.Event) {

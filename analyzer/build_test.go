@@ -3,6 +3,7 @@ package analyzer
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -200,8 +201,8 @@ func TestSeriesDecimates(t *testing.T) {
 // TestThreadsThatCollide has two threads that share a place in the cache.
 func TestThreadsThatCollide(t *testing.T) {
 	a := newTestAnalyzer(t)
-	a.Apply(new(trace).malloc(0x1000, 8, 1).on(5).malloc(0x2000, 8, 2).on(5 + threadCache).
-		free(0x1000).on(5).free(0x2000).on(5 + threadCache).events)
+	a.Apply(new(trace).malloc(0x1000, 8, 1).on(5).malloc(0x2000, 8, 2).on(5 + minLastAllocs).
+		free(0x1000).on(5).free(0x2000).on(5 + minLastAllocs).events)
 	if n := a.processes[0].total.TemporaryCount; n != 2 {
 		t.Errorf("%d temporary blocks, want 2", n)
 	}
@@ -222,5 +223,25 @@ func TestDeadSitesHaveNoSeries(t *testing.T) {
 	}
 	if a.series != 0 || a.sites.at(1).live != nil {
 		t.Errorf("%d sites have a series long after their blocks died", a.series)
+	}
+}
+
+// TestManyThreads has more threads in turns than the table begins with room for.
+func TestManyThreads(t *testing.T) {
+	const threads = 10_000
+	a := newTestAnalyzer(t)
+	r := rand.New(rand.NewPCG(5, 6))
+	tids := r.Perm(4 * threads)[:threads]
+	events := new(trace)
+	for _, tid := range tids {
+		events.malloc(uint64(tid)*64+64, 8, 1).on(uint32(tid) + 1)
+	}
+	r.Shuffle(threads, func(i, j int) { tids[i], tids[j] = tids[j], tids[i] })
+	for _, tid := range tids {
+		events.free(uint64(tid)*64 + 64).on(uint32(tid) + 1)
+	}
+	a.Apply(events.events)
+	if n := a.processes[0].total.TemporaryCount; n != threads {
+		t.Errorf("%d temporary blocks of %d threads", n, threads)
 	}
 }

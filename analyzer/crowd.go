@@ -54,7 +54,7 @@ func (c *crowd) join(a *Analyzer, info ProcessInfo, base *image) *process {
 	c.members[info.PID] = p
 	c.count++
 	a.byPID[info.PID] = p
-	a.recentProc = nil
+	a.processesChanged()
 	return p
 }
 
@@ -77,7 +77,7 @@ func (c *crowd) leave(a *Analyzer, p *process) {
 	if a.byPID[p.info.PID] == p {
 		delete(a.byPID, p.info.PID)
 	}
-	a.recentProc = nil
+	a.processesChanged()
 }
 
 // exec has a member begin anew. What it runs now is another program than its

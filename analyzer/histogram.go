@@ -77,6 +77,14 @@ func (h *histogram) at(b int) uint64 {
 	return 0
 }
 
+// first returns the count of the lowest bucket in use.
+func (h *histogram) first() uint64 {
+	if len(h.n) == 0 {
+		return 0
+	}
+	return h.n[0]
+}
+
 // widen makes the span include bucket b.
 func (h *histogram) widen(b int) {
 	switch {

@@ -34,7 +34,7 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 		info.PID = e.Child
 		a.waiting[e.Child] = info
 	}
-	a.recentProc = nil
+	a.processesChanged()
 }
 
 // forget removes a process that nothing has been allocated in.
@@ -115,7 +115,7 @@ func (a *Analyzer) part(parent *process, child uint32) {
 
 func (a *Analyzer) unshare(child uint32) {
 	delete(a.byPID, child)
-	a.recentProc = nil
+	a.processesChanged()
 }
 
 // exit marks a process as ended. Its live blocks stay: they are what it never

@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -231,4 +233,56 @@ func TestTooManySites(t *testing.T) {
 	}
 	a.Apply(new(trace).kind(event.Exec).events)
 	checkConservation(t, a)
+}
+
+// Events of many processes, among them such as change which process an ID means,
+// come to the same in one piece as one by one.
+func TestPiecesDoNotMatter(t *testing.T) {
+	const first, pids = 100, 40
+	r := rand.New(rand.NewPCG(8, 9))
+	events := new(trace)
+	for range 60_000 {
+		pid := first + r.Uint32N(pids)
+		addr := 0x1000 + 16*r.Uint64N(300)
+		switch k := r.IntN(200); {
+		case k < 100:
+			events.malloc(addr, 1+r.Uint64N(99), event.StackID(1+r.Uint64N(5)))
+		case k < 180:
+			events.free(addr)
+		case k < 196:
+			events.realloc(addr, addr+16, 7, 1, 500)
+		case k == 196:
+			events.kind(event.Exit)
+		case k == 197:
+			events.kind(event.Exec)
+			events.events[len(events.events)-1].Child = pid
+		default:
+			events.fork(first+r.Uint32N(pids), event.Flags(r.IntN(2))*event.FlagSharedVM)
+		}
+		events.of(pid)
+	}
+	apply := func(pieces int) *Report {
+		a := New(Config{Start: testStart, FollowForks: true})
+		defer a.Close()
+		for pid := range uint32(pids / 2) {
+			a.AddProcess(ProcessInfo{PID: first + pid})
+		}
+		for piece := range slices.Chunk(events.events, len(events.events)/pieces) {
+			a.Apply(piece)
+		}
+		checkConservation(t, a)
+		return a.Report(testStart+events.time, ReportOptions{}, nil)
+	}
+	want, got := apply(len(events.events)), apply(1)
+	if len(want.Processes) < pids || want.Events.Free == 0 || want.Events.UnmatchedFree == 0 {
+		t.Fatalf("the events do too little: %d processes, %+v", len(want.Processes), want.Events)
+	}
+	if got.Events != want.Events || len(got.Processes) != len(want.Processes) {
+		t.Fatalf("in one piece %d processes, %+v\none by one %d, %+v", len(got.Processes), got.Events, len(want.Processes), want.Events)
+	}
+	for i, p := range got.Processes { // sites are in the order of the heaps' random keys
+		if !reflect.DeepEqual(p, want.Processes[i]) {
+			t.Errorf("in one piece %+v, one by one %+v", p, want.Processes[i])
+		}
+	}
 }

@@ -140,41 +140,6 @@ func (h *liveHeap) remove(addr, hash uint64) (block, bool) {
 	return b, true
 }
 
-// A warmup holds the hashes of a few events' addresses.
-type warmup struct {
-	hash [warmEvents]uint64
-	segs [warmEvents]*segment
-	site [warmEvents]siteID
-}
-
-const (
-	// warmEvents is how many events are looked ahead: more than the cache
-	// misses that a core can have under way, few enough to stay in its cache.
-	warmEvents = 32
-	// warmFrom is the size of a heap, in blocks, that a core's cache no longer holds.
-	warmFrom = 1 << 14
-)
-
-// warm brings the parts of the heap that concern some events into the cache.
-// An event waits for three reads of memory in turn (directory, tags, slot);
-// here those of all events are under way together, which takes about as long
-// as for one. It returns a value that depends on all that was read, so that
-// the reads are made. The heap must not be empty.
-func (h *liveHeap) warm(w *warmup, n int) (sum uint64) {
-	for i, hash := range w.hash[:n] {
-		w.segs[i] = h.segmentOf(hash)
-	}
-	for i, hash := range w.hash[:n] {
-		s, g := w.segs[i], homeOf(hash)
-		diff := s.tags[g] ^ tagOf(hash)
-		m := (diff - lowBytes) &^ diff & highBytes
-		v := &s.slots[(g*groupSlots+uint(bits.TrailingZeros64(m|1<<63)>>3))%segSlots]
-		sum += v.addr + uint64(s.count)
-		w.site[i] = siteID(v.siteTime >> timeLow)
-	}
-	return sum
-}
-
 // all yields every live block, in no particular order. The heap must not be
 // changed meanwhile, other than by closing it after the iteration.
 func (h *liveHeap) all(yield func(block) bool) {

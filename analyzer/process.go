@@ -134,7 +134,7 @@ func (a *Analyzer) startProcess(info ProcessInfo, base *image) *process {
 	p := &process{info: info, heap: newLiveHeap(), image: newImage(base)}
 	a.processes = append(a.processes, p)
 	a.byPID[info.PID] = p
-	a.recentProc = nil
+	a.processesChanged()
 	return p
 }
 

@@ -41,13 +41,16 @@ func (t *siteTable) all(yield func(siteID, *site) bool) {
 	}
 }
 
+// recentIndex is a stack's place in image.recent.
+func recentIndex(stack event.StackID) uint64 { return uint64(stack) * 0x9e3779b97f4a7c15 >> 55 }
+
 // siteOf returns the site of a stack in a process, made at its first event.
 func (a *Analyzer) siteOf(p *process, stack event.StackID) siteID {
 	m := p.image
 	if m.recent == nil {
 		m.recent = new([recentSites]recentSite)
 	}
-	r := &m.recent[uint64(stack)*0x9e3779b97f4a7c15>>55]
+	r := &m.recent[recentIndex(stack)]
 	if r.known && r.stack == stack {
 		return r.site
 	}
