@@ -62,9 +62,9 @@ type Analyzer struct {
 	strangers uint64 // events of processes not known
 
 	recent recentProcesses
-	epoch  uint64               // changes of which process a PID means
-	sink   uint64               // see Analyzer.warm
-	frames map[stackRef][]Frame // symbolized stacks
+	epoch  uint64                // changes of which process a PID means
+	sink   uint64                // see Analyzer.warm
+	frames map[stackRef][]*Frame // symbolized stacks
 }
 
 // New returns an Analyzer with no process.
@@ -82,7 +82,7 @@ func New(c Config) *Analyzer {
 		crowds:   make(map[*process]*crowd),
 		sites:    siteTable{limit: limit},
 		regions:  regionSites{room: maxRegions},
-		frames:   make(map[stackRef][]Frame),
+		frames:   make(map[stackRef][]*Frame),
 	}
 }
 

@@ -19,8 +19,8 @@ type ReportOptions struct {
 type Symbolizer interface {
 	// Frames returns the functions of a process's return addresses,
 	// innermost first; one address gives several frames where functions
-	// were inlined, and always at least one.
-	Frames(pid int, addrs []uint64) []Frame
+	// were inlined, and always at least one. Stacks may share Frames.
+	Frames(pid int, addrs []uint64) []*Frame
 }
 
 // sortKeys are the orders of a Report's sites, each from high to low.
@@ -198,14 +198,14 @@ func (a *Analyzer) name(out *Site, symb Symbolizer) {
 // stackName is what a call site is called by.
 type stackName struct {
 	function string
-	frames   []Frame // never nil
+	frames   []*Frame // never nil
 	stackEnding
 }
 
 // nameStack names the call site of a stack; other says that it stands for those
 // beyond a limit.
 func (a *Analyzer) nameStack(pid int, im *image, id event.StackID, other bool, symb Symbolizer) stackName {
-	n := stackName{frames: []Frame{}}
+	n := stackName{frames: []*Frame{}}
 	switch ref, ok := im.stack(id); {
 	case other:
 		n.function = "[all other sites]"
@@ -221,7 +221,7 @@ func (a *Analyzer) nameStack(pid int, im *image, id event.StackID, other bool, s
 }
 
 // symbolize names the frames of a stack, once.
-func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer) []Frame {
+func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer) []*Frame {
 	if frames, ok := a.frames[ref]; ok {
 		return frames
 	}
@@ -237,10 +237,10 @@ func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer) []Frame {
 	return frames
 }
 
-func bareFrames(addrs []uint64) []Frame {
-	out := make([]Frame, 0, len(addrs))
+func bareFrames(addrs []uint64) []*Frame {
+	out := make([]*Frame, 0, len(addrs))
 	for _, addr := range addrs {
-		out = append(out, Frame{Function: fmt.Sprintf("%#x", addr)})
+		out = append(out, &Frame{Function: fmt.Sprintf("%#x", addr)})
 	}
 	return out
 }

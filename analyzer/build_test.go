@@ -17,11 +17,11 @@ type names struct {
 	calls int
 }
 
-func (n *names) Frames(_ int, addrs []uint64) []Frame {
+func (n *names) Frames(_ int, addrs []uint64) []*Frame {
 	n.calls++
-	var out []Frame
+	var out []*Frame
 	for _, addr := range addrs {
-		out = append(out, Frame{Function: n.of[addr]})
+		out = append(out, &Frame{Function: n.of[addr]})
 	}
 	return out
 }
@@ -143,9 +143,9 @@ func TestSiteFunction(t *testing.T) {
 		{[]string{"malloc", "operator new(unsigned long)"}, "malloc"},
 		{nil, "[no stack]"},
 	} {
-		var stack []Frame
+		var stack []*Frame
 		for _, f := range c.stack {
-			stack = append(stack, Frame{Function: f})
+			stack = append(stack, &Frame{Function: f})
 		}
 		if got := siteFunction(stack); got != c.want {
 			t.Errorf("site of %q is %q, want %q", c.stack, got, c.want)

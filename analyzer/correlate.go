@@ -124,7 +124,7 @@ func (a *Analyzer) NameStacks(pid uint32, symb Symbolizer, through func(addr uin
 }
 
 // Unnamed returns one Frame an address, named by the address alone.
-func Unnamed(addrs []uint64) []Frame { return bareFrames(addrs) }
+func Unnamed(addrs []uint64) []*Frame { return bareFrames(addrs) }
 
 // IsAllocator reports whether a function hands out memory on behalf of its
 // caller: malloc, operator new, and what lies between them and a container's code.

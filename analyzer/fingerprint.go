@@ -56,7 +56,7 @@ func fingerprint(kind string, s *Site) string {
 			fmt.Fprintln(h, g.Class, g.Type, g.Size)
 		}
 		for i := range s.Stack {
-			f := &s.Stack[i]
+			f := s.Stack[i]
 			name := f.stableName()
 			if name == last || isAllocator(f.Function) || f.inLibc() {
 				continue
@@ -72,9 +72,9 @@ func fingerprint(kind string, s *Site) string {
 
 // frames are the site's stack; of a group of blocks without one, its type and
 // that type's file stand for it.
-func (s *Site) frames() []Frame {
+func (s *Site) frames() []*Frame {
 	if s.Group != nil {
-		return []Frame{{Function: s.Group.Type, Module: s.Group.Module}}
+		return []*Frame{{Function: s.Group.Type, Module: s.Group.Module}}
 	}
 	return s.Stack
 }

@@ -4,7 +4,7 @@ import "testing"
 
 func TestFingerprintsLastFromRunToRun(t *testing.T) {
 	print := func(kind string, change func(s *Site)) string {
-		s := &Site{ID: 1, PID: 5, Stack: []Frame{
+		s := &Site{ID: 1, PID: 5, Stack: []*Frame{
 			{Function: "operator new(unsigned long)", Module: "/usr/lib/libstdc++.so.6"},
 			{Function: "make", File: "a.c", Line: 10, Module: "/usr/bin/p", Offset: 0x1000},
 			{Function: "0x7f0012", Module: "/usr/lib/libx.so.1", Offset: 0x12},
@@ -25,7 +25,7 @@ func TestFingerprintsLastFromRunToRun(t *testing.T) {
 		"addresses": func(s *Site) { s.Stack[2].Function, s.Stack[1].Offset = "0x55aa0012", 0x2000 },
 		"process":   func(s *Site) { s.PID, s.Stack[1].BuildID = 6, "new" },
 		"libc": func(s *Site) {
-			s.Stack = append(s.Stack[:6], Frame{Function: "__libc_start_main@@x", Module: "/lib/libc-2.31.so"})
+			s.Stack = append(s.Stack[:6], &Frame{Function: "__libc_start_main@@x", Module: "/lib/libc-2.31.so"})
 		},
 		"recursion":    func(s *Site) { s.Stack = append(s.Stack[:4:4], s.Stack[3:]...) },
 		"no new frame": func(s *Site) { s.Stack = s.Stack[1:] },

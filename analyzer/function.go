@@ -25,7 +25,7 @@ var allocatorPrefixes = []string{
 // siteFunction returns the innermost function of a stack that is not itself a
 // part of the allocator: the one a reader would call the site. Where all are,
 // it is the innermost.
-func siteFunction(stack []Frame) string {
+func siteFunction(stack []*Frame) string {
 	for i := range stack {
 		if !isAllocator(stack[i].Function) {
 			return stack[i].Function

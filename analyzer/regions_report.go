@@ -9,12 +9,12 @@ import (
 // mappings of one process with one stack. Its numbers have nothing to do with
 // those of sites of blocks.
 type Region struct {
-	ID            int     `json:"id"`
-	PID           int     `json:"pid"`
-	Function      string  `json:"function"` // the caller of mmap or the like
-	Stack         []Frame `json:"stack"`    // innermost first, inlined frames included
-	Truncated     bool    `json:"truncated"`
-	FramePointers bool    `json:"frame_pointers"` // see Site
+	ID            int      `json:"id"`
+	PID           int      `json:"pid"`
+	Function      string   `json:"function"` // the caller of mmap or the like
+	Stack         []*Frame `json:"stack"`    // innermost first, inlined frames included
+	Truncated     bool     `json:"truncated"`
+	FramePointers bool     `json:"frame_pointers"` // see Site
 	// Kind is what the kernel says that the mappings are: anon, file, device, memfd,
 	// shm (System V), shmem (other shared memory), hugetlb, brk, stack, other; mixed
 	// where they differ, unknown where none has been looked at while it was there.
@@ -99,5 +99,5 @@ func (a *Analyzer) nameRegion(out *Region, symb Symbolizer) {
 	s := &a.regions.all[out.ID]
 	n := a.nameStack(out.PID, s.image, s.stack, s.other, symb)
 	out.Function, out.Stack, out.Truncated, out.FramePointers = n.function, n.frames, n.truncated, n.guessed
-	out.Allocator = out.Allocator || slices.ContainsFunc(n.frames, func(f Frame) bool { return isAllocator(f.Function) })
+	out.Allocator = out.Allocator || slices.ContainsFunc(n.frames, func(f *Frame) bool { return isAllocator(f.Function) })
 }

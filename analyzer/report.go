@@ -278,23 +278,23 @@ func (r RSSBy) Sum() uint64 {
 
 // Site is an allocation call site: all blocks of one process with one stack.
 type Site struct {
-	ID             int     `json:"id"`
-	PID            int     `json:"pid"`
-	Function       string  `json:"function"` // the first frame outside the allocator and its wrappers
-	Stack          []Frame `json:"stack"`    // innermost first, inlined frames included
-	Truncated      bool    `json:"truncated"`
-	FramePointers  bool    `json:"frame_pointers"` // some frame without call frame information was left by its frame pointer: see docs/unwinding.md
-	LiveBytes      uint64  `json:"live_bytes"`
-	LiveCount      uint64  `json:"live_count"`
-	AllocBytes     uint64  `json:"alloc_bytes"`
-	AllocCount     uint64  `json:"alloc_count"`
-	FreeCount      uint64  `json:"free_count"`
-	TemporaryCount uint64  `json:"temporary_count"`
-	PeakLiveBytes  uint64  `json:"peak_live_bytes"`
-	ResidentBytes  uint64  `json:"resident_bytes"`
-	UntouchedBytes uint64  `json:"untouched_bytes"`
-	SwappedBytes   uint64  `json:"swapped_bytes"`
-	Faults         uint64  `json:"faults"`
+	ID             int      `json:"id"`
+	PID            int      `json:"pid"`
+	Function       string   `json:"function"` // the first frame outside the allocator and its wrappers
+	Stack          []*Frame `json:"stack"`    // innermost first, inlined frames included; sites share Frames: they must not be changed
+	Truncated      bool     `json:"truncated"`
+	FramePointers  bool     `json:"frame_pointers"` // some frame without call frame information was left by its frame pointer: see docs/unwinding.md
+	LiveBytes      uint64   `json:"live_bytes"`
+	LiveCount      uint64   `json:"live_count"`
+	AllocBytes     uint64   `json:"alloc_bytes"`
+	AllocCount     uint64   `json:"alloc_count"`
+	FreeCount      uint64   `json:"free_count"`
+	TemporaryCount uint64   `json:"temporary_count"`
+	PeakLiveBytes  uint64   `json:"peak_live_bytes"`
+	ResidentBytes  uint64   `json:"resident_bytes"`
+	UntouchedBytes uint64   `json:"untouched_bytes"`
+	SwappedBytes   uint64   `json:"swapped_bytes"`
+	Faults         uint64   `json:"faults"`
 	// DoubtfulCount and DoubtfulBytes are live blocks that may have been freed:
 	// events of the process were lost while they lived, and a free may be among them.
 	DoubtfulCount uint64      `json:"doubtful_count,omitempty"`

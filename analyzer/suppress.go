@@ -156,7 +156,7 @@ func (s *Suppressions) Unused() (names []string) {
 }
 
 // matches reports whether any suppression is for a leak, and marks all that are.
-func (s *Suppressions) matches(kind string, stack []Frame) (found bool) {
+func (s *Suppressions) matches(kind string, stack []*Frame) (found bool) {
 	for i := range s.all {
 		p := &s.all[i]
 		if p.kinds != nil && !slices.Contains(p.kinds, kind) {

@@ -9,7 +9,7 @@ import (
 
 // anywhere matches LeakSanitizer's pattern with a frame: with the name of its
 // function, demangled and as it is in the file, of its source or of its module.
-func (p *suppression) anywhere(f Frame) bool {
+func (p *suppression) anywhere(f *Frame) bool {
 	for _, name := range []string{f.Function, f.Mangled, f.File, f.Module} {
 		if matchTemplate(p.any, name) {
 			return true
@@ -77,7 +77,7 @@ func matchStars(pattern, name string) bool {
 // operator new. Ours begin with their caller, or with what operator new is made
 // of, so that all of that is taken for one frame, which a line matches by the
 // name of any such function. (Of memalign, posix_memalign makes two frames there.)
-func matchFrames(lines []string, stack []Frame) bool {
+func matchFrames(lines []string, stack []*Frame) bool {
 	if len(lines) > 1 && lines[0] == "fun:memalign" && lines[1] == "fun:posix_memalign" {
 		lines = lines[1:]
 	}
@@ -86,12 +86,12 @@ func matchFrames(lines []string, stack []Frame) bool {
 		if i == 0 {
 			return matchEntry(line, inner > 0)
 		}
-		return matchLine(line, &stack[inner+i-1])
+		return matchLine(line, stack[inner+i-1])
 	})
 }
 
 // entryFrames counts the innermost frames that Valgrind's stacks do not have.
-func entryFrames(stack []Frame) (n int) {
+func entryFrames(stack []*Frame) (n int) {
 	for n < len(stack) && (entryNames[stack[n].Function] || strings.HasPrefix(stack[n].Function, "operator new")) {
 		n++
 	}

@@ -39,17 +39,17 @@ func TestSuppressions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack := func(names ...string) (out []Frame) {
+	stack := func(names ...string) (out []*Frame) {
 		for _, n := range names {
-			out = append(out, Frame{Function: n, Module: "/usr/bin/program"})
+			out = append(out, &Frame{Function: n, Module: "/usr/bin/program"})
 		}
 		return out
 	}
-	foo := []Frame{{Function: "f", Module: "/usr/lib/libfoo.so.3"}}
-	old := []Frame{{Function: "g"}, {Function: "h", Module: "/opt/libold.so"}}
+	foo := []*Frame{{Function: "f", Module: "/usr/lib/libfoo.so.3"}}
+	old := []*Frame{{Function: "g"}, {Function: "h", Module: "/opt/libold.so"}}
 	for i, c := range []struct {
 		kind  string
-		stack []Frame
+		stack []*Frame
 		want  bool
 	}{
 		{"definite", stack("known_leak", "main"), true},
@@ -79,17 +79,17 @@ func TestSuppressions(t *testing.T) {
 }
 
 func TestSuppressionsMatchBothNames(t *testing.T) {
-	stack := []Frame{
+	stack := []*Frame{
 		{Function: "operator new(unsigned long)", Mangled: "_Znwm", Module: "/usr/lib/libstdc++.so.6"},
 		{Function: "Widget::make(int)", Mangled: "_ZN6Widget4makeEi", File: "/src/widget.cc", Module: "/usr/bin/program"},
 		{Function: "inline_me", Inlined: true, Module: "/usr/bin/program"},
 		{Function: "main", Module: "/usr/bin/program"},
 	}
-	direct := []Frame{{Function: "f(char*)", Mangled: "_Z1fPc"}, {Function: "0x1234", Module: "/opt/x.so"}, {Function: "main"}}
+	direct := []*Frame{{Function: "f(char*)", Mangled: "_Z1fPc"}, {Function: "0x1234", Module: "/opt/x.so"}, {Function: "main"}}
 	block := func(lines ...string) string { return "{\nx\nMemcheck:Leak\n" + strings.Join(lines, "\n") + "\n}\n" }
 	for _, c := range []struct {
 		text  string
-		stack []Frame
+		stack []*Frame
 		want  bool
 	}{
 		{"leak:Widget::make", stack, true}, {"leak:_ZN6Widget4makeEi", stack, true}, {"leak:^Widget::make(int)$", stack, true},
@@ -132,18 +132,18 @@ func TestMatchTemplate(t *testing.T) {
 
 // TestWrittenSuppressionsSuppressTheirLeak, and no other, in both formats.
 func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
-	frame := func(function, mangled string) Frame {
-		return Frame{Function: function, Mangled: mangled, Module: "/usr/bin/p"}
+	frame := func(function, mangled string) *Frame {
+		return &Frame{Function: function, Mangled: mangled, Module: "/usr/bin/p"}
 	}
-	start := Frame{Function: "__libc_start_main", Module: "/lib/libc.so.6"}
+	start := &Frame{Function: "__libc_start_main", Module: "/lib/libc.so.6"}
 	inlined := frame("helper", "")
 	inlined.Inlined = true
 	sites := []Site{
-		{ID: 0, Function: "f(int)", Stack: []Frame{frame("f(int)", "_Z1fi"), inlined, frame("main", ""), start}},
-		{ID: 1, Function: "g()", Stack: []Frame{frame("operator new(unsigned long)", "_Znwm"), frame("g()", "_Z1gv"), frame("main", ""), start}},
-		{ID: 2, Function: "0x12", Stack: []Frame{{Function: "0x12", Module: "/opt/x.so"}, frame("main", ""), start}},
-		{ID: 3, Function: "f(int)", Stack: []Frame{frame("f(int)", "_Z1fi"), frame("other", ""), frame("main", "")}},
-		{ID: 4, Function: "evil\n}\n{", Stack: []Frame{frame("evil\n}\n{", "")}},
+		{ID: 0, Function: "f(int)", Stack: []*Frame{frame("f(int)", "_Z1fi"), inlined, frame("main", ""), start}},
+		{ID: 1, Function: "g()", Stack: []*Frame{frame("operator new(unsigned long)", "_Znwm"), frame("g()", "_Z1gv"), frame("main", ""), start}},
+		{ID: 2, Function: "0x12", Stack: []*Frame{{Function: "0x12", Module: "/opt/x.so"}, frame("main", ""), start}},
+		{ID: 3, Function: "f(int)", Stack: []*Frame{frame("f(int)", "_Z1fi"), frame("other", ""), frame("main", "")}},
+		{ID: 4, Function: "evil\n}\n{", Stack: []*Frame{frame("evil\n}\n{", "")}},
 	}
 	for style, exact := range map[SuppressionStyle]map[int][]int{
 		ValgrindStyle: {0: {0}, 1: {1}, 2: {2}, 3: {3}},

@@ -67,7 +67,7 @@ func valgrindSuppression(l *Leak, s *Site) string {
 	}
 	named := false
 	for i := inner; i < len(s.Stack); i++ {
-		f := &s.Stack[i]
+		f := s.Stack[i]
 		if f.inLibc() && !f.startsSomething(s.Stack[i:]) || len(lines) == maxSuppressed {
 			break
 		}
@@ -95,7 +95,7 @@ func valgrindSuppression(l *Leak, s *Site) string {
 
 // startsSomething reports whether code of the C library's in a stack has been
 // called by code that is not: strdup, qsort, but not what calls main.
-func (f *Frame) startsSomething(stack []Frame) bool {
+func (f *Frame) startsSomething(stack []*Frame) bool {
 	for i := range stack {
 		if !stack[i].inLibc() {
 			return true
@@ -139,7 +139,7 @@ func bareName(function string) string {
 // lsanSuppression names the function of the site, or its module.
 func lsanSuppression(s *Site) string {
 	for i := range s.Stack {
-		f := &s.Stack[i]
+		f := s.Stack[i]
 		switch {
 		case isAllocator(f.Function):
 		case !f.Nameless():

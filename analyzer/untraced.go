@@ -46,7 +46,7 @@ func (u *Untraced) Add(p *procfs.Process, info ProcessInfo, r *heapwalk.Result, 
 	}
 	leaks.split(&res, len(r.Heap.Groups))
 	for i, g := range r.Heap.Groups {
-		s := Site{ID: first + i, PID: p.PID(), Stack: []Frame{}, SizeHistogram: [][2]uint64{},
+		s := Site{ID: first + i, PID: p.PID(), Stack: []*Frame{}, SizeHistogram: [][2]uint64{},
 			LiveBytes: g.Live.Bytes, LiveCount: g.Live.Count, PeakLiveBytes: g.Live.Bytes,
 			Group: &BlockGroup{Size: g.Size, Class: g.Class.String(), Type: g.Type, Module: g.Module}}
 		if i < len(res.Sites) {

@@ -20,14 +20,14 @@ const ms = 1_000_000
 // serviceReport is one attached process with a leak, a cache and a churn.
 // Its rss_by adds up to its RSS and its sites to its live heap, less 132 sites.
 func serviceReport() *analyzer.Report {
-	frame := func(function, file string, line int) analyzer.Frame {
-		return analyzer.Frame{Function: function, File: file, Line: line, Module: "/usr/bin/service", BuildID: "9f2c", Offset: 0x1234}
+	frame := func(function, file string, line int) *analyzer.Frame {
+		return &analyzer.Frame{Function: function, File: file, Line: line, Module: "/usr/bin/service", BuildID: "9f2c", Offset: 0x1234}
 	}
 	inlined := frame("list_append", "/build/service-1.2/src/list.h", 77)
 	inlined.Inlined = true
 	main := frame("main", "/build/service-1.2/src/main.c", 210)
-	libc := analyzer.Frame{Function: "__libc_start_call_main", Module: "/usr/lib/x86_64-linux-gnu/libc.so.6", Offset: 0x27245}
-	nameless := analyzer.Frame{Function: "0x7f10003210", Module: "/usr/lib/libplugin.so.3", Offset: 0x3210}
+	libc := &analyzer.Frame{Function: "__libc_start_call_main", Module: "/usr/lib/x86_64-linux-gnu/libc.so.6", Offset: 0x27245}
+	nameless := &analyzer.Frame{Function: "0x7f10003210", Module: "/usr/lib/libplugin.so.3", Offset: 0x3210}
 	return &analyzer.Report{
 		Schema: analyzer.Schema, WindowNS: 20_000 * ms,
 		Tracer: analyzer.TracerInfo{Attach: "uprobe_session", Faults: "kprobe", Unwind: "fp"},
@@ -47,20 +47,20 @@ func serviceReport() *analyzer.Report {
 			{ID: 3, PID: 4242, Function: "session_new", LiveBytes: 12 << 20, LiveCount: 12_288, AllocBytes: 12 << 20, AllocCount: 12_288,
 				PeakLiveBytes: 12 << 20, ResidentBytes: 12 << 20, OldestNS: 19_980 * ms, GrowthBytes: 614_400,
 				SizeHistogram: [][2]uint64{{1024, 12_288}},
-				Stack:         []analyzer.Frame{inlined, frame("session_new", "/build/service-1.2/src/session.c", 42), main, libc}},
+				Stack:         []*analyzer.Frame{inlined, frame("session_new", "/build/service-1.2/src/session.c", 42), main, libc}},
 			{ID: 1, PID: 4242, Function: "cache_fill", LiveBytes: 8 << 20, LiveCount: 20_000, AllocBytes: 9 << 20, AllocCount: 22_000, FreeCount: 2_000,
 				PeakLiveBytes: 9 << 20, ResidentBytes: 6 << 20, UntouchedBytes: 2 << 20, OldestNS: 19_000 * ms, GrowthBytes: -2048,
-				Stack: []analyzer.Frame{frame("cache_fill", "/build/service-1.2/src/cache.c", 9), main}},
+				Stack: []*analyzer.Frame{frame("cache_fill", "/build/service-1.2/src/cache.c", 9), main}},
 			{ID: 2, PID: 4242, Function: "0x7f10003210", LiveBytes: 52 << 10, LiveCount: 2279, AllocBytes: 600 << 20, AllocCount: 1_200_279,
-				FreeCount: 1_198_000, TemporaryCount: 1_000_000, OldestNS: 3 * ms, Stack: []analyzer.Frame{nameless, main}, Truncated: true, FramePointers: true},
+				FreeCount: 1_198_000, TemporaryCount: 1_000_000, OldestNS: 3 * ms, Stack: []*analyzer.Frame{nameless, main}, Truncated: true, FramePointers: true},
 		},
 		SitesMore: 132,
 		Regions: []analyzer.Region{
 			{ID: 1, PID: 4242, Function: "ring_open", Kind: "memfd", LiveBytes: 16 << 20, LiveCount: 2, MappedBytes: 16 << 20, MappedCount: 2,
 				PeakLiveBytes: 16 << 20, ResidentBytes: 9 << 20, GrowthBytes: 8 << 20,
-				Stack: []analyzer.Frame{frame("ring_open", "/build/service-1.2/src/ring.c", 31), main}},
+				Stack: []*analyzer.Frame{frame("ring_open", "/build/service-1.2/src/ring.c", 31), main}},
 			{ID: 0, PID: 4242, Function: "0x7f10003210", Kind: "anon", LiveBytes: 4 << 20, LiveCount: 1, MappedBytes: 12 << 20, MappedCount: 3,
-				UnmappedBytes: 8 << 20, PeakLiveBytes: 8 << 20, ResidentBytes: 3 << 20, Stack: []analyzer.Frame{nameless, main}},
+				UnmappedBytes: 8 << 20, PeakLiveBytes: 8 << 20, ResidentBytes: 3 << 20, Stack: []*analyzer.Frame{nameless, main}},
 			{ID: 2, PID: 4242, Function: "arena_new", Kind: "anon", Allocator: true, LiveBytes: 1 << 20, LiveCount: 1, MappedBytes: 1 << 20, MappedCount: 1},
 		},
 		RegionsMore: 3,
@@ -112,7 +112,7 @@ func lossyReport() *analyzer.Report {
 		},
 		Sites: []analyzer.Site{
 			{ID: 0, PID: 100, Function: longName, LiveBytes: 1 << 30, LiveCount: 1, AllocCount: 80_000, FreeCount: 20_000, GrowthBytes: 1 << 30, OldestNS: 3_700_000 * ms, DoubtfulCount: 1, DoubtfulBytes: 1 << 30,
-				Stack: []analyzer.Frame{{Function: longName, File: "/usr/include/boost/multi_index/hashed_index.hpp", Line: 1234, Module: "/opt/gateway"}}},
+				Stack: []*analyzer.Frame{{Function: longName, File: "/usr/include/boost/multi_index/hashed_index.hpp", Line: 1234, Module: "/opt/gateway"}}},
 			{ID: 7, PID: 101},
 		},
 		Leaks: []analyzer.Leak{
@@ -143,14 +143,14 @@ func hostileReport() *analyzer.Report {
 		s := &r.Sites[i]
 		s.Function = attack
 		for j := range s.Stack {
-			s.Stack[j] = analyzer.Frame{Function: attack, File: "/" + attack + ".c", Line: 1, Module: attack, BuildID: attack}
+			s.Stack[j] = &analyzer.Frame{Function: attack, File: "/" + attack + ".c", Line: 1, Module: attack, BuildID: attack}
 		}
 		if i == 1 {
-			s.Stack[0] = analyzer.Frame{Module: "/lib/" + attack, Offset: 16}
+			s.Stack[0] = &analyzer.Frame{Module: "/lib/" + attack, Offset: 16}
 		}
 	}
 	for i := range r.Regions {
-		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = attack, attack, []analyzer.Frame{{Function: attack, File: attack, Module: attack}}
+		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = attack, attack, []*analyzer.Frame{{Function: attack, File: attack, Module: attack}}
 	}
 	p.Mappings, p.Unprobed = []analyzer.Mapping{{Name: attack, Perms: attack, Count: 1, ResidentBytes: 1}}, true
 	r.Leaks[0].Kind, r.Leaks[0].Why = attack, attack

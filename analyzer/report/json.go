@@ -32,25 +32,25 @@ func writeJSON(w io.Writer, r *analyzer.Report, opt Options) error {
 type document struct {
 	to      *bufio.Writer
 	compact bool
-	part    bytes.Buffer // the latest part, as encoding/json has it
+	part    bytes.Buffer               // the latest part, as encoding/json has it
+	frames  map[*analyzer.Frame][]byte // see frame
 }
 
 func (d *document) write(r *analyzer.Report) error {
-	if err := d.encoder("").Encode(normalised(r)); err != nil {
+	text, err := d.encode("", normalised(r))
+	if err != nil {
 		return err
 	}
 	// In a string the quotes would be escaped, and no other key is called so.
 	const key = `"sites":`
-	before, after, found := bytes.Cut(bytes.Clone(d.part.Bytes()), []byte(key))
+	before, after, found := bytes.Cut(append(bytes.Clone(text), '\n'), []byte(key))
 	brackets := bytes.IndexByte(after, ']') + 1 // of the empty array
 	if !found || brackets == 0 {
 		return errors.New("the document has no sites")
 	}
 	d.put(before)
 	d.put([]byte(key))
-	if !d.compact {
-		d.put([]byte{' '})
-	}
+	d.space()
 	if err := d.writeSites(r.Sites); err != nil {
 		return err
 	}
@@ -58,40 +58,24 @@ func (d *document) write(r *analyzer.Report) error {
 	return d.to.Flush()
 }
 
-// encoder encodes into d.part; the lines after the first begin with prefix.
-func (d *document) encoder(prefix string) *json.Encoder {
+// encode returns the text of v, valid until the next call; its lines after the
+// first begin with prefix.
+func (d *document) encode(prefix string, v any) ([]byte, error) {
+	d.part.Reset()
 	enc := json.NewEncoder(&d.part)
 	enc.SetEscapeHTML(false) // C++ names are full of < and >
 	if !d.compact {
 		enc.SetIndent(prefix, "  ")
 	}
-	return enc
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(d.part.Bytes(), []byte{'\n'}), err
 }
 
-// writeSites writes the array, laid out as encoding/json lays it out.
-func (d *document) writeSites(sites []analyzer.Site) error {
-	begin, between, end := "\n    ", ",\n    ", "\n  "
-	if d.compact || len(sites) == 0 {
-		begin, between, end = "", ",", ""
+// space writes what stands between a key and its value.
+func (d *document) space() {
+	if !d.compact {
+		d.to.WriteByte(' ')
 	}
-	enc := d.encoder("    ")
-	d.to.WriteByte('[')
-	for i, s := range sites {
-		s.Stack = orEmpty(s.Stack)
-		s.SizeHistogram = orEmpty(s.SizeHistogram)
-		d.part.Reset()
-		if err := enc.Encode(&s); err != nil {
-			return err
-		}
-		if i == 0 {
-			d.to.WriteString(begin)
-		} else {
-			d.to.WriteString(between)
-		}
-		d.put(bytes.TrimSuffix(d.part.Bytes(), []byte{'\n'}))
-	}
-	d.to.WriteString(end)
-	return d.to.WriteByte(']') // the first error of all
 }
 
 // put writes a part; Flush returns the first error of all.

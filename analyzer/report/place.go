@@ -19,7 +19,7 @@ func place(s *analyzer.Site, root string) *analyzer.Frame {
 		return nil
 	}
 	for i := range s.Stack {
-		f := &s.Stack[i]
+		f := s.Stack[i]
 		if analyzer.IsAllocator(f.Function) {
 			continue
 		}

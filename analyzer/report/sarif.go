@@ -257,7 +257,7 @@ func sarifStacks(s *analyzer.Site, opt Options) []sarifStack {
 	}
 	stack := sarifStack{Message: sarifText{"allocated by"}, Frames: []sarifFrame{}}
 	for i := range s.Stack[:min(len(s.Stack), maxListed)] {
-		f := &s.Stack[i]
+		f := s.Stack[i]
 		stack.Frames = append(stack.Frames, sarifFrame{sarifFrameLocation(f, opt), clean(base(f.Module))})
 	}
 	return []sarifStack{stack}

@@ -206,11 +206,11 @@ func siteName(s *analyzer.Site) string {
 func siteFrame(s *analyzer.Site) *analyzer.Frame {
 	for i := range s.Stack {
 		if s.Stack[i].Function == s.Function {
-			return &s.Stack[i]
+			return s.Stack[i]
 		}
 	}
 	if len(s.Stack) > 0 {
-		return &s.Stack[0]
+		return s.Stack[0]
 	}
 	return nil
 }

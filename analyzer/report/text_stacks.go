@@ -36,7 +36,7 @@ func addStack(p *page, s *analyzer.Site, limit int) {
 		frames = frames[:limit]
 	}
 	for i := range frames {
-		p.line(plain, "    "+frameText(&frames[i], max(p.width-4, min(p.width, 1))))
+		p.line(plain, "    "+frameText(frames[i], max(p.width-4, min(p.width, 1))))
 	}
 	if left := len(s.Stack) - len(frames); left > 0 {
 		p.line(dim, "    and "+counted(uint64(left), "more frame", "more frames"))

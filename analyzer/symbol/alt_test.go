@@ -66,7 +66,7 @@ func TestAltFileByBuildID(t *testing.T) {
 	if err := os.Rename(common, target); err != nil {
 		t.Fatal(err)
 	}
-	same := func(a, b []Frame) bool {
+	same := func(a, b []*Frame) bool {
 		return strings.Join(frameLines(a), "\n") == strings.Join(frameLines(b), "\n")
 	}
 	if got, warnings, _ := lookUp(t, program, addrs, Options{DebugDirs: []string{dir}}); !same(got, want) || len(warnings) > 0 {

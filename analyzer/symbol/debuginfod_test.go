@@ -29,7 +29,7 @@ func debugServer(t *testing.T, files map[string]string) (url string, asked *atom
 
 // strippedProgram returns a program whose debug file lies elsewhere, with
 // nothing to say where, the address to ask for it, and frames that tell.
-func strippedProgram(t *testing.T) (program, debug, at string, addrs []uint64, want []Frame) {
+func strippedProgram(t *testing.T) (program, debug, at string, addrs []uint64, want []*Frame) {
 	program = compile(t, "inlines.c", "-O2", "-g", "-Wl,--build-id")
 	addrs = sampleCode(t, program)[:100]
 	want, _, _ = lookUp(t, program, addrs, Options{})

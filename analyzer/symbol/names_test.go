@@ -21,7 +21,7 @@ func TestReturnAddress(t *testing.T) {
 	before, _, _ := bytes.Cut(source, []byte("void *at = where();"))
 	line := bytes.Count(before, []byte("\n")) + 1
 	returnsTo := c.address(t, 1)
-	for name, frame := range map[string]Frame{
+	for name, frame := range map[string]*Frame{
 		"alone":          r.Frames(s, []uint64{returnsTo}, true)[0],
 		"behind another": r.Frames(s, []uint64{0, returnsTo}, false)[1],
 	} {
@@ -51,7 +51,7 @@ func TestLibcNames(t *testing.T) {
 func TestOutsideModules(t *testing.T) {
 	c := start(t, compile(t, "inlines.c", "-O1"))
 	s, r := c.space(t), newResolver(t, Options{})
-	if got, want := r.Frames(s, []uint64{0x10}, false), (Frame{Function: "0x10", Offset: 0x10}); len(got) != 1 || got[0] != want {
+	if got, want := r.Frames(s, []uint64{0x10}, false), (Frame{Function: "0x10", Offset: 0x10}); len(got) != 1 || *got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for _, m := range s.current {

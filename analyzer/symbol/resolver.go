@@ -90,8 +90,9 @@ func (r *Resolver) Warnings() []string { return r.warnings.list() }
 // there, then the function itself. All addresses but the first are return
 // addresses, which are looked up one byte lower, inside the call; so is the
 // first where firstIsReturn is set. There is at least one Frame an address.
-func (r *Resolver) Frames(s *Space, addrs []uint64, firstIsReturn bool) []Frame {
-	frames := make([]Frame, 0, len(addrs)+len(addrs)/2)
+// Stacks share Frames, which must not be changed.
+func (r *Resolver) Frames(s *Space, addrs []uint64, firstIsReturn bool) []*Frame {
+	frames := make([]*Frame, 0, len(addrs)+len(addrs)/2)
 	for i, addr := range addrs {
 		if (i > 0 || firstIsReturn) && addr > 0 {
 			addr--
@@ -124,11 +125,12 @@ func (r *Resolver) Function(s *Space, addr uint64) string {
 }
 
 // appendFrames appends the frames of one address.
-func (r *Resolver) appendFrames(frames []Frame, s *Space, addr uint64) []Frame {
+func (r *Resolver) appendFrames(frames []*Frame, s *Space, addr uint64) []*Frame {
 	p, ok := r.place(s, addr)
 	defer r.leave(p.module)
 	if !ok {
-		return append(frames, p.frame())
+		f := p.frame()
+		return append(frames, &f)
 	}
 	r.mu.Lock()
 	found, ok := r.frames.get(p.key())
@@ -139,11 +141,13 @@ func (r *Resolver) appendFrames(frames []Frame, s *Space, addr uint64) []Frame {
 		r.frames.put(p.key(), found)
 		r.mu.Unlock()
 	}
-	first := len(frames)
-	frames = append(frames, found...)
-	for i := range frames[first:] {
-		// The same file may have another path in another process.
-		frames[first+i].Module = p.name
+	for i := range found {
+		f := &found[i]
+		if f.Module != p.name { // the same file may have another path in another process
+			own := *f
+			own.Module, f = p.name, &own
+		}
+		frames = append(frames, f)
 	}
 	return frames
 }

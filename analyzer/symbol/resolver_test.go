@@ -141,7 +141,7 @@ func sameFrames(got, want []string) bool {
 }
 
 // frameLines writes frames as "name<tab>file:line".
-func frameLines(frames []Frame) []string {
+func frameLines(frames []*Frame) []string {
 	var lines []string
 	for i, f := range frames {
 		name := f.Mangled

@@ -13,7 +13,7 @@ import (
 
 // lookUp names addrs of a file with a Resolver of its own, and closes it.
 // filesRead tells whether that needed more than what earlier runs left.
-func lookUp(t testing.TB, path string, addrs []uint64, o Options) (frames []Frame, warnings []string, filesRead bool) {
+func lookUp(t testing.TB, path string, addrs []uint64, o Options) (frames []*Frame, warnings []string, filesRead bool) {
 	t.Helper()
 	s, r := fileSpace(t, path), NewResolver(o)
 	for _, a := range addrs {

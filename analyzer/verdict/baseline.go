@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/memtrace/memtrace/analyzer"
 )
@@ -33,6 +34,9 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 		}
 		if doc.Schema != analyzer.Schema {
 			return nil, fmt.Errorf("its schema is %.40q, not %s", doc.Schema, analyzer.Schema)
+		}
+		if slices.ContainsFunc(doc.Sites, func(s analyzer.Site) bool { return slices.Contains(s.Stack, nil) }) {
+			return nil, errors.New("a frame of a site's stack is null")
 		}
 		last, found = doc, true
 	}

@@ -186,7 +186,7 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 func stacked(functions ...string) *analyzer.Report {
 	r := at(time.Second, 1, 1, 1)
 	for i, f := range functions {
-		r.Sites = append(r.Sites, analyzer.Site{ID: i, Function: f, Stack: []analyzer.Frame{{Function: f}, {Function: "main"}}})
+		r.Sites = append(r.Sites, analyzer.Site{ID: i, Function: f, Stack: []*analyzer.Frame{{Function: f}, {Function: "main"}}})
 		r.Leaks = append(r.Leaks, analyzer.Leak{Site: i, Kind: "definite", Bytes: 10, Count: 1})
 	}
 	r.Identify()
@@ -217,7 +217,10 @@ func TestBaseline(t *testing.T) {
 	if o := New(Options{Rules: rules(t, "definite"), Known: known}).Conclude(stacked(), Evidence{Problems: []string{"x"}}); len(o.Gone) != 0 {
 		t.Errorf("gone without a look: %+v", o.Gone)
 	}
-	for text, want := range map[string]string{"": "empty", "{": "no Report", `{"schema":"x"}`: "schema", "null": "schema"} {
+	for text, want := range map[string]string{
+		"": "empty", "{": "no Report", `{"schema":"x"}`: "schema", "null": "schema",
+		`{"schema":"` + analyzer.Schema + `","sites":[{"id":1,"stack":[{"function":"f"},null]}],"leaks":[{"site":1}]}`: "null",
+	} {
 		if _, err := ReadBaseline(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

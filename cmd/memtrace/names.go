@@ -187,18 +187,15 @@ func (n *namer) space(pid int) *symbol.Space {
 }
 
 // Frames implements analyzer.Symbolizer.
-func (n *namer) Frames(pid int, addrs []uint64) []analyzer.Frame {
+func (n *namer) Frames(pid int, addrs []uint64) []*analyzer.Frame {
 	s := n.space(pid)
 	if s == nil {
 		return nil // it may be known later
 	}
 	found := n.resolver.Frames(s, addrs, true)
-	out := make([]analyzer.Frame, len(found))
+	out := make([]*analyzer.Frame, len(found))
 	for i, f := range found {
-		out[i] = analyzer.Frame{
-			Function: f.Function, Mangled: f.Mangled, File: f.File, Line: f.Line, Module: f.Module,
-			BuildID: f.BuildID, Offset: f.Offset, Inlined: f.Inlined,
-		}
+		out[i] = (*analyzer.Frame)(f) // the same fields
 	}
 	return out
 }

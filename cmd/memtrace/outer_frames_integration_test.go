@@ -42,6 +42,6 @@ func TestOuterFrames(t *testing.T) {
 	}
 }
 
-func through(stack []analyzer.Frame, function string) bool {
-	return slices.ContainsFunc(stack, func(f analyzer.Frame) bool { return f.Function == function })
+func through(stack []*analyzer.Frame, function string) bool {
+	return slices.ContainsFunc(stack, func(f *analyzer.Frame) bool { return f.Function == function })
 }

@@ -63,7 +63,7 @@ func TestRustWithJemalloc(t *testing.T) {
 		var cached, cachedBytes uint64
 		for i := range r.Sites {
 			s := &r.Sites[i]
-			if slices.ContainsFunc(s.Stack, func(f analyzer.Frame) bool { return f.Function == "rust_jemalloc::cached" }) {
+			if slices.ContainsFunc(s.Stack, func(f *analyzer.Frame) bool { return f.Function == "rust_jemalloc::cached" }) {
 				cached, cachedBytes = cached+s.LiveCount, cachedBytes+s.LiveBytes
 			}
 		}

@@ -33,7 +33,7 @@ const notes = `
   makes dearer. A compiler allocates all the time and takes several times as long. heaptrack needs no trap, and is cheaper for it.
 - So where the floor alone takes as much as heaptrack, as on this machine with the compiler, a full trace can't be as cheap.
 - Samples save the return's trap, the stack and the record, never the entry's trap.
-- Some half a second of the tracer's processor time is memtrace's start, most of it the kernel's check of the BPF programs. It is the same however long a
+- Some 0.3 s of the tracer's processor time are memtrace's start, half of that the kernel's check of the BPF programs. It is the same however long a
   program runs, and so looms large here, where it runs for seconds.
 - A Report with all sites of a program with very many of them takes longer than the trace, and hundreds of megabytes: ` + "`--top`" + ` limits it.
 `
