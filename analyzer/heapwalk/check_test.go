@@ -11,10 +11,16 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 )
 
-// stopAll stops the threads of a process until the test's end. It must be
-// called on a locked thread.
+// stopAll stops the threads of a process until the test's end.
 func stopAll(t testing.TB, p *procfs.Process) (out []reach.Thread) {
 	t.Helper()
+	runtime.LockOSThread() // up to the detach, which only this thread can do: cleanups run after what the test defers
+	t.Cleanup(func() {
+		for _, thread := range out {
+			_ = unix.PtraceDetach(thread.TID)
+		}
+		runtime.UnlockOSThread()
+	})
 	tids, err := p.Tasks()
 	if err != nil {
 		t.Fatal(err)
@@ -26,11 +32,6 @@ func stopAll(t testing.TB, p *procfs.Process) (out []reach.Thread) {
 		}
 		out = append(out, thread)
 	}
-	t.Cleanup(func() {
-		for _, thread := range out {
-			_ = unix.PtraceDetach(thread.TID)
-		}
-	})
 	return out
 }
 
@@ -56,8 +57,6 @@ func (c *truth) checkLost(t *testing.T, r *Result) {
 }
 
 func TestCheckStopped(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	c := startTruth(t, buildTruth(t), nil)
 	r, err := Check(t.Context(), c.process, CheckOptions{Threads: stopAll(t, c.process)})
 	if err != nil {

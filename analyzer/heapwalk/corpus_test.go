@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -155,8 +154,6 @@ func TestCorpusUntraced(t *testing.T) {
 		c.check(t, r, map[string]string{"register": "definite"})
 	})
 	t.Run("stopped", func(t *testing.T) {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
 		c := startCorpus(t, program)
 		r, err := Check(t.Context(), c.process, CheckOptions{Threads: stopAll(t, c.process)})
 		if err != nil {

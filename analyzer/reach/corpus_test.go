@@ -136,14 +136,21 @@ func (c *corpus) each(yield func(addr, size uint64, site uint32) bool) {
 }
 
 // stopAll seizes all threads of the program and reads their registers, as
-// --stop does. It must be called on a locked thread.
+// --stop does.
 func stopAll(t testing.TB, p *procfs.Process) []Thread {
 	t.Helper()
+	runtime.LockOSThread() // up to the release, which only this thread can do: cleanups run after what the test defers
+	var out []Thread
+	t.Cleanup(func() {
+		for _, thread := range out {
+			Release(thread)
+		}
+		runtime.UnlockOSThread()
+	})
 	tids, err := p.Tasks()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []Thread
 	for _, tid := range tids {
 		thread, err := Stop(tid)
 		if err != nil {
@@ -151,11 +158,6 @@ func stopAll(t testing.TB, p *procfs.Process) []Thread {
 		}
 		out = append(out, thread)
 	}
-	t.Cleanup(func() {
-		for _, thread := range out {
-			Release(thread)
-		}
-	})
 	return out
 }
 
@@ -212,8 +214,6 @@ func sameWords(a, b []string) bool {
 }
 
 func TestCorpusStopped(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	c := startCorpus(t, buildCorpus(t))
 	r, err := Scan(c.process, c.each, Options{Threads: stopAll(t, c.process), AllSeen: true})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,8 +52,6 @@ var peers = []peer{
 func TestRustCorpus(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "leak_corpus_rust")
 	compile(t, "rustc", "--edition", "2021", "-O", "-o", program, programs+"/leak_corpus.rs")
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	c := startCorpus(t, program)
 	r, err := Scan(c.process, c.each, Options{AllSeen: true})
 	if err != nil {
