@@ -82,7 +82,11 @@ func (f *fakeRing) put(record []byte) bool {
 func allocRecord(time, addr uint64) []byte {
 	r := bpf.MemtraceRecordAlloc{Size: 64, Stack: 7}
 	r.Head = bpf.MemtraceRecordHead{Time: time, Addr: addr, Tgid: 1, Tid: 2, Kind: uint8(event.Alloc)}
-	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&r)), allocSize)...)
+	return append([]byte(nil), recordBytes(&r)...)
+}
+
+func recordBytes(r *bpf.MemtraceRecordAlloc) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(r)), allocSize)
 }
 
 // freeRecord is a free as the kernel half writes it.
