@@ -36,10 +36,13 @@ const enum table_word unused_word __attribute__((unused));
 const enum loss unused_loss __attribute__((unused));
 const enum hit unused_hit __attribute__((unused));
 
-/* n × size as calloc computes it; an overflow makes the call fail anyway. */
+/* n × size as calloc computes it. An overflow makes the call fail: it is then a size that does so, too. */
 static __always_inline u64 product(struct pt_regs *ctx, u64 cookie, u32 first)
 {
-	return reg_value(ctx, COOKIE_REG(cookie, first)) * reg_value(ctx, COOKIE_REG(cookie, first + 1));
+	u64 n = reg_value(ctx, COOKIE_REG(cookie, first)), size = reg_value(ctx, COOKIE_REG(cookie, first + 1));
+	u64 high = (n >> 32) * (u32)size + (u64)(u32)n * (size >> 32) + ((u64)(u32)n * (u32)size >> 32);
+
+	return (n >> 32 && size >> 32) || high >> 32 ? ~0ULL : n * size;
 }
 
 /* Where the calling process's memory of brk(2) ends; 0 where that can't be read. */
@@ -149,12 +152,40 @@ enum entered {
 	PREDICTED, /* record it: its return would tell nothing new */
 };
 
-/* Whether the return is needed of a call that is to be recorded; k: see alloc_enter. */
-static __always_inline enum entered await(struct self self, struct pt_regs *ctx, struct thread *t, struct known_probe *k)
+/* No address space has room for a block of this size. */
+#define NEVER_SERVED (1ULL << 47)
+
+/* RAM and swap, in bytes. */
+const volatile u64 all_memory = ~0ULL;
+
+/*
+ * What is to be done about a call that is likely to throw; RETURN: it is not. An exception can't
+ * pass a return address that the kernel has replaced by its trampoline's: it ends the program instead of
+ * the call. So such calls keep theirs.
+ */
+static __always_inline enum entered refuse(struct pt_regs *ctx, struct thread *t, u64 cookie)
 {
+	if ((t->shape != SHAPE_MALLOC && t->shape != SHAPE_CALLOC) || !COOKIE_THROWS(cookie) || t->size <= all_memory)
+		return RETURN;
+	if (t->size >= NEVER_SERVED) {
+		t->from = (struct cursor){ .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
+		return PREDICTED; /* that it fails */
+	}
+	count_loss(LOSS_ABANDONED);
+	return NO_RETURN;
+}
+
+/* Whether the return is needed of a call that is to be recorded; k: see alloc_enter. */
+static __always_inline enum entered await(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, struct known_probe *k)
+{
+	enum entered refused;
+
 	t->predicted = 0;
 	if (k && is_predicted(self, ctx, t, k))
 		return PREDICTED;
+	refused = k ? refuse(ctx, t, cookie) : RETURN;
+	if (refused != RETURN)
+		return refused;
 	t->outer = REG_IP(ctx);
 	t->sp = REG_SP(ctx);
 	return RETURN;
@@ -200,14 +231,14 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 	if (t->shape == SHAPE_RELEASE)
 		free_block(self, t, t->size, is_ending(ctx, t));
 	if (!can_sample)
-		return await(self, ctx, t, k);
+		return await(self, ctx, t, cookie, k);
 	t->keep = choose(t);
 	if (k && !t->keep && may_skip(t, k)) {
 		count_hit(self, HIT_ENTRY, 1);
 		return NO_RETURN;
 	}
 	t->timed = t->keep && t->recorded % TIME_EVERY == 0 ? bpf_ktime_get_ns() : 0;
-	entered = await(self, ctx, t, k);
+	entered = await(self, ctx, t, cookie, k);
 	if (entered == PREDICTED) {
 		count_hit(self, HIT_ENTRY, 1);
 		count_hit(self, HIT_PREDICTED, !!t->keep);

@@ -343,12 +343,14 @@ const (
 	MemtraceProgProcessExit        = "process_exit"
 	MemtraceProgProcessFork        = "process_fork"
 	MemtraceProgSessionAlloc       = "session_alloc"
+	MemtraceVarAllMemory           = "all_memory"
 	MemtraceVarByTables            = "by_tables"
 	MemtraceVarCanSample           = "can_sample"
 	MemtraceVarFixedCookie         = "fixed_cookie"
 	MemtraceVarFollow              = "follow"
 	MemtraceVarFreshThread         = "fresh_thread"
 	MemtraceVarHasAtomics          = "has_atomics"
+	MemtraceVarHasForked           = "has_forked"
 	MemtraceVarHasTaskStorage      = "has_task_storage"
 	MemtraceVarLog2Table           = "log2_table"
 	MemtraceVarPressBytes          = "press_bytes"
@@ -468,12 +470,14 @@ type MemtraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceVariableSpecs struct {
+	AllMemory      *ebpf.VariableSpec `ebpf:"all_memory"`
 	ByTables       *ebpf.VariableSpec `ebpf:"by_tables"`
 	CanSample      *ebpf.VariableSpec `ebpf:"can_sample"`
 	FixedCookie    *ebpf.VariableSpec `ebpf:"fixed_cookie"`
 	Follow         *ebpf.VariableSpec `ebpf:"follow"`
 	FreshThread    *ebpf.VariableSpec `ebpf:"fresh_thread"`
 	HasAtomics     *ebpf.VariableSpec `ebpf:"has_atomics"`
+	HasForked      *ebpf.VariableSpec `ebpf:"has_forked"`
 	HasTaskStorage *ebpf.VariableSpec `ebpf:"has_task_storage"`
 	Log2Table      *ebpf.VariableSpec `ebpf:"log2_table"`
 	PressBytes     *ebpf.VariableSpec `ebpf:"press_bytes"`
@@ -578,12 +582,14 @@ func (m *MemtraceMaps) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceVariables struct {
+	AllMemory      *ebpf.Variable `ebpf:"all_memory"`
 	ByTables       *ebpf.Variable `ebpf:"by_tables"`
 	CanSample      *ebpf.Variable `ebpf:"can_sample"`
 	FixedCookie    *ebpf.Variable `ebpf:"fixed_cookie"`
 	Follow         *ebpf.Variable `ebpf:"follow"`
 	FreshThread    *ebpf.Variable `ebpf:"fresh_thread"`
 	HasAtomics     *ebpf.Variable `ebpf:"has_atomics"`
+	HasForked      *ebpf.Variable `ebpf:"has_forked"`
 	HasTaskStorage *ebpf.Variable `ebpf:"has_task_storage"`
 	Log2Table      *ebpf.Variable `ebpf:"log2_table"`
 	PressBytes     *ebpf.Variable `ebpf:"press_bytes"`

@@ -84,6 +84,25 @@ func TestLongjmpAndExceptions(t *testing.T) {
 	}
 }
 
+// An allocator's own operator new that fails throws through its own return. The program
+// ends by itself, or finish fails. Older mechanisms probe every return, and memtrace warns.
+func TestOperatorNewMayThrow(t *testing.T) {
+	if !slices.Contains(rungs(t), Session) {
+		return
+	}
+	for _, family := range []string{"jemalloc", "tcmalloc"} {
+		t.Run(family, func(t *testing.T) {
+			p := start(t, []string{"LD_PRELOAD=" + library(t, allocators[family])}, "longjmp_throw")
+			a, events, _, loss := trace(t, Config{Mechanism: Session, StackDepth: 8}, p)
+			p.finish()
+			got := tally(events)
+			if got.LiveBytes != a.Total.LiveBytes || got.Failed != a.Total.Failed || got.Failed == 0 || loss.Lost() != 0 {
+				t.Errorf("\n got %+v\nwant %+v, lost %+v", got, a.Total, loss)
+			}
+		})
+	}
+}
+
 // isThreadVector picks out the block in which ld.so keeps a new thread's TLS
 // addresses: it is no allocation of the program's.
 func isThreadVector(e event.Event) bool {

@@ -31,7 +31,7 @@ func (t *Tracer) cookie(pid int, p *probe.Probe) (uint64, error) {
 	for i, reg := range p.Args {
 		c |= uint64(reg) << (36 + 4*i)
 	}
-	if p.MayForward != "" {
+	if p.MayForward != "" || p.Throws {
 		c |= 1 << 48
 	}
 	if p.Shape == probe.PoolChange {

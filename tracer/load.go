@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/bpf"
 )
@@ -153,6 +155,7 @@ func (k *kernelHalf) configure(c Config) error {
 		bpf.MemtraceVarCanSample:      c.Sampling,
 		bpf.MemtraceVarSampleSeed:     c.Seed,
 		bpf.MemtraceVarLog2Table:      log2Table(),
+		bpf.MemtraceVarAllMemory:      allMemory(),
 		bpf.MemtraceVarTracerTgid:     uint32(os.Getpid()),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
@@ -160,6 +163,15 @@ func (k *kernelHalf) configure(c Config) error {
 		}
 	}
 	return nil
+}
+
+// allMemory is RAM and swap in bytes: the kernel refuses most requests for more (Documentation/mm/overcommit-accounting.rst).
+func allMemory() uint64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return math.MaxUint64 // it takes no arguments and always works
+	}
+	return (info.Totalram + info.Totalswap) * uint64(info.Unit)
 }
 
 // withoutTaskStorage keeps the threads' state in a hash.

@@ -124,6 +124,7 @@ struct task_struct {
 	unsigned long maj_flt;
 	u32 self_exec_id;
 	u64 start_time;
+	struct task_struct *group_leader;
 	struct uprobe_task *utask;
 	unsigned int ptrace;
 	struct task_struct *parent; /* its tracer, where it has one */

@@ -18,6 +18,8 @@ int process_fork(u64 *ctx)
 		return 0;
 	if (child->mm == parent->mm)
 		flags = RECORD_SHARED_VM;
+	else
+		has_forked = true;
 	if (follow)
 		bpf_map_update_elem(&targets, &to, &one, BPF_ANY);
 	emit_urgent(get_self(), RECORD_FORK, 0, from, to, flags);
@@ -50,9 +52,9 @@ int process_exit(u64 *ctx)
 	struct task_struct *task = (void *)ctx[0];
 	u32 tgid = task->tgid, code;
 
+	thread_forget(get_self()); /* also where another thread was the last one to be counted, and is through already */
 	if (!bpf_map_lookup_elem(&targets, &tgid))
 		return 0;
-	thread_forget(get_self());
 	if (task->signal->live.counter > 0)
 		return 0;
 	code = task->signal->group_exit_code;

@@ -161,7 +161,8 @@ static __always_inline void wake_reader(struct self self)
 
 static __always_inline void commit_line(struct self self, struct place *p, u64 last)
 {
-	u64 lap = (p->pos >> ring_bits) + 1, waiting, *word = (u64 *)&p->record->alloc.head.aux;
+	u64 lap = (p->pos >> ring_bits) + 1, *word = (u64 *)&p->record->alloc.head.aux;
+	s64 waiting; /* of a program that was preempted, others' records behind it may have been read by now */
 
 	last |= (lap & 0xffff) << 32;
 #if defined(__TARGET_ARCH_x86)
@@ -170,13 +171,14 @@ static __always_inline void commit_line(struct self self, struct place *p, u64 l
 #else
 	__sync_lock_test_and_set(word, last);
 #endif
-	if (p->pos + 1 - p->producer->seen < wake_lines)
+	waiting = p->pos + 1 - p->producer->seen;
+	if (waiting < (s64)wake_lines)
 		return;
 	refresh(p->ring, p->producer);
 	waiting = p->pos + 1 - p->producer->seen;
-	if (waiting == wake_lines)
+	if (waiting == (s64)wake_lines)
 		wake_reader(self);
-	if (waiting >= press_lines)
+	if (waiting >= (s64)press_lines)
 		press();
 }
 

@@ -139,12 +139,18 @@ static __always_inline void record_block(u64 addr)
 		__sync_fetch_and_add(slot, 1);
 }
 
-/* The block at addr has ended. True: it was recorded and its slot has been cleared; else that is for user space. */
+/* A process has forked: a block may be two, of which one ends. */
+bool has_forked;
+
+/*
+ * The block at addr has ended. True: it was recorded and its slot has been cleared; else that is for user space,
+ * which knows of copies once it has come to the fork.
+ */
 static __always_inline bool release_block(u64 addr)
 {
 	u64 *slot = filter_slot(addr), was = SLOT_OF(addr, 1);
 
-	return has_atomics && slot && *(volatile u64 *)slot == was && __sync_val_compare_and_swap(slot, was, 0) == was;
+	return has_atomics && !*(volatile bool *)&has_forked && slot && *(volatile u64 *)slot == was && __sync_val_compare_and_swap(slot, was, 0) == was;
 }
 
 /* Programs may be preempted in between: a count may be lost, none is wrong by much. */

@@ -89,19 +89,24 @@ static __always_inline bool send_stack(struct self self, struct scratch *s, u64 
 	return bpf_ringbuf_output(ring, &s->stack, bytes, BPF_RB_NO_WAKEUP) == 0;
 }
 
-/* The program image is part of the id: after exec an address means other code. */
+/*
+ * The program image is part of the id: after exec an address means other code. So is when the
+ * process began: another may get its ID, and is sent its own stacks.
+ */
 static __always_inline u64 image_seed(struct self self)
 {
+	u64 began = 0;
 	u32 execs = 0;
 
 	if (has_task_storage) {
 		execs = self.task->self_exec_id;
+		began = self.task->group_leader->start_time;
 	} else {
 		struct task_struct *task = (void *)bpf_get_current_task();
 
 		bpf_probe_read_kernel(&execs, sizeof(execs), __builtin_preserve_access_index(&task->self_exec_id));
 	}
-	return ((u64)execs << 32 | self.tgid) * 0x9fb21c651e98df25ULL;
+	return (((u64)execs << 32 | self.tgid) + began) * 0x9fb21c651e98df25ULL;
 }
 
 static __always_inline u64 *seen_slot(u64 id)

@@ -183,6 +183,9 @@ static __always_inline struct thread *thread_at_probe(struct self self, struct p
 
 	if (!k)
 		k = thread_learn(self, ctx, &t);
+	/* Perf events, and uprobe_multi before 6.12, come to all processes of a memory: a vfork's child is not its parent. */
+	else if (COOKIE_TGID(k->cookie) && COOKIE_TGID(probe_cookie(ctx)) != self.tgid)
+		return NULL;
 	if (!k)
 		return NULL;
 	t->pending = 0;

@@ -176,7 +176,7 @@ NOIPA void failing_allocations(void)
 	volatile size_t half = SIZE_MAX / 2, huge = HUGE_SIZE, odd = 3, align = 64;
 	void *block = NULL;
 	took(s, malloc(huge), huge);
-	took(s, calloc(half, 4), 0);                                           /* the product overflows */
+	took(s, calloc(half + 1, 2), 0);                                       /* the product overflows to 0 */
 	took(s, calloc(huge, 1), huge);                                        /* no such memory */
 	took(s, posix_memalign(&block, odd, 100) ? NULL : block, 100);         /* EINVAL */
 	took(s, posix_memalign(&block, align, huge) ? NULL : block, huge);     /* ENOMEM */
@@ -200,7 +200,7 @@ NOIPA void failing_reallocs(void)
 	void *first = block_before_failed_realloc(700);
 	void *second = block_before_failed_realloc(900);
 	resized(s, &kept_site, 700, realloc(first, huge), huge);
-	resized(s, &kept_site, 700, reallocarray(first, half, 4), half);
+	resized(s, &kept_site, 700, reallocarray(first, half + 1, 2), half); /* to 0, which frees nothing all the same */
 	resized(s, &kept_site, 900, realloc(second, huge), huge);
 	resized(s, NULL, 0, realloc(NULL, huge), huge);
 	keep(first);

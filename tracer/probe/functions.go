@@ -11,6 +11,7 @@ type function struct {
 	shape  Shape
 	args   [3]uint8 // positions of Shape's arguments in the call, from 1; 0 is none
 	align  uint8    // position of the alignment, of a Malloc that in glibc leaves small ones to malloc; 0: none
+	throws bool     // a Malloc or Calloc that throws an exception where it fails
 	pool   poolUse
 	group  group
 	prefix string // of name, in a program that brings its allocator along
@@ -100,11 +101,11 @@ var functionTable = []function{
 	{name: "heap_realloc_aligned_at", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
 	{name: "heap_rezalloc_aligned_at", shape: Realloc, args: [3]uint8{2, 3}, group: groupMi},
 	{name: "heap_recalloc_aligned_at", shape: Reallocarray, args: [3]uint8{2, 3, 4}, group: groupMi},
-	{name: "heap_alloc_new", shape: Malloc, args: [3]uint8{2}, group: groupMi},
-	{name: "heap_alloc_new_n", shape: Calloc, args: [3]uint8{2, 3}, group: groupMi},
-	{name: "new", shape: Malloc, args: [3]uint8{1}, group: groupMi},
-	{name: "new_n", shape: Calloc, args: [3]uint8{1, 2}, group: groupMi},
-	{name: "new_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi},
+	{name: "heap_alloc_new", shape: Malloc, args: [3]uint8{2}, group: groupMi, throws: true},
+	{name: "heap_alloc_new_n", shape: Calloc, args: [3]uint8{2, 3}, group: groupMi, throws: true},
+	{name: "new", shape: Malloc, args: [3]uint8{1}, group: groupMi, throws: true},
+	{name: "new_n", shape: Calloc, args: [3]uint8{1, 2}, group: groupMi, throws: true},
+	{name: "new_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi, throws: true},
 	{name: "new_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupMi},
 	{name: "new_aligned_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupMi},
 	{name: "new_realloc", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
@@ -114,13 +115,13 @@ var functionTable = []function{
 	{name: "free_aligned", shape: Free, args: [3]uint8{1}, group: groupMi},
 	{name: "free_size_aligned", shape: Free, args: [3]uint8{1}, group: groupMi},
 
-	{name: "new", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "new", shape: Malloc, args: [3]uint8{1}, group: groupTc, throws: true},
 	{name: "new_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupTc},
-	{name: "new_aligned", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "new_aligned", shape: Malloc, args: [3]uint8{1}, group: groupTc, throws: true},
 	{name: "new_aligned_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupTc},
-	{name: "newarray", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "newarray", shape: Malloc, args: [3]uint8{1}, group: groupTc, throws: true},
 	{name: "newarray_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupTc},
-	{name: "newarray_aligned", shape: Malloc, args: [3]uint8{1}, group: groupTc},
+	{name: "newarray_aligned", shape: Malloc, args: [3]uint8{1}, group: groupTc, throws: true},
 	{name: "newarray_aligned_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupTc},
 	{name: "delete", shape: Free, args: [3]uint8{1}, group: groupTc},
 	{name: "delete_sized", shape: Free, args: [3]uint8{1}, group: groupTc},
@@ -136,12 +137,12 @@ var functionTable = []function{
 	{name: "deletearray_aligned_nothrow", shape: Free, args: [3]uint8{1}, group: groupTc},
 	{name: "malloc_skip_new_handler", shape: Malloc, args: [3]uint8{1}, group: groupTc},
 
-	{name: "_Znwm", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
-	{name: "_Znam", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
+	{name: "_Znwm", shape: Malloc, args: [3]uint8{1}, group: groupCXX, throws: true},
+	{name: "_Znam", shape: Malloc, args: [3]uint8{1}, group: groupCXX, throws: true},
 	{name: "_ZnwmRKSt9nothrow_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
 	{name: "_ZnamRKSt9nothrow_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
-	{name: "_ZnwmSt11align_val_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
-	{name: "_ZnamSt11align_val_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
+	{name: "_ZnwmSt11align_val_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX, throws: true},
+	{name: "_ZnamSt11align_val_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX, throws: true},
 	{name: "_ZnwmSt11align_val_tRKSt9nothrow_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
 	{name: "_ZnamSt11align_val_tRKSt9nothrow_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
 	{name: "_ZdlPv", shape: Free, args: [3]uint8{1}, group: groupCXX},

@@ -90,9 +90,12 @@ func (im *image) candidates(o *Object, found []symbol) entries {
 			o.skip(s.name, "defined outside the code")
 			continue
 		}
-		if old, ok := known[s.addr]; !ok || s.rank < old.rank {
-			known[s.addr] = s
+		old, ok := known[s.addr]
+		s.throws, old.throws = s.throws || old.throws, s.throws || old.throws
+		if !ok || s.rank < old.rank {
+			old = s
 		}
+		known[s.addr] = old
 	}
 	return known
 }
@@ -144,7 +147,7 @@ func (im *image) placeAll(o *Object, known entries, variables map[string]uint64)
 			Name: s.name, Family: s.family, Shape: s.shape, Entry: entry, Offset: offset, Args: where.args,
 			SPDelta: where.grown, Cost: where.cost, Instruction: where.instruction, MayForward: s.mayForward,
 			Change: s.pool.change, Variable: s.pool.distance(variables, where.addr),
-			Cache: im.threadCache(s, bodies[addr], where.addr),
+			Cache: im.threadCache(s, bodies[addr], where.addr), Throws: s.throws,
 		})
 	}
 	sort.Slice(o.Probes, func(i, j int) bool { return o.Probes[i].Entry < o.Probes[j].Entry })

@@ -51,6 +51,8 @@ type Probe struct {
 
 	Cache ThreadCache // of a Malloc whose results can be predicted
 
+	Throws bool // a Malloc or Calloc that throws an exception where it fails, which can't pass a return probe
+
 	Static    [3]StaticArg // of a MarkAlloc: block, size, weight; of a MarkFree: block
 	Semaphore uint64       // of those: file offset of the counter that switches the probe on; 0: none
 
