@@ -2,6 +2,7 @@ package reach
 
 import (
 	"fmt"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -9,7 +10,9 @@ import (
 
 // Stop stops a thread by ptrace and reads its registers. The calling
 // goroutine must be locked to its OS thread, and ends the stop with Release
-// from there; the kernel does where that thread ends first.
+// from there; the kernel does where that thread ends first. A thread that does not
+// stop within stopTime is an error; it stays seized until the OS thread ends. One that has ended
+// is unix.ESRCH.
 func Stop(tid int) (Thread, error) {
 	const ptraceInterrupt = 0x4207 // include/uapi/linux/ptrace.h
 	for _, request := range []uintptr{unix.PTRACE_SEIZE, ptraceInterrupt} {
@@ -17,22 +20,48 @@ func Stop(tid int) (Thread, error) {
 			return Thread{}, fmt.Errorf("stop thread %d by ptrace: %w", tid, errno)
 		}
 	}
-	var status unix.WaitStatus
-	for {
-		_, err := unix.Wait4(tid, &status, unix.WALL, nil)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || !status.Stopped() {
-			return Thread{}, fmt.Errorf("wait for thread %d to stop: it ended: %w", tid, err)
-		}
-		break
+	status, err := awaitStop(tid)
+	if err != nil {
+		return Thread{}, fmt.Errorf("wait for thread %d to stop: %w", tid, err)
 	}
 	t, err := readRegisters(tid)
 	if status>>16 == 0 { // no event: it stopped with a signal on its way to it
 		t.signal = status.StopSignal()
 	}
 	return t, err
+}
+
+const (
+	// stopTime is how long a thread is waited for, with the others stopped.
+	stopTime = 500 * time.Millisecond
+	// stopSpin is how long most take at the most: until then it is asked again at once.
+	stopSpin = 200 * time.Microsecond
+)
+
+var errNoStop = fmt.Errorf("it has not within %v, as one in an uninterruptible wait (state D: I/O, or a vfork) does not: try again once that is over", stopTime)
+
+// awaitStop waits for a thread that was interrupted. A wait that blocks would have no
+// end where the thread's own has none.
+func awaitStop(tid int) (status unix.WaitStatus, err error) {
+	for began := time.Now(); ; {
+		got, err := unix.Wait4(tid, &status, unix.WALL|unix.WNOHANG, nil)
+		waited := time.Since(began)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return status, err
+		case got != 0 && !status.Stopped():
+			return status, unix.ESRCH
+		case got != 0:
+			return status, nil
+		case waited > stopTime:
+			return status, errNoStop
+		case waited > stopSpin:
+			time.Sleep(stopSpin)
+		default: // the thread may need this processor
+			_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		}
+	}
 }
 
 // Release ends a stop. The signal with which the thread stopped, if any, is

@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -88,4 +89,44 @@ func queued(pid int) (n int) {
 	_, after, _ := strings.Cut(string(text), "\nSigQ:\t")
 	_, _ = fmt.Sscanf(after, "%d/", &n) // 0 where there is none
 	return n
+}
+
+// TestStopHasAnEnd: a thread that can't stop is an error, and goes on
+// afterwards as if it had not been tried.
+func TestStopHasAnEnd(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "vfork_wait")
+	compile(t, "gcc", "-O2", "-o", program, programs+"/vfork_wait.c")
+	cmd := exec.Command(program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "waiting\n" {
+		t.Fatalf("the program said %q (%v)", line, err)
+	}
+	stopped := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends, and with it the seizure
+		_, err := Stop(cmd.Process.Pid)
+		stopped <- err
+	}()
+	if err := <-stopped; !errors.Is(err, errNoStop) {
+		t.Errorf("stopping it: %v, want %v", err, errNoStop)
+	}
+	_ = in.Close()
+	if line, err := lines.ReadString('\n'); line != "on\n" {
+		t.Errorf("the program said %q (%v), want it to go on", line, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
 }

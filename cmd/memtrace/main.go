@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -56,6 +57,23 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args))
+}
+
+// secondSignalAfter is how long after the first signal others are ignored: timeout(1) and
+// shells may send it twice.
+const secondSignalAfter = time.Second
+
+// endAtSecondSignal ends memtrace where the first signal has not: what reads its
+// output may stand still. The kernel takes the probes off.
+func endAtSecondSignal() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	for began := time.Now(); ; {
+		if s, ok := (<-signals).(syscall.Signal); ok && time.Since(began) > secondSignalAfter {
+			fmt.Fprintln(os.Stderr, "memtrace: ended by a second signal, without the last Report")
+			os.Exit(128 + int(s))
+		}
+	}
 }
 
 // run runs memtrace and returns its exit code.
@@ -104,6 +122,12 @@ func newApp() *cli.App {
 		EnableBashCompletion: true,
 		Flags:                traceFlags(),
 		Action:               traceCommand,
+		Before: func(c *cli.Context) error {
+			if c.Args().First() != "run" { // there, signals are the command's
+				context.AfterFunc(c.Context, endAtSecondSignal)
+			}
+			return nil
+		},
 		Commands: append([]*cli.Command{
 			{
 				Name: "trace", Usage: "trace running processes (the default command)",
