@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -65,7 +65,8 @@ type eventOutput struct {
 	notShown uint64
 	current  []byte
 	done     sync.WaitGroup
-	failed   atomic.Bool
+	err      error  // of the first write that failed; this and what follows are read after done
+	unsaid   uint64 // lines that were not written since
 }
 
 // siteName is the caller in a stack, named when it is first needed.
@@ -90,10 +91,11 @@ func newEventOutput(f eventFilter, names *namer, fs procfs.FS, start uint64) *ev
 
 func (o *eventOutput) print() {
 	for b := range o.text {
-		if !o.failed.Load() {
-			if _, err := os.Stdout.Write(b); err != nil {
-				o.failed.Store(true)
-			}
+		if o.err == nil {
+			_, o.err = os.Stdout.Write(b)
+		}
+		if o.err != nil {
+			o.unsaid += uint64(bytes.Count(b, []byte{'\n'}))
 		}
 		o.free <- b[:0]
 	}
@@ -182,11 +184,15 @@ func (o *eventOutput) thread(e *event.Event) string {
 	return name
 }
 
-// final ends the stream; the sum goes to stderr.
+// final ends the stream; the sum goes to stderr. Of lines that a write failed with,
+// some may have been written.
 func (o *eventOutput) final(r *analyzer.Report) error {
 	o.flush()
 	close(o.text)
 	o.done.Wait()
-	fmt.Fprintf(os.Stderr, "memtrace: %d events shown, %d not shown because the output was too slow, %d lost\n", o.shown, o.notShown, r.Events.Lost)
+	fmt.Fprintf(os.Stderr, "memtrace: %d events shown, %d not shown because the output was too slow, %d lost\n", o.shown-o.unsaid, o.notShown, r.Events.Lost)
+	if o.err != nil {
+		return fmt.Errorf("write the events: %d of them are not written: %w", o.unsaid, o.err)
+	}
 	return nil
 }

@@ -38,7 +38,7 @@ func runCommand(c *cli.Context) error {
 	return set.gate.finish(runProgram(set, argv, c.Path("report")))
 }
 
-func runProgram(set settings, argv []string, reportFile string) error {
+func runProgram(set settings, argv []string, reportFile string) (err error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return &exitError{launch.ExitCode(err), fmt.Errorf("start %s: %w", argv[0], err)}
@@ -47,7 +47,7 @@ func runProgram(set settings, argv []string, reportFile string) error {
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer func() { err = errors.Join(err, done()) }()
 	s, err := newSession(set, out)
 	if err != nil {
 		return err
@@ -57,24 +57,25 @@ func runProgram(set settings, argv []string, reportFile string) error {
 }
 
 // runOutput says where the one Report of run goes: stdout belongs to the command.
-func runOutput(set settings, file string) (output, func(), error) {
+func runOutput(set settings, file string) (output, func() error, error) {
 	opt := report.Options{Format: set.format, Compact: true, Frames: textFrames, Stacks: textStacks}
 	out := &stream{to: os.Stderr, opt: opt}
 	if set.format == report.JSON {
 		out.to = os.Stdout
 	}
 	if file == "" {
-		return out, func() {}, nil
+		return out, func() error { return nil }, nil
 	}
 	f, err := os.Create(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("create the report file: %w", err)
 	}
 	out.to = f
-	return out, func() {
-		if err := f.Close(); err != nil {
-			fmt.Fprintf(os.Stderr, "memtrace: write the report: %v\n", err)
+	return out, func() error {
+		if err := f.Close(); err != nil { // what a write could not: on NFS, over a quota
+			return fmt.Errorf("write the report: %w", err)
 		}
+		return nil
 	}, nil
 }
 
