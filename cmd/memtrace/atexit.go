@@ -51,6 +51,7 @@ func (s *session) hooks() *launch.Hooks {
 	h := &launch.Hooks{Unknown: s.tracer.StoppedForTables, AtExit: func(e launch.Ending) {
 		s.names.last(s.fs.Root(), e.PID)
 		s.known.look(s.fs, s.family, e.PID)
+		s.limiter.ending(e.PID)
 		if s.leaks || s.looksAtEnd(e.PID) {
 			s.visit(func() { s.lookAtEnd(e) })
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -43,7 +44,8 @@ type limiter struct {
 	interval uint32 // of Sampled; Sparse has 16 times that
 	hits     tracer.Hits
 	cpu      map[int]uint64 // by process, at the last step
-	at       uint64         // ns, CLOCK_MONOTONIC: of the last step
+	ends     endedTimes
+	at       uint64 // ns, CLOCK_MONOTONIC: of the last step
 	spans    []analyzer.Span
 	total    map[string]uint64 // ns by mode
 	broken   bool
@@ -137,19 +139,51 @@ func (s *session) lostSight() {
 	}
 }
 
-// spent is the processor time of the targets since the last call, in ns.
+// endedTimes are the processor times, in ns, of children that ended since the last step.
+type endedTimes struct {
+	mu  sync.Mutex
+	cpu map[int]uint64
+}
+
+// ending notes the processor time of a process that stands still at its end. Many children
+// live shorter than a step. It is called from other goroutines than the session's.
+func (l *limiter) ending(pid int) {
+	if l == nil {
+		return
+	}
+	if ns, ok := processorTime(pid); ok {
+		l.ends.mu.Lock()
+		defer l.ends.mu.Unlock()
+		if l.ends.cpu == nil {
+			l.ends.cpu = make(map[int]uint64)
+		}
+		l.ends.cpu[pid] = ns
+	}
+}
+
+// processorTime is what a process has taken, in ns; ok is false where it is no more.
+func processorTime(pid int) (ns uint64, ok bool) {
+	var ts unix.Timespec
+	clock := int32(^pid)<<3 | 2 // clock_getcpuclockid(3)
+	if unix.ClockGettime(clock, &ts) != nil {
+		return 0, false
+	}
+	return uint64(ts.Nano()), true
+}
+
+// spent is the processor time of the targets since the last call, in ns. That of a child,
+// which began under trace, counts from its start, that of others from the first call.
 func (l *limiter) spent(targets map[int]*target) (ns uint64) {
+	ns = l.spentEnded(targets)
 	for pid, t := range targets {
 		if t.exited || t.shared {
 			continue
 		}
-		var ts unix.Timespec
-		clock := int32(^pid)<<3 | 2 // clock_getcpuclockid(3)
-		if unix.ClockGettime(clock, &ts) != nil {
+		is, ok := processorTime(pid)
+		if !ok {
 			continue // it has ended
 		}
-		is := uint64(ts.Nano())
-		if was, known := l.cpu[pid]; known && is > was {
+		if was, known := l.cpu[pid]; (known || t.child) && is > was {
 			ns += is - was
 		}
 		l.cpu[pid] = is
@@ -159,6 +193,22 @@ func (l *limiter) spent(targets map[int]*target) (ns uint64) {
 			delete(l.cpu, pid)
 		}
 	}
+	return ns
+}
+
+// spentEnded is the part of those that have ended.
+func (l *limiter) spentEnded(targets map[int]*target) (ns uint64) {
+	l.ends.mu.Lock()
+	defer l.ends.mu.Unlock()
+	for pid, is := range l.ends.cpu {
+		t := targets[pid]
+		was, known := l.cpu[pid]
+		if (known || t == nil || t.child) && is > was {
+			ns += is - was
+		}
+		l.cpu[pid] = max(is, was) // it may be there for a moment yet
+	}
+	clear(l.ends.cpu)
 	return ns
 }
 

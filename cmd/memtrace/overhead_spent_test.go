@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bufio"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// TestTimeOfChildren: the processor time of a child counts from its start to its
+// end, whether a step came meanwhile or not; that of others from the first step on.
+func TestTimeOfChildren(t *testing.T) {
+	for name, c := range map[string]struct{ child, seen, counts bool }{
+		"a child that a step sees":  {child: true, seen: true, counts: true},
+		"a child between two steps": {child: true, counts: true},
+		"another that a step sees":  {seen: true},
+		"another between two steps": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &limiter{cpu: make(map[int]uint64)}
+			p := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo ready; read x")
+			if _, err := p.StdinPipe(); err != nil {
+				t.Fatal(err)
+			}
+			out, err := p.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Error(err)
+			}
+			pid := p.Process.Pid
+			targets := map[int]*target{pid: {pid: pid, child: c.child}}
+			var got time.Duration
+			if c.seen {
+				got = time.Duration(l.spent(targets))
+			}
+			l.ending(pid)
+			_ = p.Process.Kill()
+			_ = p.Wait() // it was killed
+			targets[pid].exited = true
+			got += time.Duration(l.spent(targets))
+			all := p.ProcessState.UserTime() + p.ProcessState.SystemTime()
+			if c.counts && (got < all/2 || got > all) || !c.counts && got > all/2 {
+				t.Errorf("%v count of the %v that it took", got, all)
+			}
+			if n := l.spent(nil); n != 0 || len(l.cpu) != 0 {
+				t.Errorf("once more: %d ns, %d processes are remembered", n, len(l.cpu))
+			}
+		})
+	}
+}
