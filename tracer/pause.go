@@ -62,16 +62,34 @@ func (t *Tracer) eachAttachment(do func(pid int, a *attachment) error) error {
 	return errors.Join(errs...)
 }
 
-func (t *Tracer) attachUnlessPaused(pid int, objects []probe.Object) (*attachment, error) {
+// attachUnlessPaused probes a process, or prepares for Resume to do it. paused says
+// which, as of when it looked.
+func (t *Tracer) attachUnlessPaused(pid int, objects []probe.Object) (a *attachment, paused bool, err error) {
 	t.mu.Lock()
-	paused := t.paused
+	paused = t.paused
 	t.mu.Unlock()
 	if !paused {
-		return t.attach(pid, objects)
+		a, err = t.attach(pid, objects)
+		return a, false, err
 	}
-	a, err := t.newAttachment(pid)
-	if err == nil {
+	if a, err = t.newAttachment(pid); err == nil {
 		a.objects = objects
 	}
-	return a, err
+	return a, true, err
+}
+
+// attachNow is attachUnlessPaused, and holds the lock where there is no error. What
+// Resume did not know of is probed here.
+func (t *Tracer) attachNow(pid int, objects []probe.Object) (*attachment, error) {
+	for {
+		a, paused, err := t.attachUnlessPaused(pid, objects)
+		if err != nil {
+			return nil, err
+		}
+		t.mu.Lock()
+		if t.paused || !paused {
+			return a, nil
+		}
+		t.mu.Unlock()
+	}
 }

@@ -110,11 +110,10 @@ func (t *Tracer) Attach(pid int, objects []probe.Object) error {
 		}
 		return nil
 	}
-	a, err := t.attachUnlessPaused(pid, objects)
+	a, err := t.attachNow(pid, objects)
 	if err != nil {
 		return fmt.Errorf("attach to process %d: %w", pid, err)
 	}
-	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.paused {
 		err = a.close() // its probes come at Resume
