@@ -57,8 +57,9 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 	p := a.startChild(info, from)
 	p.born, p.child = now, true
 	a.inheritRegions(p, from)
+	p.partial = heap == nil || from.partial // what is a copy of a part is one
+	p.describe(info)
 	if heap == nil {
-		p.info.Attached = true
 		return nil
 	}
 	p.heap, p.pools, p.damage = heap, from.pools.clone(), from.damage.inherited()

@@ -105,6 +105,32 @@ func TestTooManyCopies(t *testing.T) {
 	}
 }
 
+// Who describes such a child, or a child of it, saw its probes, and not that it
+// has blocks from before; until it executes a program, not all of it was seen.
+func TestChildWithoutCopiesIsNotSeenWhole(t *testing.T) {
+	const child, grandchild = testPID + 5, testPID + 6
+	a := newFamily(t, 0)
+	a.inherited = maxInheritedAll
+	a.Apply(new(trace).malloc(0x1000, 40, 1).fork(child, 0).events)
+	a.inherited = 0 // there is room for what is known of the child
+	a.Apply(new(trace).malloc(0x2000, 8, 1).of(child).fork(grandchild, 0).of(child).events)
+	a.Describe(ProcessInfo{PID: child})
+	a.AddProcess(ProcessInfo{PID: grandchild})
+	for _, pid := range []uint32{child, grandchild} {
+		if info, _ := a.Info(pid); !info.Attached || a.sawAll(a.byPID[pid]) {
+			t.Errorf("process %d: attached %v, seen whole %v; its parent's block is in its memory", pid, info.Attached, a.sawAll(a.byPID[pid]))
+		}
+	}
+	if !a.sawAll(a.byPID[testPID]) {
+		t.Error("the parent, which has all of its blocks, was not seen whole")
+	}
+	a.Apply(new(trace).kind(event.Exec).of(child).events)
+	a.Describe(ProcessInfo{PID: child})
+	if info, _ := a.Info(child); info.Attached || !a.sawAll(a.byPID[child]) {
+		t.Errorf("attached %v after it executed a program", info.Attached)
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	const child = testPID + 5
 	a := newFamily(t, 0)

@@ -91,7 +91,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	p.faults.drop(&a.events)
 	p.pools = nil
 	p.replaced, p.pages, p.verdicts, p.leaked, p.check = overwrites{}, correlation{}, nil, nil, nil
-	p.info.Attached, p.info.Unprobed = false, false
+	p.partial, p.info.Attached, p.info.Unprobed = false, false, false
 }
 
 // part ends the sharing of memory. The child keeps access to the parent's

@@ -6,6 +6,20 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
+// A phase may leave out blocks without recording any of the sample.
+func TestLeftOutBlocksAreNotSeen(t *testing.T) {
+	a := New(Config{Counted: true})
+	defer a.Close()
+	a.AddProcess(ProcessInfo{PID: 1})
+	if !a.sawAll(a.byPID[1]) {
+		t.Error("not all blocks are said to be seen, though nothing was left out")
+	}
+	a.SetLeftOut(LeftOut{Alloc: 1})
+	if a.sawAll(a.byPID[1]) {
+		t.Error("all blocks are said to be seen, and one was left out")
+	}
+}
+
 // What is left out is counted, so that events are exact while blocks are estimates.
 func TestLeftOutCallsAreEvents(t *testing.T) {
 	const interval = 64 << 10

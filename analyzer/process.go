@@ -32,6 +32,7 @@ type process struct {
 	extras   *extras // of a sample; nil where all blocks were seen
 	exited   bool
 	exitCode *int
+	partial  bool // a child that got no copies of its parent's blocks, which are in its memory all the same
 
 	born   uint64 // ns since Config.Start: when it was forked
 	child  bool   // it was forked from a traced process
@@ -95,7 +96,7 @@ func (a *Analyzer) AddProcess(info ProcessInfo) {
 		a.startProcess(info, a.orphans[info.PID])
 		delete(a.orphans, info.PID)
 	case p.info.PID == info.PID:
-		p.info = info
+		p.describe(info)
 	default:
 		a.waiting[info.PID] = info
 	}
@@ -107,10 +108,17 @@ func (a *Analyzer) Describe(info ProcessInfo) {
 	switch p := a.byPID[info.PID]; {
 	case p == nil:
 	case p.info.PID == info.PID:
-		p.info = info
+		p.describe(info)
 	default:
 		a.waiting[info.PID] = info
 	}
+}
+
+// describe takes a description of who saw the process attached to, but not
+// whether there was room for copies of its parent's blocks.
+func (p *process) describe(info ProcessInfo) {
+	p.info = info
+	p.info.Attached = info.Attached || p.partial
 }
 
 // Info returns the description of a process that is known, even if it has exited.

@@ -82,13 +82,13 @@ func (a *Analyzer) NewCheck(pid uint32) (*Check, error) {
 }
 
 // Scan reads the process's memory once. That every block was seen (o.AllSeen)
-// is not believed where events were lost; where blocks are sampled, all memory
-// outside of the sample's is searched for pointers. A block of a pool is its
+// is not believed where it is known not to be so (sawAll): all memory outside of
+// the blocks that were seen is then searched for pointers. A block of a pool is its
 // pool's, whatever points to it: it is no leak, and what it points to is none.
 // All events until now should have been applied.
 func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64) (reach.Result, error) {
 	pools := c.proc.pools
-	o.AllSeen = o.AllSeen && a.events.Lost == 0 && a.untracked == 0 && a.sampling() == nil && pools == nil
+	o.AllSeen = o.AllSeen && a.sawAll(c.proc)
 	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
 		c.proc.heap.all(func(b block) bool {
 			return pools.poolOf(b.addr) != 0 || yield(b.addr, b.size, uint32(b.site))
@@ -108,6 +108,13 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 	res.Leaks = nil
 	c.last.Leaks = nil
 	return res, nil
+}
+
+// sawAll reports whether each live block of a process is known, as far as the
+// analyzer can tell. It goes by the latest of SetLoss and SetLeftOut: a call can
+// have been left out without any block of the sample telling.
+func (a *Analyzer) sawAll(p *process) bool {
+	return a.events.Lost == 0 && a.untracked == 0 && a.sampling() == nil && !a.mayBeLeftOut() && !p.partial && p.pools == nil
 }
 
 // Conclude turns what the scans agree on into verdicts, for the Reports to

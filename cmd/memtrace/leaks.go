@@ -60,6 +60,7 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 		return err
 	}
 	s.analyzer.SetLoss(loss)
+	s.pressure() // what was left out until now
 	o := reach.Options{Threads: threads, Pending: func() []uint64 { return s.pending(t) }, AllSeen: t.base == nil}
 	if threads == nil {
 		o.Registers = s.registersOf(t)
