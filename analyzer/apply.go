@@ -66,7 +66,7 @@ func (a *Analyzer) applyRare(p *process, e *event.Event) {
 	case event.Exec:
 		a.exec(p, e.PID, e.Time)
 	case event.Exit:
-		a.exit(p, e.PID)
+		a.exit(p, e.PID, a.since(e.Time))
 	case event.PoolBegin:
 		a.beginPool(p, e)
 	case event.PoolChange:

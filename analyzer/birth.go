@@ -59,13 +59,15 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 	a.inheritRegions(p, from)
 	p.partial = heap == nil || from.partial // what is a copy of a part is one
 	p.describe(info)
-	if heap == nil {
-		return nil
+	if heap != nil {
+		p.heap, p.pools, p.damage = heap, from.pools.clone(), from.damage.inherited()
+		p.copies = n
+		a.inherited += n
+		a.inherit(p)
 	}
-	p.heap, p.pools, p.damage = heap, from.pools.clone(), from.damage.inherited()
-	p.copies = n
-	a.inherited += n
-	a.inherit(p)
+	if early != nil {
+		p.suffer(early.damage)
+	}
 	return nil
 }
 

@@ -85,7 +85,8 @@ func (c *crowd) leave(a *Analyzer, p *process) {
 func (c *crowd) exec(a *Analyzer, p *process) {
 	pid := p.info.PID
 	c.leave(a, p)
-	c.join(a, ProcessInfo{PID: pid}, nil).image.blind = true
+	next := c.join(a, ProcessInfo{PID: pid}, nil)
+	next.image.blind, next.damage = true, p.damage // what was lost may be the new program's
 	c.count--
 }
 

@@ -51,18 +51,26 @@ const (
 )
 
 // AddProcessLoss notes that so many more events of a process were lost from
-// first to last (ns, CLOCK_MONOTONIC).
-func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) {
+// first to last (ns, CLOCK_MONOTONIC). It does nothing where the process is not
+// known: the news of its birth may be among the events still to be applied, so
+// that the caller has to come again with them.
+func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) (known bool) {
 	p := a.byPID[pid]
-	if p == nil || events == 0 {
-		return
+	if p == nil || p.exited && a.since(last) > p.ended { // the latter: another one has its PID now
+		return false
 	}
+	if events != 0 {
+		p.lose(LossSpan{FromNS: a.since(first), ToNS: a.since(max(first, last)), Events: events})
+	}
+	return true
+}
+
+func (p *process) lose(fresh LossSpan) {
 	if p.damage == nil {
 		p.damage = &damage{}
 	}
 	d := p.damage
-	fresh := LossSpan{FromNS: a.since(first), ToNS: a.since(max(first, last)), Events: events}
-	d.lost += events
+	d.lost += fresh.Events
 	n := len(d.spans)
 	switch {
 	case n > 0 && (fresh.FromNS < d.spans[n-1].ToNS+lossGap || n == maxLossSpans):
@@ -71,6 +79,25 @@ func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) {
 	default:
 		d.spans = append(d.spans, fresh)
 	}
+}
+
+// suffer takes over the damage of a process that turns out to be this one.
+func (p *process) suffer(d *damage) {
+	if d == nil {
+		return
+	}
+	for _, s := range d.spans {
+		p.lose(s)
+	}
+}
+
+// after is the damage of a program that parts at a time (ns since Config.Start) from
+// the memory of the damaged process: some of what was lost later is its own.
+func (d *damage) after(at uint64) *damage {
+	if d == nil || d.last() <= at {
+		return nil
+	}
+	return d.inherited()
 }
 
 // inherited is that of a forked child, whose blocks are copies of its parent's.

@@ -17,7 +17,6 @@ func TestLossesMakeSpells(t *testing.T) {
 	a.AddProcessLoss(1, 5, 102*s+s/2, 103*s) // goes on
 	a.AddProcessLoss(1, 0, 104*s, 104*s)     // nothing
 	a.AddProcessLoss(1, 7, 110*s, 110*s)
-	a.AddProcessLoss(2, 7, 110*s, 110*s) // of nobody that is known
 	d := a.byPID[1].damage
 	want := []LossSpan{{1 * s, 3 * s, 15}, {10 * s, 10 * s, 7}}
 	if !reflect.DeepEqual(d.spans, want) || d.lost != 22 {
@@ -82,6 +81,75 @@ func TestRepairSparesWhatIsBeingHandedOut(t *testing.T) {
 	}
 	if _, ok := p.heap.get(freed, p.heap.hash(freed)); ok {
 		t.Error("the block that was freed unseen lives")
+	}
+}
+
+// What a process lost is not taken in before the process is known, nor as that
+// of one that had its PID before.
+func TestLossIsOfAKnownProcess(t *testing.T) {
+	const child, at = testPID + 5, testStart + 500
+	a := newFamily(t, 0)
+	if a.AddProcessLoss(child, 7, at, at) {
+		t.Error("the loss of a process that is not known was taken in")
+	}
+	tr := new(trace).fork(child, 0).malloc(0x1000, 40, 1).of(child)
+	a.Apply(tr.events)
+	late := testStart + tr.time
+	if !a.AddProcessLoss(child, 7, at, late) || !a.AddProcessLoss(child, 0, at, late) {
+		t.Error("the loss of a child was not taken in once its birth was known")
+	}
+	if r := a.NewRepair(child, late+1); r == nil || len(r.blocks) != 1 {
+		t.Errorf("in doubt: %+v, want the block that may have been freed", r)
+	}
+	a.Apply(tr.kind(event.Exit).of(child).events[2:])
+	if !a.AddProcessLoss(child, 1, late, testStart+tr.time) {
+		t.Error("the loss of a process that has ended since was not taken in")
+	}
+	if a.AddProcessLoss(child, 1, late, testStart+tr.time+1) {
+		t.Error("a loss after the end of a process was taken in as its own")
+	}
+	if p := a.byPID[child]; p.damage.lost != 8 {
+		t.Errorf("%d events lost, want 8", p.damage.lost)
+	}
+}
+
+// The loss of a child may be told between the news of its birth, and of the
+// program that it executed since: it is still that program's, however it was born.
+func TestLossOutlivesTheNewsOfBirthAndExec(t *testing.T) {
+	const child, lost, before = testPID + 5, testStart + 9000, testStart + 10
+	told := func(a *Analyzer) { a.AddProcessLoss(child, 3, lost, lost) }
+	for name, c := range map[string]struct {
+		flags  event.Flags
+		listed int
+		early  bool
+	}{
+		"fork": {}, "known before its fork": {early: true}, "in a crowd": {listed: 1}, "in a crowd, known before": {listed: 1, early: true},
+		"vfork": {flags: event.FlagSharedVM}, "vfork, known before": {flags: event.FlagSharedVM, early: true},
+		"vfork in a crowd": {flags: event.FlagSharedVM, listed: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newFamily(t, c.listed)
+			if c.early {
+				a.AddProcess(ProcessInfo{PID: child})
+				told(a)
+			}
+			tr := new(trace).fork(child, c.flags)
+			a.Apply(tr.events)
+			if !c.early {
+				told(a)
+			}
+			a.Apply(tr.kind(event.Exec).of(child).malloc(0x1000, 40, 1).of(child).events[1:])
+			p := a.byPID[child]
+			if b, ok := p.heap.get(0x1000, p.heap.hash(0x1000)); !ok || p.info.PID != child || !p.damage.doubts(b) {
+				t.Errorf("process %d, block %v: it was not said that its free may have been lost", p.info.PID, b)
+			}
+		})
+	}
+	a := newFamily(t, 0)
+	a.AddProcessLoss(testPID, 3, before, before)
+	a.Apply(new(trace).fork(child, event.FlagSharedVM).kind(event.Exec).of(child).events)
+	if a.HasLost(child) {
+		t.Error("what its parent lost before is held against a program of its own")
 	}
 }
 

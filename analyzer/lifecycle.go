@@ -22,6 +22,7 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 		// It was added before the news of its fork came.
 		a.waiting[e.Child] = c.info
 		a.forget(c)
+		parent.suffer(c.damage)
 	}
 	if early := a.orphans[e.Child]; early != nil { // of the memory that it shares
 		for id, ref := range early.stacks {
@@ -61,7 +62,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 		a.config.Replaced(pid, at)
 	}
 	if p.info.PID != pid {
-		a.part(p, pid)
+		a.part(p, pid, a.since(at))
 		return
 	}
 	a.inherited -= p.copies
@@ -96,16 +97,17 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 
 // part ends the sharing of memory. The child keeps access to the parent's
 // stacks: those of its new image may have been sent before this was known.
-func (a *Analyzer) part(parent *process, child uint32) {
+func (a *Analyzer) part(parent *process, child uint32, at uint64) {
 	a.unshare(child)
 	if info, ok := a.waiting[child]; ok {
 		delete(a.waiting, child)
 		info.Attached, info.Unprobed = false, false
 		if a.crowded() {
-			a.crowdOf(parent).join(a, info, nil).image.blind = true
+			p := a.crowdOf(parent).join(a, info, nil)
+			p.image.blind, p.damage = true, parent.damage.after(at)
 			return
 		}
-		a.startProcess(info, parent.image)
+		a.startProcess(info, parent.image).damage = parent.damage.after(at)
 		return
 	}
 	if len(a.orphans) < maxOrphans {
@@ -120,13 +122,13 @@ func (a *Analyzer) unshare(child uint32) {
 
 // exit marks a process as ended. Its live blocks stay: they are what it never
 // freed.
-func (a *Analyzer) exit(p *process, pid uint32) {
+func (a *Analyzer) exit(p *process, pid uint32, at uint64) {
 	if p.info.PID != pid {
 		a.unshare(pid)
 		delete(a.waiting, pid)
 		return
 	}
-	p.exited = true
+	p.exited, p.ended = true, at
 	p.faults.drop(&a.events)
 	p.image.recent = nil
 	a.disinherit(p)

@@ -31,6 +31,7 @@ type process struct {
 	total    Heap    // all but the figures of the residency pass
 	extras   *extras // of a sample; nil where all blocks were seen
 	exited   bool
+	ended    uint64 // ns since Config.Start: when it exited
 	exitCode *int
 	partial  bool // a child that got no copies of its parent's blocks, which are in its memory all the same
 

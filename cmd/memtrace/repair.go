@@ -5,16 +5,28 @@ import (
 	"slices"
 	"time"
 
+	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// losses is what has been noticed of events that were lost.
-type losses struct {
-	looked uint64            // ns, CLOCK_MONOTONIC: the last time
-	count  map[uint32]uint64 // by process, until then
+// losses are the events that were lost of each process, as far as the analyzer knows of them.
+type losses map[uint32]struct {
+	count uint64
+	until uint64 // ns, CLOCK_MONOTONIC: when that was all
+}
+
+// note tells the analyzer what a process lost until now. Nothing is noted where
+// the analyzer does not know the process, so that it hears of it the next time.
+func (n losses) note(a *analyzer.Analyzer, l tracer.ProcessLoss, until uint64) {
+	told := n[l.PID]
+	if a.AddProcessLoss(l.PID, l.Count-told.count, max(l.First, told.until), l.Last) {
+		told.count, told.until = l.Count, until
+		n[l.PID] = told
+	}
 }
 
 // noteLosses tells the analyzer which processes lost events since the last time.
@@ -25,14 +37,8 @@ func (s *session) noteLosses() {
 		s.warn("%v", err)
 	}
 	for _, l := range all {
-		if s.losses.count == nil {
-			s.losses.count = make(map[uint32]uint64)
-		}
-		fresh := l.Count - s.losses.count[l.PID]
-		s.losses.count[l.PID] = l.Count
-		s.analyzer.AddProcessLoss(l.PID, fresh, max(l.First, s.losses.looked), l.Last)
+		s.losses.note(s.analyzer, l, at)
 	}
-	s.losses.looked = at
 }
 
 // repairsApart is the time between the two looks at a process that runs.

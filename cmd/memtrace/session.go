@@ -88,7 +88,7 @@ func newSession(s settings, out output) (*session, error) {
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool), thrown: make(map[string]bool), bare: make(map[string]bool),
-		unborn: make(map[int]time.Time), finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
+		unborn: make(map[int]time.Time), losses: make(losses), finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
 	}
 	x.follower = newFollower(x)
 	if x.limiter, err = newLimiter(s.overhead, t, config.Interval); err != nil {
