@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -41,6 +42,7 @@ func runScripts(t *testing.T, dir string, more map[string]script.Cmd) {
 	engine := script.NewEngine()
 	engine.Cmds = scripttest.DefaultCmds()
 	engine.Conds = scripttest.DefaultConds()
+	engine.Conds["runs32"] = script.OnceCondition("the kernel runs 32-bit programs", runs32)
 	delete(engine.Cmds, "skip") // a script that does not run is a script that fails
 	var code int
 	engine.Cmds["memtrace"] = noteCode(script.Program(self, func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) }, 0), &code)
@@ -55,6 +57,21 @@ func runScripts(t *testing.T, dir string, more map[string]script.Cmd) {
 			runScript(t, engine, file)
 		})
 	}
+}
+
+// runs32 starts a 32-bit program: the kernel knows its format, or not.
+func runs32() (bool, error) {
+	cmd := exec.Command(filepath.Join(os.Getenv("PROGRAMS"), "sleeper32"))
+	err := cmd.Start()
+	if errors.Is(err, syscall.ENOEXEC) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+	return true, nil
 }
 
 // noteCode makes a command keep its exit code.
