@@ -222,6 +222,23 @@ func TestCorpusStopped(t *testing.T) {
 	c.check(t, r, nil)
 }
 
+// TestLongListIsReachable follows a list from low to high addresses, against the sweep, and
+// longer than the log of edges: most blocks are read again, again and again in the window that was read last.
+func TestLongListIsReachable(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "long_list")
+	compile(t, "gcc", "-O1", "-o", program, programs+"/long_list.c")
+	c := startCorpus(t, program)
+	for _, workers := range []int{1, 2, 1, 2} {
+		r, err := Scan(c.process, c.each, Options{AllSeen: true, Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := r.Sums[Reachable].Count; n != uint64(len(c.blocks)) || n == 0 {
+			t.Errorf("%d workers: %d of %d blocks are reachable, by kind %+v", workers, n, len(c.blocks), r.Sums)
+		}
+	}
+}
+
 // TestCorpusRunning scans the program as it runs: registers are not seen.
 func TestCorpusRunning(t *testing.T) {
 	c := startCorpus(t, buildCorpus(t))

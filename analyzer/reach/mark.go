@@ -47,7 +47,7 @@ type zone struct{ start, end uint64 }
 type worker struct {
 	*marker
 	buf, far *buffer
-	current  uint32 // the window in buf
+	current  uint32 // the window whose pending blocks are going to be looked for once more; noBlock: none
 	again    bool   // something in it became pending
 	cursor   int
 	blocks   []claimed
@@ -204,7 +204,6 @@ func (m *marker) drainAfter(first func(w *worker)) {
 				continue
 			}
 			if n, ok := w.claim(); ok {
-				w.current = n
 				w.pendingIn(n)
 				w.emptyStack()
 				continue
@@ -259,6 +258,8 @@ func (w *worker) claim() (uint32, bool) {
 // of its blocks that this leads to.
 func (w *worker) pendingIn(n uint32) {
 	win := &w.s.windows[n]
+	w.current = n
+	defer func() { w.current = noBlock }()
 	for {
 		w.again = false
 		need := w.claimBlocks(win)

@@ -232,7 +232,6 @@ func (c *scan) revive() {
 	}()
 	pm.Around(c.mem.call)
 	w := c.marker.workers[0]
-	w.current = noBlock
 	for start, end := range c.options.Revived {
 		_ = pm.Runs(start, end, func(from, to uint64, _ procfs.PageState) {
 			w.fresh(zone{max(from, start), min(to, end)})
@@ -272,7 +271,6 @@ func (w *worker) registers(words []uint64) {
 	for i, v := range words {
 		putWord(b, i, v)
 	}
-	w.current = noBlock
 	w.aligned(b, 0, uint64(len(words))*8, noBlock)
 }
 
@@ -281,7 +279,6 @@ func (w *worker) zone(z zone) {
 	for at := z.start; at < z.end; {
 		to := min(z.end, at&^(winBytes-1)+winBytes)
 		if win := w.s.at(at); win != nil {
-			w.current = noBlock
 			w.buf.addr = 0
 			w.buf.fill(w.mem, win, pageMask(at-win.addr, to-win.addr))
 			w.words(w.buf, at, to, noBlock)
@@ -299,7 +296,6 @@ func (c *scan) recognise() {
 		for _, n := range notes {
 			if !m.seen.has(n.i) && m.asStart(n) {
 				any = true
-				m.workers[0].current = noBlock
 				m.workers[0].found(n.i, n.start)
 			}
 		}
@@ -317,7 +313,6 @@ func (c *scan) possible() {
 	m := c.marker
 	m.startOnly = false
 	for _, n := range m.takeNotes() {
-		m.workers[0].current = noBlock
 		m.workers[0].found(n.i, n.start)
 	}
 	m.drain()
@@ -355,7 +350,6 @@ func (c *scan) leaked() {
 		if !pointed.has(i) || m.seen.has(i) {
 			continue
 		}
-		m.workers[0].current = noBlock
 		m.workers[0].follow(i, addr)
 		m.workers[0].drainAlone()
 		m.seen.drop(i)
@@ -365,7 +359,6 @@ func (c *scan) leaked() {
 // followLeaked makes the leaked blocks that fn chooses pending.
 func (c *scan) followLeaked(fn func(i uint32) bool) {
 	w := c.marker.workers[0]
-	w.current = noBlock
 	for addr, i := range c.index.all {
 		if !c.kept.has(i) && fn(i) {
 			w.follow(i, addr)
@@ -380,7 +373,6 @@ func (w *worker) drainAlone() {
 		if !ok {
 			return
 		}
-		w.current = n
 		w.buf.addr = 0 // what it holds may be of long ago
 		w.pendingIn(n)
 	}

@@ -60,7 +60,6 @@ func (w *worker) sweepWindow(n uint32, heap bool) {
 	if in.at >= in.end || want == 0 && !heap {
 		return
 	}
-	w.current = n
 	w.buf.fill(w.mem, win, want)
 	w.countRoots(win)
 	for rest := w.buf.pages & want; rest != 0; {
