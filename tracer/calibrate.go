@@ -80,8 +80,7 @@ func threadTime() uint64 {
 
 // Calibrate measures what hits cost on this machine, by this tracer's mechanism
 // and programs, in a child of its own; no target is touched. It must come
-// before the first Attach. It takes some 50 ms, and
-// 300 where each probe is a perf event of its own.
+// before the first Attach. docs/overhead.md says how long it takes.
 func (t *Tracer) Calibrate() (Costs, error) {
 	if !t.config.Sampling {
 		return Costs{}, errors.New("calibrate the probes: the tracer was made to record every block")
