@@ -1,6 +1,10 @@
 package analyzer
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"maps"
+
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // A crowd is the children of one process that came after so many others that
 // they are no longer listed one by one: those of a shell script or of a build.
@@ -11,6 +15,7 @@ type crowd struct {
 	listed  *process            // stands for all in Reports
 	members map[uint32]*process // those that live, by PID
 	count   int                 // that ever were
+	leaks   leakSums            // verdicts on those that have ended
 }
 
 const (
@@ -58,7 +63,8 @@ func (c *crowd) join(a *Analyzer, info ProcessInfo, base *image) *process {
 	return p
 }
 
-// leave ends a member. Its own blocks that are live now were never freed.
+// leave ends a member. Its own blocks that are live now were never freed, and
+// the verdicts on it stay.
 func (c *crowd) leave(a *Analyzer, p *process) {
 	t, sum := &p.total, &c.listed.total
 	sum.AllocCount += t.AllocCount
@@ -71,6 +77,7 @@ func (c *crowd) leave(a *Analyzer, p *process) {
 	if p.extras != nil {
 		c.listed.extra().merge(p.extras, false)
 	}
+	c.leaks.add(p.verdicts)
 	a.vanish(p, 0)
 	p.heap.close()
 	delete(c.members, p.info.PID)
@@ -84,6 +91,7 @@ func (c *crowd) leave(a *Analyzer, p *process) {
 // siblings', whose addresses mean something else: its blocks have no stacks.
 func (c *crowd) exec(a *Analyzer, p *process) {
 	pid := p.info.PID
+	p.verdicts = nil // on blocks that are gone with the program
 	c.leave(a, p)
 	next := c.join(a, ProcessInfo{PID: pid}, nil)
 	next.image.blind, next.damage = true, p.damage // what was lost may be the new program's
@@ -112,6 +120,20 @@ func (c *crowd) sum() Heap {
 	}
 	all.extend(&h)
 	return h
+}
+
+// verdicts are those on all members, summed up. PIDs are that of the sites.
+func (c *crowd) verdicts() []Leak {
+	sums := leakSums{maps.Clone(c.leaks.leaks)}
+	for _, p := range c.members {
+		sums.add(p.verdicts)
+	}
+	out := make([]Leak, 0, len(sums.leaks))
+	for _, l := range sums.leaks {
+		l.PID = int(c.listed.info.PID)
+		out = append(out, l)
+	}
+	return out
 }
 
 // site returns the site that a member's stack shares with its siblings'.

@@ -1,8 +1,11 @@
 package analyzer
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -74,6 +77,75 @@ func TestChildrenInACrowd(t *testing.T) {
 	if a.events.UnmatchedFree != 0 {
 		t.Errorf("%d frees unmatched, want none", a.events.UnmatchedFree)
 	}
+}
+
+// What was found in children beyond the limit is told after their ends, too,
+// summed up by site and kind, and no check takes the place of another's.
+func TestVerdictsInACrowd(t *testing.T) {
+	const children, alive = 20, 3
+	a := newFamily(t, 1)
+	for i := range uint32(children) {
+		pid := testPID + 1 + i
+		id := event.StackID(1000 + i)
+		a.AddStack(event.Stack{ID: id, PID: pid, Frames: []uint64{0xaa, 0xbb}})
+		a.Apply(new(trace).fork(pid, 0).malloc(0x2000, 8, id).of(pid).malloc(0x3000, 2, id).of(pid).events)
+		concludeLeaked(t, a, pid, map[uint64]reach.Kind{0x2000: reach.Definite, 0x3000: reach.Indirect})
+		if i >= alive {
+			a.Apply(new(trace).kind(event.Exit).of(pid).events)
+		}
+	}
+	concludeLeaked(t, a, testPID+1, map[uint64]reach.Kind{0x2000: reach.Definite, 0x3000: reach.Indirect}) // once more
+	r := a.Report(testStart+9000, ReportOptions{Top: 1}, nil)
+	want := map[string]uint64{"definite": 8 * children, "indirect": 2 * children}
+	for _, l := range r.Leaks {
+		if l.Bytes != want[l.Kind] || l.Count != children || l.PID != testPID {
+			t.Errorf("%+v, want %d bytes in %d blocks under the parent's PID", l, want[l.Kind], children)
+		}
+		if s := r.Site(l.Site); s == nil || s.PID != l.PID || len(s.Stack) != 2 {
+			t.Errorf("the site of %+v is %+v, want one with a stack", l, s)
+		}
+		delete(want, l.Kind)
+	}
+	if len(want) != 0 {
+		t.Errorf("leaks %+v lack %v", r.Leaks, want)
+	}
+	if n := len(a.crowds[a.processes[0]].leaks.leaks); n != 2 {
+		t.Errorf("%d verdicts are kept of those that ended, want one a site and kind", n)
+	}
+}
+
+// The verdicts on a child of a crowd end with the program that they are on.
+func TestExecInACrowdDropsVerdicts(t *testing.T) {
+	const child = testPID + 5
+	a := newFamily(t, 1)
+	a.Apply(new(trace).fork(child, 0).malloc(0x2000, 6, 1).of(child).events)
+	concludeLeaked(t, a, child, map[uint64]reach.Kind{0x2000: reach.Definite})
+	if n := len(a.Report(testStart+9000, ReportOptions{}, nil).Leaks); n != 1 {
+		t.Fatalf("%d leaks before the exec, want 1", n)
+	}
+	a.Apply(new(trace).kind(event.Exec).of(child).events)
+	if leaks := a.Report(testStart+9000, ReportOptions{}, nil).Leaks; len(leaks) != 0 {
+		t.Errorf("after the exec there are %+v", leaks)
+	}
+}
+
+// concludeLeaked ends a check of a process whose scan found these blocks leaked.
+func concludeLeaked(t *testing.T, a *Analyzer, pid uint32, kinds map[uint64]reach.Kind) {
+	t.Helper()
+	c, err := a.NewCheck(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.scans, c.began, c.still = 1, maxTime, true
+	for addr, kind := range kinds {
+		b, ok := c.proc.heap.get(addr, c.proc.heap.hash(addr))
+		if !ok {
+			t.Fatalf("process %d has no block at %#x", pid, addr)
+		}
+		c.leaks = append(c.leaks, reach.Leak{Addr: addr, Size: b.size, Site: uint32(b.site), Kind: kind})
+	}
+	slices.SortFunc(c.leaks, func(x, y reach.Leak) int { return cmp.Compare(x.Addr, y.Addr) })
+	a.Conclude(c)
 }
 
 // A child that executes a program is nobody's copy any more, and its stacks

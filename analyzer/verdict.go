@@ -280,7 +280,11 @@ func (a *Analyzer) allLeaks(now uint64) []Leak {
 func (a *Analyzer) verdicts(now uint64) []Leak {
 	out := []Leak{}
 	for _, p := range a.processes {
-		for _, l := range p.verdicts {
+		of := p.verdicts
+		if p.stands != nil {
+			of = p.stands.verdicts()
+		}
+		for _, l := range of {
 			l.OldestNS, l.NewestNS = now-min(now, l.OldestNS), now-min(now, l.NewestNS)
 			out = append(out, l)
 		}
@@ -288,7 +292,7 @@ func (a *Analyzer) verdicts(now uint64) []Leak {
 	order := LeakKinds()
 	slices.SortFunc(out, func(x, y Leak) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.Kind), slices.Index(order, y.Kind)),
-			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Site, y.Site))
+			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Site, y.Site), cmp.Compare(y.Confidence, x.Confidence))
 	})
 	return out
 }

@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -46,7 +47,11 @@ func (j *Judge) unmeasured(r *analyzer.Report, done []analyzer.RuleDone) (out []
 	}
 	watched := r.WindowNS - min(r.WindowNS, uint64(j.opt.WarmUp))
 	for i := range j.opt.Rules {
-		if why := j.whyUnmeasured(i, watched); why != "" && done[i].Status != analyzer.RuleFailed {
+		why := j.whyUnmeasured(i, watched)
+		if why == "" {
+			why = j.whyNotInCrowd(i, r)
+		}
+		if why != "" && done[i].Status != analyzer.RuleFailed {
 			out = append(out, "--fail-on "+j.opt.Rules[i].text+": "+why)
 			done[i].Status = analyzer.RuleUnknown
 		}
@@ -67,6 +72,24 @@ func (j *Judge) whyUnmeasured(i int, watched uint64) string {
 		return fmt.Sprintf("there are fewer than %d Reports after the warm-up, too few to tell growth; trace for longer, or at a shorter --interval", minPoints)
 	}
 	return "it was not measured, as no process lived to its first --interval"
+}
+
+// whyNotInCrowd says why a limit was not measured in children that came after so
+// many others that they are not listed one by one, "" if it was or there are none.
+func (j *Judge) whyNotInCrowd(i int, r *analyzer.Report) string {
+	rule := &j.opt.Rules[i]
+	if rule.figure == nil || rule.figure.kinds {
+		return ""
+	}
+	children := 0
+	for k := range r.Processes {
+		children += r.Processes[k].Children
+	}
+	subject := rule.limit.Subject
+	if children == 0 || subject == "" && rule.figure.crowd || strings.HasPrefix(subject, "pid:") {
+		return "" // a process that is given by its ID is listed, or was not measured at all
+	}
+	return fmt.Sprintf("it was not measured in %d children, which came after so many others that they are summed up (check fewer processes at a time)", children)
 }
 
 func seconds(ns uint64) string { return time.Duration(ns).Round(10 * time.Millisecond).String() }

@@ -226,3 +226,26 @@ func TestBaseline(t *testing.T) {
 		}
 	}
 }
+
+// A limit that was not measured in children that are summed up is no pass.
+func TestLimitsOnCrowds(t *testing.T) {
+	for text, want := range map[string]string{
+		"rss>1e9": "unknown", "rss(service)>1e9": "unknown", "rss(pid:7)>1e9": "passed", "rss>1": "failed", "growth>1e9/s": "unknown",
+		"heap>1e9": "passed", "heap(service)>1e9": "unknown", "allocs>1e9": "passed", "allocs(service)>1e9": "unknown", "allocs>100": "failed",
+		"leak>1e9": "passed", "definite": "passed",
+	} {
+		j := New(Options{Rules: rules(t, text)})
+		var r *analyzer.Report
+		for i := range 3 {
+			r = at(time.Duration(i+1)*time.Second, 1000, 60, 200)
+			r.Processes = append(r.Processes, analyzer.Process{PID: 7, Comm: "service", Children: 5, Heap: analyzer.Heap{AllocCount: 60}})
+			if i < 2 {
+				j.Observe(r)
+			}
+		}
+		o := j.Conclude(r, Evidence{})
+		if got := statuses(o)[0]; got != want || (want == "unknown") != slices.ContainsFunc(o.Problems, func(p string) bool { return strings.Contains(p, "not measured in 5 children") }) {
+			t.Errorf("%s: %s with problems %q, want %s", text, got, o.Problems, want)
+		}
+	}
+}

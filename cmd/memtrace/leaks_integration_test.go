@@ -125,6 +125,23 @@ func TestFailOnVerdicts(t *testing.T) {
 	}
 }
 
+// TestFailOnLeakAfterManyProcesses: a leak in a process after more than are listed one
+// by one fails a job as any other does.
+func TestFailOnLeakAfterManyProcesses(t *testing.T) {
+	const script = `i=0; while [ $i -lt 1030 ]; do (:); i=$((i+1)); done; "$0" run return > /dev/null; true`
+	file := filepath.Join(t.TempDir(), "report")
+	_, code := runLeaks(t, "run", "--fail-on", "definite", "--format", "json", "--report", file, "--", "sh", "-c", script, testProgram("leak_exits"))
+	r := readReport(t, file)
+	if children := r.Processes[len(r.Processes)-1].Children; code != exitFound || children == 0 {
+		t.Errorf("exit code %d, leaks %+v, %d children are summed up; want %d, and some", code, r.Leaks, children, exitFound)
+	}
+	for _, l := range r.Leaks {
+		if r.Site(l.Site) == nil {
+			t.Errorf("%+v has no site", l)
+		}
+	}
+}
+
 // TestNothingIsLostByMoving attaches to a program that moves pointers about
 // while it is scanned.
 func TestNothingIsLostByMoving(t *testing.T) {
