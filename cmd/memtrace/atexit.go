@@ -141,10 +141,14 @@ func (s *session) executed(pid int) (done bool) {
 	objects, err := s.finder.Discover(pid)
 	if err != nil {
 		if hasLoader(pid) && notLoadedYet(err) {
+			if t := s.targets[pid]; t != nil && !t.exited {
+				t.untraced = err // unless it maps one until its end
+			}
 			return false
 		}
 		if !isGone(err) {
 			s.warn("process %d is not traced any further: %v", pid, err)
+			s.noteUntraced(pid, err)
 		}
 		return true
 	}
@@ -152,6 +156,9 @@ func (s *session) executed(pid int) (done bool) {
 	if t == nil || t.exited {
 		if err := s.adoptNew(pid, objects, true); err != nil {
 			s.warn("process %d is not traced: %v", pid, err)
+			if s.targets[pid] == t {
+				s.missed++ // it could not even be held
+			}
 			return true
 		}
 		return mapsLast(s.targets[pid])
@@ -165,6 +172,16 @@ func (s *session) executed(pid int) (done bool) {
 		s.stopAtExit(t)
 	}
 	return done
+}
+
+// noteUntraced notes that nothing is seen of what a process allocates: a check
+// of it must not pass for one that found no leaks.
+func (s *session) noteUntraced(pid int, err error) {
+	if t := s.targets[pid]; t != nil && !t.exited {
+		t.untraced = err
+		return
+	}
+	s.missed++
 }
 
 // lookAtEnd takes the last figures of a program that stands still at its end.
@@ -195,6 +212,9 @@ func still(e launch.Ending) []reach.Thread {
 
 // checkEnding checks a program that stands still at its end.
 func (s *session) checkEnding(t *target, e launch.Ending) error {
+	if t.untraced != nil {
+		return t.untraced
+	}
 	when := analyzer.CheckAfterExit
 	if e.Before {
 		when = analyzer.CheckBeforeExit

@@ -88,7 +88,11 @@ func (s *session) forked(e event.Event) {
 	}
 	t, err := holdTarget(s.fs, pid)
 	if err != nil {
-		return // it has ended; its events and its end are still to come
+		if !isGone(err) { // else its events and its end are still to come
+			s.warn("%v", err)
+			s.missed++
+		}
+		return
 	}
 	t.born = time.Now()
 	t.child, t.shared = true, e.Flags&event.FlagSharedVM != 0
@@ -118,13 +122,13 @@ func (s *session) bore(r found) {
 		s.probed(t, r.still)
 	case r.err == nil: // its fork is still to come, or it has ended
 	case errors.Is(r.err, errCrowded): // counted there
-		s.incomplete(t)
+		s.incomplete(t, r.err)
 	case t == nil || isGone(r.err):
 		if waiting {
 			s.missed++
 		}
 	default:
-		s.incomplete(t)
+		s.incomplete(t, r.err)
 		s.warn("process %d is not traced: %v", r.pid, r.err)
 	}
 }
@@ -132,6 +136,9 @@ func (s *session) bore(r found) {
 // probed takes in the probes of a child that is known.
 func (s *session) probed(t *target, still bool) {
 	t.objects = s.family.of(t.pid)
+	if !t.replaced {
+		t.untraced = nil
+	}
 	if !still && t.probed == 0 {
 		t.probed = now()
 		if base, err := analyzer.ReadBaseline(t.held.Process); err == nil {
@@ -142,10 +149,13 @@ func (s *session) probed(t *target, still bool) {
 	s.say("attached to the child %d", t.pid)
 }
 
-// incomplete notes that a child that was thought to have probes has none.
-func (s *session) incomplete(t *target) {
+// incomplete notes that a child that was thought to have probes has none, and why.
+func (s *session) incomplete(t *target, err error) {
 	if t != nil {
 		t.base, t.probed = &analyzer.Baseline{}, 0
+		if !t.replaced {
+			t.untraced = err
+		}
 		s.analyzer.Describe(t.describe())
 	}
 }
@@ -167,7 +177,7 @@ func (s *session) lookAfterChildren() {
 			s.probed(t, true)
 		default:
 			delete(s.guarded, pid)
-			s.incomplete(t)
+			s.incomplete(t, errNotTraced)
 			s.follower.bear(pid)
 		}
 	}
@@ -201,12 +211,15 @@ func (s *session) gone(t *target) {
 
 // forget removes the probes of a process that has ended.
 func (s *session) forget(pid int) {
-	if _, waiting := s.unborn[pid]; waiting && !s.family.wasBorn(pid) {
+	t := s.targets[pid]
+	_, waiting := s.unborn[pid]
+	untraced := t != nil && t.child && t.untraced != nil && !s.leaks // else it is kept, and says so itself
+	if untraced || waiting && !s.family.wasBorn(pid) {
 		s.missed++
 	}
 	s.nameEnded(pid)
 	s.family.forget(pid)
-	if t := s.targets[pid]; t == nil || t.child {
+	if t == nil || t.child {
 		s.names.forget(pid) // of the others execs may still be to come among the events
 	}
 	delete(s.unborn, pid)
@@ -220,7 +233,7 @@ func (s *session) forget(pid int) {
 // missedChildren says of which children nothing was seen, "" if there are none.
 func (s *session) missedChildren() (texts []string) {
 	if s.missed > 0 {
-		texts = append(texts, children(s.missed)+" ended before memtrace could attach: the allocations were not seen")
+		texts = append(texts, children(s.missed)+" could not be attached to, or ended before: the allocations were not seen")
 	}
 	if n := s.family.leftAlone(); n > 0 {
 		texts = append(texts, children(n)+" came while the probes of too many others were being removed, and were left alone: the allocations were not seen")

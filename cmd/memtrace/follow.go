@@ -112,8 +112,13 @@ func (f *follower) ask(q search) {
 	case f.queue <- q:
 	default:
 		f.session.warn("too many new processes at once: process %d is not traced", q.pid)
+		if q.exec {
+			f.session.noteUntraced(q.pid, errTooMany)
+		}
 	}
 }
+
+var errTooMany = errors.New("there were too many new processes at once to look into it")
 
 // notice looks at forks and execs as soon as they are read.
 func (f *follower) notice(e event.Event) {
@@ -181,6 +186,9 @@ func (s *session) rename(pid int, at uint64) {
 func (f *follower) execed(e event.Event) {
 	pid := int(e.PID)
 	t := f.session.targets[pid]
+	if t != nil {
+		t.replaced = true
+	}
 	if f.session.leaks && f.session.guarded[pid] && t != nil {
 		t.shared = false
 		return // it is a visit
@@ -244,6 +252,9 @@ func (s *session) followed(r found) {
 	case r.err != nil:
 		if t == nil || r.exec {
 			s.warn("process %d is not traced any further: %v", r.pid, r.err)
+		}
+		if r.exec && (t != nil || !s.tracer.Config().Everywhere) {
+			s.noteUntraced(r.pid, r.err)
 		}
 		return
 	}

@@ -41,9 +41,12 @@ func (s *session) checkLeaks() {
 		if t.exited || t.unchecked == nil || !t.held.Alive() {
 			continue // it was checked as it ended, or never will be
 		}
-		if s.standStill {
+		switch {
+		case t.untraced != nil:
+			t.unchecked = t.untraced
+		case s.standStill:
 			t.unchecked = s.checkStopped(t)
-		} else {
+		default:
 			t.unchecked = s.checkRunning(t)
 		}
 	}
@@ -245,8 +248,36 @@ func (s *session) problems() []error {
 		return nil
 	}
 	out := s.unchecked()
-	if s.missed > 0 && s.gate.rules.NeedTrace() {
-		out = append(out, fmt.Errorf("%d child processes ended before memtrace could attach to them (--follow=false leaves all children out)", s.missed))
+	if !s.gate.rules.NeedTrace() {
+		return out
+	}
+	if !s.leaks {
+		out = append(out, s.untraced()...)
+	}
+	const instead = "(--follow=false leaves all children out)"
+	if s.missed > 0 {
+		out = append(out, fmt.Errorf("%s could not be attached to, or ended before %s", children(s.missed), instead))
+	}
+	if n := s.family.leftAlone(); n > 0 {
+		out = append(out, fmt.Errorf("%s came while the probes of too many others were being removed, and were left alone %s", children(n), instead))
+	}
+	return out
+}
+
+// untraced says of which processes nothing is seen, and why.
+func (s *session) untraced() (out []error) {
+	var pids []int
+	for pid, t := range s.targets {
+		if t.untraced != nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	for _, pid := range pids[:min(len(pids), maxUnchecked)] {
+		out = append(out, fmt.Errorf("trace process %d: %w", pid, s.targets[pid].untraced))
+	}
+	if rest := len(pids) - maxUnchecked; rest > 0 {
+		out = append(out, fmt.Errorf("%s more could not be traced", children(rest)))
 	}
 	return out
 }

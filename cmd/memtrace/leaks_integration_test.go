@@ -125,6 +125,35 @@ func TestFailOnVerdicts(t *testing.T) {
 	}
 }
 
+// TestFailOnUntracedProgram: a program of which nothing can be seen is no pass where
+// another process executes it, just as where memtrace starts it. One that is
+// traced afterwards is.
+func TestFailOnUntracedProgram(t *testing.T) {
+	for _, c := range []struct {
+		script, program string
+		code            int
+		why             string
+	}{
+		{`exec "$0" run > /dev/null`, "every_function_static_stripped", 1, "a static program without symbols"},
+		{`"$0" run > /dev/null; true`, "every_function_static_stripped", 1, "a static program without symbols"},
+		{`(exec "$0" run) > /dev/null; true`, "every_function_static_stripped", 1, "a static program without symbols"},
+		{`exec busybox sh -c 'exec "$0" run > /dev/null' "$0"`, "touch", 0, ""},
+		{`exec busybox sh -c 'exec "$0" run return > /dev/null' "$0"`, "leak_exits", exitFound, "--fail-on definite"},
+	} {
+		program, err := filepath.Abs(testProgram(c.program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := memtraceCommand(t, "run", "--fail-on", "definite", "--", "sh", "-c", c.script, program)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		_ = cmd.Run() // its exit code is what matters
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(said.String(), c.why) || c.code == 1 && !strings.Contains(said.String(), "the check could not be made: check") {
+			t.Errorf("%s of %s: exit code %d, want %d and %q:\n%s", c.script, c.program, code, c.code, c.why, said.String())
+		}
+	}
+}
+
 // TestFailOnLeakAfterManyProcesses: a leak in a process after more than are listed one
 // by one fails a job as any other does.
 func TestFailOnLeakAfterManyProcesses(t *testing.T) {

@@ -51,7 +51,7 @@ type session struct {
 	command  int               // run: the process that we started
 	stopping bool
 	warnings []string
-	missed   int // children that ended before they were attached to
+	missed   int // children that were not attached to, or ended before
 
 	startPercent int // how memtrace's own heap grew at first; 0: it still does
 
@@ -116,8 +116,10 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 	known := s.targets[t.pid] == t
 	s.targets[t.pid] = t
 	if _, err := s.family.extend(t.pid, objects); err != nil {
+		t.untraced = err
 		return err
 	}
+	t.untraced = nil
 	t.objects, t.probed = s.family.of(t.pid), now()
 	t.bare = len(objects) == 0 // the probes of a program before stay in its files
 	s.analyzer.AddProcess(t.describe())

@@ -40,7 +40,12 @@ type target struct {
 
 	// unchecked says why there was no leak check, where there was to be one.
 	unchecked error
-	check     *analyzer.Check // at its end; nil: there was none
+	// untraced says why nothing is seen of what it allocates, until its probes
+	// are in place after all. Its heap is then empty for us, and no check of it
+	// says anything.
+	untraced error
+	replaced bool            // it has executed a program: news of its birth that come late say nothing of that
+	check    *analyzer.Check // at its end; nil: there was none
 }
 
 // holdTarget opens a process for tracing, or says why it can't be traced.

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/verdict"
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer/launch"
+)
+
+// mute is an output that nobody sees.
+type mute struct{ silent }
+
+func (mute) warning(string) {}
+
+// jobOf is a session without a tracer that has one child, to be judged by a
+// rule. The child is the process that runs this test's binary.
+func jobOf(t *testing.T, rule string, leaks bool) (*session, *target) {
+	t.Helper()
+	rules, err := verdict.ParseRules([]string{rule})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs, err := procfs.New("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := analyzer.New(analyzer.Config{})
+	t.Cleanup(a.Close)
+	s := &session{
+		settings: settings{leaks: leaks, atExit: exitAfter, gate: &gate{rules: rules}},
+		fs:       fs, analyzer: a, out: mute{}, family: newFamily(nil, fs),
+		targets: make(map[int]*target), unborn: make(map[int]time.Time),
+	}
+	child, err := holdTarget(fs, os.Getppid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(child.close)
+	child.child = true
+	s.targets[child.pid] = child
+	return s, child
+}
+
+// saysProblem reports whether a job is kept from passing by a problem.
+func (s *session) saysProblem(text string) bool {
+	err := errors.Join(s.problems()...)
+	return err != nil && strings.Contains(err.Error(), text)
+}
+
+// A child that did not get its probes is not found to be without leaks at its
+// end, as nothing was seen of it.
+func TestUntracedChildIsNoPass(t *testing.T) {
+	for _, reason := range []error{errTooSlow, errCrowded, errors.New("too many open files")} {
+		s, child := jobOf(t, "definite", true)
+		s.bore(found{search: search{pid: child.pid, birth: true, still: true}, err: reason})
+		child.unchecked = s.checkEnding(child, launch.Ending{PID: child.pid})
+		if !s.saysProblem(reason.Error()) {
+			t.Errorf("%v: problems %q", reason, s.problems())
+		}
+		s.probed(child, true)
+		if child.untraced != nil {
+			t.Errorf("%v: with its probes it is still untraced: %v", reason, child.untraced)
+		}
+	}
+}
+
+// What comes of a birth is often told after the child has executed a program, of
+// which it says nothing.
+func TestLateNewsOfABirth(t *testing.T) {
+	s, child := jobOf(t, "definite", true)
+	child.replaced = true
+	s.bore(found{search: search{pid: child.pid, birth: true, still: true}, err: errTooSlow})
+	if child.untraced != nil {
+		t.Errorf("a program that is traced is not any more, by its process's birth: %v", child.untraced)
+	}
+	child.untraced = errNotTraced
+	s.bore(found{search: search{pid: child.pid, birth: true, still: true}})
+	if child.untraced == nil {
+		t.Error("a program that is not traced is, by its process's birth")
+	}
+}
+
+// A child is no pass either where allocations alone are counted, while the child runs and after its end.
+func TestUntracedChildIsNoPassForCounts(t *testing.T) {
+	s, child := jobOf(t, "allocs>1e6", false)
+	if problems := s.problems(); len(problems) != 0 {
+		t.Fatalf("problems %q before anything went wrong", problems)
+	}
+	s.noteUntraced(child.pid, errTooMany)
+	if !s.saysProblem(errTooMany.Error()) {
+		t.Errorf("problems %q", s.problems())
+	}
+	s.noteUntraced(1<<30, errTooMany) // of which there is no target
+	if !s.saysProblem("1 child process could not be attached to") {
+		t.Errorf("problems %q", s.problems())
+	}
+	rss, other := jobOf(t, "rss>1GiB", false)
+	rss.noteUntraced(other.pid, errTooMany)
+	if problems := rss.problems(); len(problems) != 0 {
+		t.Errorf("a limit on memory has problems %q", problems)
+	}
+}
+
+// Children that were left alone fail a job also where nothing else is known of them.
+func TestChildrenLeftAloneAreNoPass(t *testing.T) {
+	s, _ := jobOf(t, "definite", true)
+	s.family.alone = 3
+	if !s.saysProblem("3 child processes came while") {
+		t.Errorf("problems %q", s.problems())
+	}
+}
