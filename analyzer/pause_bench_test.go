@@ -16,7 +16,7 @@ import (
 // garbage collector run at its fullest, and reports what held up the events: the
 // longest that a batch of them took, by this thread's processor time, so that
 // what others do with the processor is left out; the garbage collector's longest
-// pause; and the memory of a block.
+// pause; a Report, which looks at every live block, while events wait; and the memory of a block.
 func BenchmarkPauses(b *testing.B) {
 	const blocks = 50_000_000
 	for b.Loop() {
@@ -31,6 +31,9 @@ func BenchmarkPauses(b *testing.B) {
 			b.Fatalf("%d blocks are live, want %d", h.count, blocks)
 		}
 		bytes := float64(h.bytes()) / blocks
+		began := threadTime()
+		a.Report(blocks, ReportOptions{Top: 20}, nil)
+		report := threadTime() - began
 		runtime.GC()
 		shrunk := longestBatch(a, blocks, func(e *event.Event, i uint64) {
 			*e = event.Event{Kind: event.Free, Addr: pauseAddress(i), Time: blocks + i, PID: 7, TID: 8}
@@ -42,6 +45,7 @@ func BenchmarkPauses(b *testing.B) {
 		b.ReportMetric(float64(grown.Microseconds()), "longest-growing-µs")
 		b.ReportMetric(float64(shrunk.Microseconds()), "longest-shrinking-µs")
 		b.ReportMetric(longestPause(before, pauses()), "longest-gc-pause-µs")
+		b.ReportMetric(float64(report.Milliseconds()), "report-ms")
 		b.ReportMetric(bytes, "bytes/block")
 	}
 }

@@ -48,6 +48,6 @@ func (r *results) bystanderText(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## What it costs processes that are not traced\n\nThe loop beside another process of the same program and C library, which memtrace traces, of the loop alone:\n\n| threads | median | middle half |\n|---:|---:|---|\n")
 	for _, threads := range r.threads {
 		all := r.ratios(threads, of, to)
-		fmt.Fprintf(b, "| %d | %.3f × | %.3f to %.3f |\n", threads, figures.Median(all), figures.Quantile(all, 0.25), figures.Quantile(all, 0.75))
+		fmt.Fprintf(b, "| %d | %s | %.3f to %.3f |\n", threads, figures.Ratio(all, 3), figures.Quantile(all, 0.25), figures.Quantile(all, 0.75))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/memtrace/memtrace/testdata/bench/figures"
 	"github.com/memtrace/memtrace/testdata/bench/section"
@@ -149,7 +148,7 @@ its own, and runs one thread at a time. Shown are the medians of the loop's own 
 
 func gridText(allocator string, rounds int, contenders []contender, cells []gridCell) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s: depths and threads\n\n"+gridIntro, allocator, figures.Machine(), time.Now().UTC().Format("2006-01-02"), figures.Load(), rounds, gridPairs, sampleEvery)
+	fmt.Fprintf(&b, "## %s: depths and threads\n\n"+gridIntro, allocator, figures.Machine(), figures.Today(), figures.Load(), rounds, gridPairs, sampleEvery)
 	b.WriteString("| frames | threads | untraced, ns | floor, ns | spread |")
 	for _, c := range contenders[2:] {
 		fmt.Fprintf(&b, " %s, ns | of the floor |", c.name)
@@ -168,9 +167,6 @@ func gridText(allocator string, rounds int, contenders []contender, cells []grid
 	if worst > figures.Noisy {
 		fmt.Fprintf(&b, "\nThe machine was busy: the floor spreads by up to %.0f %%.\n", 100*worst)
 	}
-	if rounds < figures.MinRounds {
-		fmt.Fprintf(&b, "\n%d rounds are too few to quote a ratio from: at least %d.\n", rounds, figures.MinRounds)
-	}
 	return b.String()
 }
 
@@ -179,6 +175,9 @@ func floorRatio(ns, floor []float64) string {
 	var ratios []float64
 	for round := range ns {
 		ratios = append(ratios, ns[round]/floor[round])
+	}
+	if len(ratios) < figures.MinRounds {
+		return figures.Ratio(ratios, 2)
 	}
 	return fmt.Sprintf("%.2f ± %.2f ×", figures.Median(ratios), (figures.Quantile(ratios, 0.75)-figures.Quantile(ratios, 0.25))/2)
 }

@@ -57,7 +57,7 @@ free. A tracer that lets all three trap can't be below it; memtrace leaves out r
 // document is docs/benchmarks.md.
 func (r *results) document(s settings) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What tracing costs\n\nWritten by `sudo make bench` on %s.\n\n", figures.Machine())
+	fmt.Fprintf(&b, "# What tracing costs\n\nWritten by `sudo make bench` on %s, %s, load %s.\n\n", figures.Machine(), figures.Today(), figures.Load())
 	fmt.Fprintf(&b, intro, depth, s.rounds, s.span)
 	for _, threads := range r.threads {
 		r.table(&b, threads)
@@ -74,17 +74,27 @@ func (r *results) table(b *strings.Builder, threads int) {
 	fmt.Fprintf(b, "\n## %d thread%s\n\n| | ns a pair | spread | of the floor | of untraced | by the clock |\n|---|---:|---:|---:|---:|---:|\n", threads, strings.Repeat("s", min(threads-1, 1)))
 	for i, c := range r.contenders {
 		values := r.cpu[threads][i]
-		fmt.Fprintf(b, "| %s | %.0f | %.0f %% | %.2f × |", c.name, figures.Median(values), 100*figures.Spread(values), figures.Median(r.ratios(threads, i, floor)))
+		fmt.Fprintf(b, "| %s | %.0f | %.0f %% | %s |", c.name, figures.Median(values), 100*figures.Spread(values), figures.Ratio(r.ratios(threads, i, floor), 2))
 		if untraced >= 0 {
-			fmt.Fprintf(b, " %.0f × |", figures.Median(r.ratios(threads, i, untraced)))
+			fmt.Fprintf(b, " %s |", figures.Ratio(r.ratios(threads, i, untraced), 0))
 		} else {
 			b.WriteString(" |")
 		}
 		fmt.Fprintf(b, " %.0f |\n", figures.Median(r.elapsed[threads][i]))
 	}
-	if got := figures.Spread(r.cpu[threads][floor]); got > figures.Noisy {
-		fmt.Fprintf(b, "\nThe machine was busy: the floor spreads by %.0f %%. Measure again when it is quiet.\n", 100*got)
+	if noisy := r.noisy(threads); len(noisy) > 0 {
+		fmt.Fprintf(b, "\n**The machine was busy, or the figure is of few ns**: of %s more than %.0f %%.\n", strings.Join(noisy, ", "), 100*figures.Noisy)
 	}
+}
+
+// noisy says which contenders' times spread too far.
+func (r *results) noisy(threads int) (out []string) {
+	for i, c := range r.contenders {
+		if got := figures.Spread(r.cpu[threads][i]); got > figures.Noisy {
+			out = append(out, fmt.Sprintf("%s (%.0f %%)", c.name, 100*got))
+		}
+	}
+	return out
 }
 
 // stackText says what a stack costs: the difference of two contenders, round by round.

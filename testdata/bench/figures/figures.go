@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +37,17 @@ func Median(values []float64) float64 { return Quantile(values, 0.5) }
 func Spread(values []float64) float64 {
 	return (Quantile(values, 0.75) - Quantile(values, 0.25)) / Median(values)
 }
+
+// Ratio is the median of ratios of pairs, which are too few to be quoted below MinRounds.
+func Ratio(ratios []float64, digits int) string {
+	if len(ratios) < MinRounds {
+		return "too few pairs"
+	}
+	return fmt.Sprintf("%.*f ×", digits, Median(ratios))
+}
+
+// Today is the date that a figure is of.
+func Today() string { return time.Now().UTC().Format(time.DateOnly) }
 
 // Machine describes what this ran on, without naming it.
 func Machine() string {

@@ -38,28 +38,23 @@ const notes = `
 - A Report with all sites of a program with very many of them takes longer than the trace, and hundreds of megabytes: ` + "`--top`" + ` limits it.
 `
 
-// document is the section, of all that is kept.
-func (s *settings) document() (string, error) {
+// document is the section, of all that is kept, and names the programs that are not.
+func (s *settings) document() (text string, missing []string, err error) {
 	all := make(map[string]*results)
 	var parts strings.Builder
-	var missing []string
 	for _, p := range programs() {
 		r, err := s.kept(&p)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		if r == nil {
-			missing = append(missing, p.title)
+			missing = append(missing, p.name)
 			continue
 		}
 		all[p.name] = r
 		parts.WriteString("\n" + programText(&p, r))
 	}
-	text := intro + "\n" + goalText(all) + parts.String() + notes
-	if len(missing) > 0 {
-		text += fmt.Sprintf("\nNot measured: %s.\n", strings.Join(missing, ", "))
-	}
-	return text, nil
+	return intro + "\n" + goalText(all) + parts.String() + notes, missing, nil
 }
 
 // goalText says how far what is to be reached was.
