@@ -116,7 +116,9 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 	known := s.targets[t.pid] == t
 	s.targets[t.pid] = t
 	if _, err := s.family.extend(t.pid, objects); err != nil {
-		t.untraced = err
+		if !isGone(err) { // else what it ran had its probes, or it counts as missed
+			t.untraced = err
+		}
 		return err
 	}
 	t.untraced = nil
