@@ -228,6 +228,8 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 	t->relay = relay;
 	t->forward_sp = 0;
 	keep_arguments(t, ctx, cookie);
+	if (!can_sample && (t->shape == SHAPE_REALLOC || t->shape == SHAPE_REALLOCARRAY || t->shape == SHAPE_RESIZE))
+		choose_old(self, t);
 	if (t->shape == SHAPE_RELEASE)
 		free_block(self, t, t->size, is_ending(ctx, t));
 	if (!can_sample)

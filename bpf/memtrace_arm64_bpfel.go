@@ -249,7 +249,7 @@ type MemtraceThread struct {
 	Taken    uint32
 	Keep     uint32
 	Relay    uint32
-	Pad      uint32
+	Left     uint32
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {

@@ -56,6 +56,17 @@ static __always_inline bool take_back(struct self self, u64 addr, u64 state)
 	return true;
 }
 
+/*
+ * A realloc begins: whether its old block was left out is to be known before it runs. As it returns, another
+ * thread may have got that address, and its block may have been left out.
+ */
+static __always_inline void choose_old(struct self self, struct thread *t)
+{
+	u64 state = pressure();
+
+	t->left = STATE_INTERVAL(state) && t->old && take_back(self, t->old, state);
+}
+
 enum choice {
 	TAKE,     /* record the call */
 	LEAVE,    /* nothing of it */
@@ -66,7 +77,7 @@ enum choice {
 static __always_inline enum choice choose_pressed(struct self self, struct thread *t, u32 kind, u64 addr, u64 state)
 {
 	bool hit = is_hit(t, t->size, STATE_INTERVAL(state));
-	bool old = kind == RECORD_REALLOC && t->old && !take_back(self, t->old, state);
+	bool old = kind == RECORD_REALLOC && t->old && !t->left;
 
 	t->taken = STATE_INTERVAL(state);
 	if (hit) {
@@ -91,6 +102,8 @@ static __always_inline enum choice choose_returned(struct self self, struct thre
 
 	t->taken = 0;
 	t->keep = 0;
+	if (kind == RECORD_REALLOC_FAILED && t->left && STATE_INTERVAL(state))
+		leave_block(self, t->old, state); /* it lives on */
 	if (!state || (kind != RECORD_ALLOC && kind != RECORD_REALLOC))
 		return TAKE;
 	if (kind == RECORD_REALLOC && t->old && t->old == t->latest)

@@ -118,7 +118,7 @@ struct thread {
 	u32 taken;      /* the interval by which the call in progress was chosen */
 	u32 keep;       /* what of it is to be recorded */
 	u32 relay;      /* enum relay: of the call in progress */
-	u32 pad;
+	u32 left;       /* the block that its realloc was given was left out */
 	u64 recorded;   /* calls so far */
 	u64 timed;      /* ns: since when the call in progress costs time; 0: its time is not taken */
 	struct known_probe known[KNOWN_PROBES];
