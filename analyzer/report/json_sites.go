@@ -10,22 +10,27 @@ import (
 // maxKeptFrames bounds the frames whose text is kept, of some 300 bytes each.
 const maxKeptFrames = 1 << 16
 
-// writeSites writes the array, laid out as encoding/json lays it out. Nearly all of a
-// Report with all sites are frames, the same ones again and again: the text of each
-// is made once.
+// writeSites writes the array of sites. Nearly all of a Report with all sites are
+// frames, the same ones again and again: the text of each is made once.
 func (d *document) writeSites(sites []analyzer.Site) error {
-	begin, between, end := "\n    ", ",\n    ", "\n  "
-	if d.compact || len(sites) == 0 {
+	return d.array("    ", len(sites), func(i int) error { return d.writeSite(&sites[i]) })
+}
+
+// array writes n elements, laid out as encoding/json lays them out, each on lines of its own
+// at an indent.
+func (d *document) array(indent string, n int, element func(i int) error) error {
+	begin, between, end := "\n"+indent, ",\n"+indent, "\n"+indent[2:]
+	if d.compact || n == 0 {
 		begin, between, end = "", ",", ""
 	}
 	d.to.WriteByte('[')
-	for i := range sites {
+	for i := range n {
 		if i == 0 {
 			d.to.WriteString(begin)
 		} else {
 			d.to.WriteString(between)
 		}
-		if err := d.writeSite(&sites[i]); err != nil {
+		if err := element(i); err != nil {
 			return err
 		}
 	}
@@ -60,25 +65,11 @@ func (d *document) writeSite(s *analyzer.Site) error {
 }
 
 func (d *document) writeStack(stack []*analyzer.Frame) error {
-	begin, between, end := "\n        ", ",\n        ", "\n      "
-	if d.compact || len(stack) == 0 {
-		begin, between, end = "", ",", ""
-	}
-	d.to.WriteByte('[')
-	for i := range stack {
-		if i == 0 {
-			d.to.WriteString(begin)
-		} else {
-			d.to.WriteString(between)
-		}
+	return d.array("        ", len(stack), func(i int) error {
 		text, err := d.frame(stack[i])
-		if err != nil {
-			return err
-		}
-		d.to.Write(text)
-	}
-	d.to.WriteString(end)
-	return d.to.WriteByte(']')
+		d.to.Write(text) // Flush returns the first error of all
+		return err
+	})
 }
 
 // frame is the text of a frame within a site's stack.
