@@ -234,7 +234,7 @@ func (k *kernelHalf) loadWithCookie(name string, cookie uint64) (*ebpf.Program, 
 func (k *kernelHalf) sharedMaps() map[string]*ebpf.Map {
 	shared := make(map[string]*ebpf.Map)
 	for n, m := range k.coll.Maps {
-		if !strings.HasPrefix(n, ".") {
+		if !strings.HasPrefix(n, ".") || n == ".bss" { // what programs tell each other, not what is set for each
 			shared[n] = m
 		}
 	}
