@@ -88,7 +88,7 @@ func TestLongjmpAndExceptions(t *testing.T) {
 // ends by itself, or finish fails. Older mechanisms probe every return, and memtrace warns.
 func TestOperatorNewMayThrow(t *testing.T) {
 	if !slices.Contains(rungs(t), Session) {
-		return
+		t.Skip("this kernel's mechanisms can leave out no returns")
 	}
 	for _, family := range []string{"jemalloc", "tcmalloc"} {
 		t.Run(family, func(t *testing.T) {
