@@ -87,9 +87,7 @@ func TestLongjmpAndExceptions(t *testing.T) {
 // An allocator's own operator new that fails throws through its own return. The program
 // ends by itself, or finish fails. Older mechanisms probe every return, and memtrace warns.
 func TestOperatorNewMayThrow(t *testing.T) {
-	if !slices.Contains(rungs(t), Session) {
-		t.Skip("this kernel's mechanisms can leave out no returns")
-	}
+	needSession(t)
 	for _, family := range []string{"jemalloc", "tcmalloc"} {
 		t.Run(family, func(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, allocators[family])}, "longjmp_throw")
