@@ -3,12 +3,13 @@ package tracer
 import (
 	"errors"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ownthread"
 )
 
 // keeper keeps the unwinding tables up with the processes, in goroutines of
@@ -34,7 +35,9 @@ func startKeeper(s *spaces) *keeper {
 	k := &keeper{spaces: s, stale: make(chan int, staleQueue), quit: make(chan struct{})}
 	var err error
 	if k.watch, err = startMapWatch(); err == nil { // else later, by what the unwinder reports
-		k.done.Go(func() {
+		k.done.Add(1)
+		ownthread.Go(func() {
+			defer k.done.Done()
 			hurry()
 			k.watch.run(k.remapped)
 		})
@@ -47,10 +50,8 @@ func startKeeper(s *spaces) *keeper {
 // it has a millisecond's work to do before a library that has been mapped runs.
 const keeperNice = -10
 
-// hurry gives the calling goroutine a thread of its own that is scheduled
-// before others, if that is allowed.
+// hurry has the calling thread scheduled before others, if that is allowed.
 func hurry() {
-	runtime.LockOSThread() // for good: the thread ends with the goroutine
 	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), keeperNice)
 }
 

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stop stops a thread by ptrace and reads its registers. The calling
-// goroutine must be locked to its OS thread, and ends the stop with Release
-// from there; the kernel does where that thread ends first. A thread that does not
-// stop within stopTime is an error; it stays seized until the OS thread ends. One that has ended
-// is unix.ESRCH.
+// Stop stops a thread by ptrace and reads its registers. It is called within
+// ownthread.Do, as is Release, which ends the stop: ptrace belongs to the calling
+// OS thread, and the kernel lets go of what is still seized when that ends. A thread
+// that does not stop within stopTime is an error, and stays seized until then. One
+// that has ended is unix.ESRCH.
 func Stop(tid int) (Thread, error) {
 	const ptraceInterrupt = 0x4207 // include/uapi/linux/ptrace.h
 	for _, request := range []uintptr{unix.PTRACE_SEIZE, ptraceInterrupt} {

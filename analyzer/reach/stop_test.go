@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ownthread"
 )
 
 // TestStopLosesNoSignal stops a program again and again that signals come to
@@ -113,13 +115,8 @@ func TestStopHasAnEnd(t *testing.T) {
 	if line, err := lines.ReadString('\n'); line != "waiting\n" {
 		t.Fatalf("the program said %q (%v)", line, err)
 	}
-	stopped := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends, and with it the seizure
-		_, err := Stop(cmd.Process.Pid)
-		stopped <- err
-	}()
-	if err := <-stopped; !errors.Is(err, errNoStop) {
+	ownthread.Do(func() { _, err = Stop(cmd.Process.Pid) }) // the seizure ends with the thread
+	if !errors.Is(err, errNoStop) {
 		t.Errorf("stopping it: %v, want %v", err, errNoStop)
 	}
 	_ = in.Close()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/ownthread"
 	"github.com/memtrace/memtrace/tracer"
 )
 
@@ -147,14 +147,13 @@ func (s *session) consumeFor(d time.Duration) {
 
 // checkStopped stops a process, checks it and lets it go on.
 func (s *session) checkStopped(t *target) error {
-	result := make(chan error, 1)
-	go func() {
-		// ptrace belongs to a thread; should memtrace die, the kernel lets go.
-		runtime.LockOSThread()
+	var err error
+	// ptrace belongs to a thread; should memtrace die, the kernel lets go.
+	ownthread.Do(func() {
 		began := time.Now()
 		var check *analyzer.Check
-		threads, err := stopThreads(t.held.Process)
-		if err == nil {
+		var threads []reach.Thread
+		if threads, err = stopThreads(t.held.Process); err == nil {
 			check, err = s.checkStill(t, threads)
 		}
 		for _, thread := range threads {
@@ -163,9 +162,8 @@ func (s *session) checkStopped(t *target) error {
 		if err == nil {
 			s.conclude(check, analyzer.CheckStopped, time.Since(began))
 		}
-		result <- err
-	}()
-	return <-result
+	})
+	return err
 }
 
 // stopThreads stops all threads of a process; those that it returns are

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/ownthread"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
@@ -232,11 +232,8 @@ func noHeap(pid int, objects []probe.Object, err error) error {
 
 // checkStopped checks a process while it stands still.
 func (u *untraced) checkStopped(t *target, o heapwalk.CheckOptions) (r *heapwalk.Result, paused time.Duration, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// ptrace belongs to a thread; should memtrace die, the kernel lets go.
-		runtime.LockOSThread()
+	// ptrace belongs to a thread; should memtrace die, the kernel lets go.
+	ownthread.Do(func() {
 		began := time.Now()
 		threads, stopErr := stopThreads(t.held.Process)
 		if err = stopErr; err == nil {
@@ -247,8 +244,7 @@ func (u *untraced) checkStopped(t *target, o heapwalk.CheckOptions) (r *heapwalk
 			reach.Release(thread)
 		}
 		paused = time.Since(began)
-	}()
-	<-done
+	})
 	return r, paused, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ownthread"
 )
 
 // Program is what to start. Nil files mean /dev/null.
@@ -62,7 +64,7 @@ func Start(p Program, attach func(pid int) (done bool, err error)) (*Process, er
 	}
 	out := make(chan result, 1)
 	watched := make(chan struct{})
-	onOwnThread(func() {
+	ownthread.Go(func() {
 		defer close(watched)
 		proc, watch, err := start(p, attach)
 		out <- result{proc, err}

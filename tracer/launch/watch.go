@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ownthread"
 )
 
 // Hooks are called while a process stands still, which goes on when they
@@ -69,8 +70,8 @@ type Thread struct {
 // all programs, and those that stood still run on.
 type Watcher struct {
 	hooks    Hooks
-	tid      int // the watching thread
-	root     int // our own child, whose end others wait for; 0: none
+	thread   *ownthread.Thread // watches; ptrace belongs to the thread that attached
+	root     int               // our own child, whose end others wait for; 0: none
 	programs map[int]*program
 	owner    map[int]*program // by thread
 
@@ -108,7 +109,7 @@ func newWatcher(hooks Hooks) *Watcher {
 func Attend(pids []int, hooks Hooks) (*Watcher, error) {
 	w := newWatcher(hooks)
 	result := make(chan error, 1)
-	onOwnThread(func() {
+	w.thread = ownthread.Go(func() {
 		var errs []error
 		for _, pid := range pids {
 			errs = append(errs, w.seizeAll(pid))
@@ -130,35 +131,7 @@ func (w *Watcher) Close() {
 		return
 	}
 	close(w.stop)
-	<-w.ended
-	// The kernel lets go as the watching thread ends, shortly after.
-	for range 1000 {
-		if unix.Access(fmt.Sprintf("/proc/self/task/%d", w.tid), unix.F_OK) != nil {
-			return
-		}
-		time.Sleep(gatherPoll)
-	}
-}
-
-// onOwnThread runs fn in a goroutine on a thread of its own, which ends with
-// it: ptrace belongs to the thread that attached.
-func onOwnThread(fn func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			fn()
-			return
-		}
-		// The main thread never ends. It is kept until fn has another.
-		other := make(chan struct{})
-		go func() {
-			runtime.LockOSThread()
-			close(other)
-			fn()
-		}()
-		<-other
-		runtime.UnlockOSThread()
-	}()
+	w.thread.Wait() // the kernel lets go as it ends
 }
 
 func (w *Watcher) options() int {
@@ -183,7 +156,6 @@ func (w *Watcher) begin(pid int) error {
 
 // run resumes threads from stop to stop until there is nothing left to watch.
 func (w *Watcher) run() {
-	w.tid = unix.Gettid()
 	defer close(w.ended)
 	signal.Notify(w.wake, unix.SIGCHLD)
 	defer signal.Stop(w.wake)
