@@ -38,9 +38,12 @@ VM_ARM64_TESTS := TestKernelHas|TestDetachFromBusy|TestProgramsRun|TestEveryVari
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
 VM_KERNELS ?= $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 
-.PHONY: all build generate check-generate lint unit integration vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-names bench-all fuzz demo test \
+.PHONY: all build generate check-generate lint unit integration test-loaded vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-names bench-all fuzz demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
+
+# How a make within one builds test programs.
+SIDE_BY_SIDE := --no-print-directory --output-sync=target -j$(shell nproc)
 
 include testdata/programs/programs.mk
 
@@ -72,21 +75,30 @@ lint:
 	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd procfs testdata tracer); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(AS_USER) $(GO) vet ./...
-	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/...
+	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
 	cd testdata/bench/system && $(AS_USER) $(GO) vet .
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
-	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/...
+	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
 	$(AS_USER) .ci/depguard $(GO)
 
 unit:
-	$(AS_USER) $(GO) test -timeout 5m ./... ./testdata/bench/...
+	$(AS_USER) env GO=$(GO) .ci/tests unit -timeout 5m -- ./... ./testdata/bench/... ./testdata/testlog
 
 # Needs root. One package at a time: they attach probes and watch for leftovers.
+INTEGRATION := -buildvcs=false -tags integration,services -count=1 -p 1
 integration: check-root build
-	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms
 	testdata/tools/check_answers.sh build/testdata
-	$(GO) test -buildvcs=false -tags integration,services -count=1 -p 1 -timeout 25m ./...
+	GO=$(GO) .ci/tests integration $(INTEGRATION) -timeout 25m -- ./...
 	testdata/vm/own-facts
+
+# The same while all processors are busy: how often does each fail? PACKAGES and RUN choose a part.
+ROUNDS   ?= 5
+PACKAGES ?= ./...
+RUN      ?= .
+test-loaded: check-root build
+	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms
+	GO=$(GO) testdata/tools/test-loaded $(ROUNDS) $(INTEGRATION) -timeout 2h -run '$(RUN)' $(PACKAGES)
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "This attaches probes to processes and needs root: sudo make $(MAKECMDGOALS)" >&2; exit 1; }
@@ -98,12 +110,12 @@ vm-kernels:
 
 # Two at a time, as each takes one core; all of them, even after one has failed.
 vm-test: vm-kernels build
-	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms
 ifneq ($(filter-out arm64%,$(VM_KERNELS)),)
 	$(AS_USER) testdata/vm/build-initramfs $(GO) '$(VM_TEST_ARGUMENTS)'
 endif
 ifneq ($(filter arm64%,$(VM_KERNELS)),)
-	@$(AS_USER) $(MAKE) --no-print-directory testprograms-arm64
+	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms-arm64
 	$(AS_USER) env VM_ARCH=arm64 testdata/vm/build-initramfs $(GO) '$(VM_ARM64_ARGUMENTS)'
 endif
 	@printf '%s\n' $(VM_KERNELS) | xargs -P2 -I{} testdata/vm/run-kernel {} $(VM_TIMEOUT) || \
@@ -122,7 +134,7 @@ vm-matrix:
 # --- for people ---------------------------------------------------------------
 
 bench: check-root deps-bench build
-	@$(AS_USER) $(MAKE) --no-print-directory testprograms $(TP_OUT)/leak_bench_lsan
+	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms $(TP_OUT)/leak_bench_lsan
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
 	cd testdata/bench/system && $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../../build/bench-system .
 	build/bench -o docs/benchmarks.md $(BENCH_ARGUMENTS)
@@ -134,7 +146,7 @@ bench: check-root deps-bench build
 BENCH_LEAKS ?= near far locks
 BENCH_SCANS ?= 60
 bench-leaks: check-root deps-bench build
-	@$(AS_USER) $(MAKE) --no-print-directory testprograms $(TP_OUT)/leak_bench_lsan
+	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms $(TP_OUT)/leak_bench_lsan
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
 	for part in $(BENCH_LEAKS); do build/bench -o docs/benchmarks.md -leaks $$part || exit; done
 	mkdir -p build/leaks-services
@@ -144,13 +156,13 @@ bench-leaks: check-root deps-bench build
 
 # Ten minutes of a trace at full speed.
 bench-sustained: check-root deps-bench build
-	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
 	build/bench -o docs/benchmarks.md -sustained 10m
 
 # Depths, threads and allocators: some 4 minutes each.
 bench-grid: check-root deps-bench build
-	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
 	@for allocator in glibc jemalloc mimalloc tcmalloc; do build/bench -o docs/benchmarks.md -grid $$allocator $(BENCH_ARGUMENTS) || exit 1; done
 
@@ -198,14 +210,9 @@ demo: check-root deps-demo build
 	echo "Tracing build/testdata/demo_service (PID $$service) for 10 s:"; \
 	./memtrace -p $$service -d 10s
 
-# One after the other, whatever -j says.
+# One after the other, whatever -j says, and all of them, whatever fails; the quick ones first.
 test: check-root deps-test
-	@$(MAKE) --no-print-directory build
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory check-generate
-	@$(MAKE) --no-print-directory unit
-	@$(MAKE) --no-print-directory integration
-	@$(MAKE) --no-print-directory vm-test
+	@GO=$(GO) .ci/steps build check-generate unit lint integration vm-test
 
 deps-demo deps-test deps-bench deps-arm64: deps-%: check-go
 	@.ci/setup $*
