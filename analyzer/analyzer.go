@@ -45,6 +45,7 @@ type Analyzer struct {
 	leftOut   LeftOut
 	intervals intervals
 	processes []*process             // in the order they became known
+	listed    int                    // how many ever were among them
 	byPID     map[uint32]*process    // the latest process of a PID; children that share memory name their parent
 	waiting   map[uint32]ProcessInfo // descriptions of such children, for when they exec
 	orphans   map[uint32]*image      // stacks of processes not known yet

@@ -81,8 +81,8 @@ func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []Process {
 	for _, p := range a.processes {
 		allocators := append([]string{}, p.info.Allocators...)
 		out = append(out, Process{
-			PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
-			ExitCode: p.exitCode, Exited: p.exited,
+			ID: p.id, PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
+			ExitCode: p.exitCode, Exited: p.exited, Execs: p.execs,
 			Attached: p.info.Attached, Allocators: allocators, Unprobed: p.info.Unprobed,
 			Heap: p.total, LeakCheck: p.check, Loss: p.lossReport(),
 		})
@@ -168,7 +168,7 @@ func (s *site) pages() sitePages {
 func (s *site) report(id siteID, now uint64) Site {
 	pages := s.pages()
 	out := Site{
-		ID: int(id), PID: int(s.proc.info.PID),
+		ID: int(id), Process: s.proc.id, PID: int(s.proc.info.PID),
 		LiveBytes: s.liveBytes, LiveCount: s.liveCount,
 		AllocBytes: s.allocBytes, AllocCount: s.allocCount,
 		FreeCount: s.freeCount, TemporaryCount: s.tempCount,

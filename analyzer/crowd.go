@@ -48,7 +48,7 @@ func (a *Analyzer) crowdOf(p *process) *crowd {
 		c = &crowd{listed: listed, members: make(map[uint32]*process)}
 		listed.stands = c
 		a.crowds[p] = c
-		a.processes = append(a.processes, listed)
+		a.list(listed)
 	}
 	return c
 }
@@ -130,7 +130,7 @@ func (c *crowd) verdicts() []Leak {
 	}
 	out := make([]Leak, 0, len(sums.leaks))
 	for _, l := range sums.leaks {
-		l.PID = int(c.listed.info.PID)
+		l.PID, l.Process = int(c.listed.info.PID), c.listed.id
 		out = append(out, l)
 	}
 	return out

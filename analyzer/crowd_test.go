@@ -2,6 +2,8 @@ package analyzer
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -217,5 +219,33 @@ func TestDescribe(t *testing.T) {
 	a.Apply(new(trace).kind(event.Exec).of(child+2).malloc(0x1000, 3, 1).of(child + 2).events)
 	if p := a.processes[len(a.processes)-1]; p.info.Comm != "spawned" || p.total.LiveBytes != 3 {
 		t.Errorf("the last process is %+v with %d bytes, want the spawned one with 3", p.info, p.total.LiveBytes)
+	}
+}
+
+// The entries of a Report are told apart also where they stand under one PID: a
+// process that got another's, and children that are summed up under their parent's.
+func TestEntriesOfOnePID(t *testing.T) {
+	const child = testPID + 1
+	a := newFamily(t, 3)
+	tr := new(trace).malloc(0x1000, 40, 1)
+	for range 4 { // of which two are listed
+		tr.fork(child, 0).malloc(0x2000, 8, 2).of(child).kind(event.Exit).of(child)
+	}
+	a.Apply(tr.kind(event.Exec).events)
+	r := a.Report(testStart+9000, ReportOptions{}, nil)
+	var got []string
+	for _, p := range r.Processes {
+		got = append(got, fmt.Sprint(p.ID, p.PID, p.Children, p.Execs))
+	}
+	want := []string{"1 100 0 1", "2 101 0 0", "3 101 0 0", "4 100 2 0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("ID, PID, children and execs are %q, want %q", got, want)
+	}
+	of := map[int]uint64{}
+	for _, s := range r.Sites {
+		of[s.Process] += s.AllocCount
+	}
+	if want := (map[int]uint64{1: 1, 2: 1, 3: 1, 4: 2}); !maps.Equal(of, want) {
+		t.Errorf("allocations by process are %v, want %v", of, want)
 	}
 }

@@ -88,6 +88,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 		base = base.base
 	}
 	p.image = newImage(base)
+	p.execs++
 	p.total, p.extras = Heap{}, nil
 	p.faults.drop(&a.events)
 	p.pools = nil

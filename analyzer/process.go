@@ -16,6 +16,8 @@ type ProcessInfo struct {
 // A process is the state of one traced process: of its present program image,
 // as exec starts afresh.
 type process struct {
+	id       int // Process.ID; 0: it is in a crowd, and has no entry of its own
+	execs    int // how often it has replaced its program
 	info     ProcessInfo
 	heap     *liveHeap
 	image    *image
@@ -141,10 +143,17 @@ func (a *Analyzer) SetExitCode(pid uint32, code int) {
 
 func (a *Analyzer) startProcess(info ProcessInfo, base *image) *process {
 	p := &process{info: info, heap: newLiveHeap(), image: newImage(base)}
-	a.processes = append(a.processes, p)
+	a.list(p)
 	a.byPID[info.PID] = p
 	a.processesChanged()
 	return p
+}
+
+// list gives a process an entry of its own in Reports. IDs are never given out again.
+func (a *Analyzer) list(p *process) {
+	a.listed++
+	p.id = a.listed
+	a.processes = append(a.processes, p)
 }
 
 // inherit gives the blocks of a cloned heap to sites of its own process.

@@ -10,6 +10,7 @@ import (
 // those of sites of blocks.
 type Region struct {
 	ID            int      `json:"id"`
+	Process       int      `json:"process"` // Process.ID
 	PID           int      `json:"pid"`
 	Function      string   `json:"function"` // the caller of mmap or the like
 	Stack         []*Frame `json:"stack"`    // innermost first, inlined frames included
@@ -81,7 +82,7 @@ func (s *regionSite) resident() uint64 {
 // report gives a site's figures; nameRegion adds its stack.
 func (s *regionSite) report(id regionSiteID) Region {
 	out := Region{
-		ID: int(id), PID: int(s.proc.info.PID), Kind: s.memory.kinds.String(),
+		ID: int(id), Process: s.proc.id, PID: int(s.proc.info.PID), Kind: s.memory.kinds.String(),
 		LiveBytes: s.liveBytes, LiveCount: s.liveCount,
 		MappedBytes: s.mappedBytes, MappedCount: s.mappedCount, UnmappedBytes: s.unmappedBytes,
 		InheritedBytes: s.inherited, PeakLiveBytes: s.peakBytes, ResidentBytes: s.resident(),

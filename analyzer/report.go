@@ -83,12 +83,16 @@ type Stacks struct {
 
 // Process is one traced process (one program image's worth: exec starts afresh).
 type Process struct {
+	// ID tells the entries of a trace apart, from 1 on: PIDs are given out again, and
+	// the entry that sums up children stands under their parent's.
+	ID         int      `json:"id"`
 	PID        int      `json:"pid"`
 	InnerPIDs  []int    `json:"inner_pids,omitempty"` // its IDs in PID namespaces within, the innermost last
 	Comm       string   `json:"comm"`
 	Exe        string   `json:"exe"`
 	ExitCode   *int     `json:"exit_code,omitempty"`
 	Exited     bool     `json:"exited"`
+	Execs      int      `json:"execs,omitempty"`    // how often it has replaced its program; Heap is that of the last one
 	Children   int      `json:"children,omitempty"` // so many children of PID are summed up here, as there are too many to list
 	Attached   bool     `json:"attached"`           // attached while running: blocks from before are unknown
 	Allocators []string `json:"allocators"`         // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
@@ -279,6 +283,7 @@ func (r RSSBy) Sum() uint64 {
 // Site is an allocation call site: all blocks of one process with one stack.
 type Site struct {
 	ID             int      `json:"id"`
+	Process        int      `json:"process"` // Process.ID
 	PID            int      `json:"pid"`
 	Function       string   `json:"function"` // the first frame outside the allocator and its wrappers
 	Stack          []*Frame `json:"stack"`    // innermost first, inlined frames included; sites share Frames: they must not be changed

@@ -2,7 +2,8 @@ package analyzer
 
 // Leak is a verdict (definite, indirect, possible) or a candidate (growing, old).
 type Leak struct {
-	Site       int     `json:"site"` // Site.ID
+	Site       int     `json:"site"`    // Site.ID
+	Process    int     `json:"process"` // Process.ID
 	PID        int     `json:"pid"`
 	Kind       string  `json:"kind"`
 	Bytes      uint64  `json:"bytes"`

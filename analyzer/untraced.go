@@ -38,6 +38,7 @@ func NewUntraced(began time.Time) *Untraced {
 // Add adds a process that was checked.
 func (u *Untraced) Add(p *procfs.Process, info ProcessInfo, r *heapwalk.Result, o UntracedOptions) error {
 	first := len(u.report.Sites) // ID of the process's first group
+	id := len(u.report.Processes) + 1
 	leaks := leaksByGroup(r)
 	var residency Residency
 	res, err := residency.Measure(p, nil, len(r.Heap.Groups)+len(leaks.keys), leaks.sites(r.Heap))
@@ -46,7 +47,7 @@ func (u *Untraced) Add(p *procfs.Process, info ProcessInfo, r *heapwalk.Result, 
 	}
 	leaks.split(&res, len(r.Heap.Groups))
 	for i, g := range r.Heap.Groups {
-		s := Site{ID: first + i, PID: p.PID(), Stack: []*Frame{}, SizeHistogram: [][2]uint64{},
+		s := Site{ID: first + i, Process: id, PID: p.PID(), Stack: []*Frame{}, SizeHistogram: [][2]uint64{},
 			LiveBytes: g.Live.Bytes, LiveCount: g.Live.Count, PeakLiveBytes: g.Live.Bytes,
 			Group: &BlockGroup{Size: g.Size, Class: g.Class.String(), Type: g.Type, Module: g.Module}}
 		if i < len(res.Sites) {
@@ -56,7 +57,7 @@ func (u *Untraced) Add(p *procfs.Process, info ProcessInfo, r *heapwalk.Result, 
 	}
 	u.addProcess(info, r, &res, o)
 	u.warn(info, r, o)
-	return u.addLeaks(p, r, first, leaks.pages, o)
+	return u.addLeaks(p, r, Leak{Site: first, Process: id}, leaks.pages, o)
 }
 
 // untracedLeaks are the leaks of a process by group and kind.
@@ -114,7 +115,7 @@ func (u *untracedLeaks) split(res *Residence, groups int) {
 func (u *Untraced) addProcess(info ProcessInfo, r *heapwalk.Result, res *Residence, o UntracedOptions) {
 	h := r.Heap
 	out := Process{
-		PID: int(info.PID), Comm: info.Comm, Exe: info.Exe, Attached: true, Allocators: append([]string{}, info.Allocators...),
+		ID: len(u.report.Processes) + 1, PID: int(info.PID), Comm: info.Comm, Exe: info.Exe, Attached: true, Allocators: append([]string{}, info.Allocators...),
 		Usage: res.Usage, RSSBy: res.RSSBy,
 		Heap: Heap{LiveBytes: h.Live.Bytes, LiveCount: h.Live.Count, PeakBytes: h.Live.Bytes,
 			ResidentBytes: res.Blocks.Resident, UntouchedBytes: res.Blocks.Untouched, SwappedBytes: res.Blocks.Swapped},
@@ -160,15 +161,15 @@ func (u *Untraced) warn(info ProcessInfo, r *heapwalk.Result, o UntracedOptions)
 	}
 }
 
-// addLeaks sums the leaks up by group and kind.
-func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, first int, pages map[heapwalk.SampleKey]SiteMemory, o UntracedOptions) error {
+// addLeaks sums the leaks up by group and kind. of has the process and the site of its first group.
+func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, of Leak, pages map[heapwalk.SampleKey]SiteMemory, o UntracedOptions) error {
 	sums := make(map[heapwalk.SampleKey]*Leak)
 	check := Check{scans: r.Scans, apart: r.Apart, still: o.Paused > 0, regs: o.Registers, last: r.Scan}
 	for _, l := range r.Leaks {
 		key := heapwalk.SampleKey{Group: l.Group, Kind: l.Kind}
 		if sums[key] == nil {
 			m := pages[key]
-			sums[key] = &Leak{Site: first + int(l.Group), PID: p.PID(), Kind: l.Kind.String(), Confidence: check.confidence(), Why: check.why(l.Kind),
+			sums[key] = &Leak{Site: of.Site + int(l.Group), Process: of.Process, PID: p.PID(), Kind: l.Kind.String(), Confidence: check.confidence(), Why: check.why(l.Kind),
 				Pages: &LeakPages{Resident: m.Resident, Untouched: m.Untouched, Swapped: m.Swapped}}
 		}
 		sums[key].Bytes += l.Size

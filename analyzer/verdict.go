@@ -141,7 +141,7 @@ func (a *Analyzer) Conclude(c *Check) {
 		if !ok {
 			i = uint32(len(verdicts))
 			index[k] = i
-			verdicts = append(verdicts, Leak{Site: int(b.site), PID: int(c.proc.info.PID), Kind: l.Kind.String(),
+			verdicts = append(verdicts, Leak{Site: int(b.site), Process: c.proc.id, PID: int(c.proc.info.PID), Kind: l.Kind.String(),
 				Confidence: c.confidence(), Why: c.why(l.Kind), OldestNS: b.time, NewestNS: b.time})
 			if k.doubt {
 				c.proc.damage.downgrade(&verdicts[i])
@@ -257,7 +257,7 @@ func (a *Analyzer) allLeaks(now uint64) []Leak {
 	growing := make(map[int]uint64)
 	for _, l := range candidates {
 		s := a.sites.at(siteID(l.Site))
-		l.PID, l.OldestNS = int(s.proc.info.PID), s.oldestAge(now)
+		l.Process, l.PID, l.OldestNS = s.proc.id, int(s.proc.info.PID), s.oldestAge(now)
 		if pages := s.pages(); l.Kind == "growing" && s.proc.pages.at != 0 {
 			l.Pages = &LeakPages{Resident: pages.resident, Untouched: pages.untouched, Swapped: pages.swapped}
 		}

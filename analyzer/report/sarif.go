@@ -195,7 +195,7 @@ func sarifLeak(r *analyzer.Report, i int, s *analyzer.Site, failed bool, opt Opt
 		out.Stacks = sarifStacks(s, opt)
 	}
 	out.Message.Text = clean(leakTitle(l) + ", allocated in " + name + ": " + strings.Join(append([]string{l.Why}, leakFacts(l)...), "; "))
-	out.Locations = []sarifLocation{sarifPlace(r, l.PID, place(s, opt.Root), opt)}
+	out.Locations = []sarifLocation{sarifPlace(r, l.Process, place(s, opt.Root), opt)}
 	out.Properties = map[string]any{"bytes": l.Bytes, "blocks": l.Count, "confidence": normalShare(l.Confidence), "pid": l.PID}
 	if l.Pages != nil {
 		out.Properties["resident_bytes"] = l.Pages.Resident
@@ -205,24 +205,24 @@ func sarifLeak(r *analyzer.Report, i int, s *analyzer.Site, failed bool, opt Opt
 
 func sarifLimit(r *analyzer.Report, rule *analyzer.RuleDone, opt Options) sarifResult {
 	sum := sha256.Sum256([]byte("memtrace limit 1\n" + rule.Rule))
-	pid := 0
+	process := 0
 	if len(r.Processes) > 0 {
-		pid = r.Processes[0].PID
+		process = r.Processes[0].ID
 	}
 	return sarifResult{RuleID: limitRule, RuleIndex: sarifRuleIndex(limitRule), Level: "error",
 		Message:      sarifText{clean(rule.Rule + ": " + rule.Figure)},
-		Locations:    []sarifLocation{sarifPlace(r, pid, nil, opt)},
+		Locations:    []sarifLocation{sarifPlace(r, process, nil, opt)},
 		Fingerprints: map[string]string{"memtraceLimit/v1": hex.EncodeToString(sum[:16])}}
 }
 
-// sarifPlace is a location of a frame; of a process's program without one.
-func sarifPlace(r *analyzer.Report, pid int, f *analyzer.Frame, opt Options) sarifLocation {
+// sarifPlace is a location of a frame; of the program of a process, by its ID, without one.
+func sarifPlace(r *analyzer.Report, process int, f *analyzer.Frame, opt Options) sarifLocation {
 	if f != nil && (f.File != "" || f.Module != "") {
 		return sarifFrameLocation(f, opt)
 	}
 	exe := "."
 	for i := range r.Processes {
-		if p := &r.Processes[i]; p.PID == pid && p.Exe != "" {
+		if p := &r.Processes[i]; p.ID == process && p.Exe != "" {
 			exe = p.Exe
 		}
 	}

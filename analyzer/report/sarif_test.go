@@ -112,6 +112,23 @@ func TestSARIFNamesPlacesByTheCheckout(t *testing.T) {
 	}
 }
 
+// A leak without a stack lies in the program of its own process, also where another
+// one had the PID before or after.
+func TestSARIFPlacesALeakInItsOwnProgram(t *testing.T) {
+	r := &analyzer.Report{
+		Processes: []analyzer.Process{{ID: 1, PID: 7, Exe: "/usr/bin/first"}, {ID: 2, PID: 7, Exe: "/usr/bin/second"}},
+		Sites:     []analyzer.Site{{ID: 0, Process: 1, PID: 7, Function: "[no stack]"}},
+		Leaks:     []analyzer.Leak{{Site: 0, Process: 1, PID: 7, Kind: "definite", Bytes: 8, Count: 1, Confidence: 1}},
+	}
+	var log sarif.Report
+	if err := json.Unmarshal(written(t, r, Options{Format: SARIF}), &log); err != nil {
+		t.Fatal(err)
+	}
+	if place := log.Runs[0].Results[0].Locations[0].PhysicalLocation.ArtifactLocation; *place.URI != "file:///usr/bin/first" {
+		t.Errorf("it lies in %s", *place.URI)
+	}
+}
+
 func text2(s *string) string {
 	if s == nil {
 		return ""
