@@ -3,9 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/threshold"
@@ -75,8 +73,8 @@ func showRate(v float64) string {
 
 // base is the state of the processes when the warm-up was over.
 type base struct {
-	warmUp uint64                 // ns since the attach
-	heaps  map[int]*analyzer.Heap // by PID; none where there is no warm-up
+	warmUp uint64                     // ns since the attach
+	heaps  map[program]*analyzer.Heap // none where there is no warm-up
 }
 
 func usage(field func(*analyzer.Usage) uint64) func(*analyzer.Process, *base) (float64, bool) {
@@ -97,70 +95,18 @@ func heap(p *analyzer.Process, b *base) (float64, bool) {
 func since(field func(*analyzer.Heap) uint64) func(*analyzer.Process, *base) (float64, bool) {
 	return func(p *analyzer.Process, b *base) (float64, bool) {
 		v := field(&p.Heap)
-		if before := b.heaps[p.PID]; before != nil {
+		if before := b.heaps[programOf(p)]; before != nil {
 			v -= min(v, field(before))
 		}
 		return float64(v), true
 	}
 }
 
-// A course is the live heap of a process in time, at most maxPoints of it.
-type course struct {
-	comm   string
-	points []point
-	every  int // of so many Reports one is kept
-	seen   int
-}
-
-type point struct{ seconds, bytes float64 }
-
-const (
-	maxPoints = 64
-	// minPoints is how many a slope takes: two always fit a line.
-	minPoints = 3
-)
-
-func (c *course) add(ns, live uint64) {
-	c.every = max(c.every, 1)
-	if c.seen++; (c.seen-1)%c.every != 0 {
-		return
-	}
-	if len(c.points) == maxPoints {
-		for i := range maxPoints / 2 {
-			c.points[i] = c.points[2*i]
-		}
-		c.points = c.points[:maxPoints/2]
-		c.every *= 2
-	}
-	c.points = append(c.points, point{time.Duration(ns).Seconds(), float64(live)})
-}
-
-// slope is the median of the slopes of all pairs of points (Theil and Sen), in
-// bytes a second: single peaks don't move it.
-func (c *course) slope() (float64, bool) {
-	if len(c.points) < minPoints {
-		return 0, false
-	}
-	var slopes []float64
-	for i, p := range c.points {
-		for _, q := range c.points[:i] {
-			if dt := p.seconds - q.seconds; dt > 0 {
-				slopes = append(slopes, (p.bytes-q.bytes)/dt)
-			}
-		}
-	}
-	if len(slopes) == 0 {
-		return 0, false
-	}
-	slices.Sort(slopes)
-	n := len(slopes)
-	return (slopes[(n-1)/2] + slopes[n/2]) / 2, true
-}
-
 // named reports whether a process is what a limit names: by its name, or as
-// "pid:7" by its ID.
+// "pid:7" by its ID. Children that are summed up have neither: what stands there is
+// their parent's.
 func named(p *analyzer.Process, subject string) bool {
-	return subject == "" || p.Comm == subject || "pid:"+strconv.Itoa(p.PID) == subject
+	return subject == "" || p.Children == 0 && (p.Comm == subject || "pid:"+strconv.Itoa(p.PID) == subject)
 }
 
 // A measure is the value of a figure so far.

@@ -23,12 +23,12 @@ type Judge struct {
 	opt      Options
 	base     *base // nil until the warm-up is over
 	measures []measure
-	courses  map[int]*course // by PID
+	courses  map[program]*course // of those that run
 }
 
 // New returns a Judge of a trace that begins.
 func New(o Options) *Judge {
-	j := &Judge{opt: o, measures: make([]measure, len(o.Rules)), courses: make(map[int]*course)}
+	j := &Judge{opt: o, measures: make([]measure, len(o.Rules)), courses: make(map[program]*course)}
 	if o.WarmUp == 0 {
 		j.base = &base{}
 	}
@@ -42,22 +42,13 @@ func (j *Judge) Observe(r *analyzer.Report) {
 		if r.WindowNS < uint64(j.opt.WarmUp) {
 			return
 		}
-		j.base = &base{uint64(j.opt.WarmUp), make(map[int]*analyzer.Heap)}
+		j.base = &base{uint64(j.opt.WarmUp), make(map[program]*analyzer.Heap)}
 		for i := range r.Processes {
 			heap := r.Processes[i].Heap
-			j.base.heaps[r.Processes[i].PID] = &heap
+			j.base.heaps[programOf(&r.Processes[i])] = &heap
 		}
 	}
-	for i := range r.Processes {
-		p := &r.Processes[i]
-		if p.Exited || p.Children != 0 {
-			continue // no more to be seen of it
-		}
-		if j.courses[p.PID] == nil {
-			j.courses[p.PID] = &course{comm: p.Comm}
-		}
-		j.courses[p.PID].add(r.WindowNS, p.Heap.LiveBytes)
-	}
+	j.follow(r)
 	for i := range j.opt.Rules {
 		j.measure(i, r)
 	}
@@ -183,15 +174,9 @@ func (j *Judge) limit(i int) analyzer.RuleDone {
 }
 
 func (j *Judge) measured(i int) measure {
-	if j.opt.Rules[i].figure.name != "growth" {
-		return j.measures[i]
-	}
-	var m measure
-	for pid, c := range j.courses {
-		p := analyzer.Process{PID: pid, Comm: c.comm}
-		if slope, ok := c.slope(); ok && named(&p, j.opt.Rules[i].limit.Subject) {
-			m.raise(slope, &p)
-		}
+	m := j.measures[i]
+	for _, c := range j.courses {
+		j.grown(i, c, &m)
 	}
 	return m
 }

@@ -48,7 +48,7 @@ func at(window time.Duration, live, allocs, rss uint64) *analyzer.Report {
 	return &analyzer.Report{
 		Schema: analyzer.Schema, WindowNS: uint64(window), Tracer: analyzer.TracerInfo{Attach: "perf"},
 		Events: analyzer.Events{Alloc: allocs},
-		Processes: []analyzer.Process{{PID: 7, Comm: "service",
+		Processes: []analyzer.Process{{ID: 1, PID: 7, Comm: "service",
 			Heap:  analyzer.Heap{LiveBytes: live, AllocCount: allocs, PeakBytes: live, PeakAtNS: uint64(window)},
 			Usage: analyzer.Usage{RSS: rss, SampledNS: uint64(window)}}},
 	}
@@ -118,7 +118,7 @@ func TestGrowthIsNotAPeak(t *testing.T) {
 	if o := j.Conclude(at(200*time.Second, 5000, 1, 1), Evidence{}); statuses(o)[0] != "passed" {
 		t.Errorf("%+v", o.Rules)
 	}
-	if n := len(j.courses[7].points); n > maxPoints {
+	if n := len(j.courses[program{process: 1}].points); n > maxPoints {
 		t.Errorf("%d points are kept", n)
 	}
 }
@@ -238,7 +238,7 @@ func TestLimitsOnCrowds(t *testing.T) {
 		var r *analyzer.Report
 		for i := range 3 {
 			r = at(time.Duration(i+1)*time.Second, 1000, 60, 200)
-			r.Processes = append(r.Processes, analyzer.Process{PID: 7, Comm: "service", Children: 5, Heap: analyzer.Heap{AllocCount: 60}})
+			r.Processes = append(r.Processes, analyzer.Process{ID: 2, PID: 7, Comm: "service", Children: 5, Heap: analyzer.Heap{AllocCount: 60}})
 			if i < 2 {
 				j.Observe(r)
 			}
