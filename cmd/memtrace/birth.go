@@ -106,7 +106,7 @@ func (s *session) forked(e event.Event) {
 	if s.unborn[pid] != (time.Time{}) && !s.guarded[pid] {
 		t.base, t.probed = &analyzer.Baseline{}, 0
 	}
-	s.targets[pid] = t
+	s.enlist(t)
 	s.analyzer.Describe(t.describe())
 	go s.awaitExit(t)
 }

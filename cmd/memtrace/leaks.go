@@ -201,6 +201,9 @@ func (s *session) unchecked() (out []error) {
 	if !s.leaks {
 		return nil
 	}
+	for _, c := range s.bygones.asked {
+		out = append(out, fmt.Errorf("check process %d for leaks: %w", c.pid, c.reason))
+	}
 	for _, pid := range s.pids {
 		err := errNotTraced
 		if t := s.targets[pid]; t != nil {
@@ -210,20 +213,29 @@ func (s *session) unchecked() (out []error) {
 			out = append(out, fmt.Errorf("check process %d for leaks: %w", pid, err))
 		}
 	}
-	var children []int
-	for pid, t := range s.targets {
-		if t.unchecked != nil && !slices.Contains(s.pids, pid) && (s.atExit != exitOff || !t.exited) {
-			children = append(children, pid)
-		}
+	children, more := s.uncheckedChildren()
+	for _, c := range children[:min(len(children), maxUnchecked)] {
+		out = append(out, fmt.Errorf("check the child process %d for leaks: %w", c.pid, c.reason))
 	}
-	slices.Sort(children)
-	for _, pid := range children[:min(len(children), maxUnchecked)] {
-		out = append(out, fmt.Errorf("check the child process %d for leaks: %w", pid, s.targets[pid].unchecked))
-	}
-	if rest := len(children) - maxUnchecked; rest > 0 {
+	if rest := max(len(children)-maxUnchecked, 0) + more; rest > 0 {
 		out = append(out, fmt.Errorf("%d more child processes could not be checked for leaks", rest))
 	}
 	return out
+}
+
+// uncheckedChildren are the children that were to be checked and were not, by PID, and
+// the number of those that are not remembered one by one.
+func (s *session) uncheckedChildren() (children []shortcoming, more int) {
+	if s.atExit != exitOff {
+		children, more = slices.Clone(s.bygones.unchecked), s.bygones.more
+	}
+	for pid, t := range s.targets {
+		if t.unchecked != nil && !slices.Contains(s.pids, pid) && (s.atExit != exitOff || !t.exited) {
+			children = append(children, shortcoming{pid, t.unchecked})
+		}
+	}
+	slices.SortStableFunc(children, byPID)
+	return children, more
 }
 
 // uncheckedLeaks says it where no condition was set that would fail for it.
@@ -264,17 +276,17 @@ func (s *session) problems() []error {
 
 // untraced says of which processes nothing is seen, and why.
 func (s *session) untraced() (out []error) {
-	var pids []int
+	all := slices.Clone(s.bygones.untraced)
 	for pid, t := range s.targets {
 		if t.untraced != nil {
-			pids = append(pids, pid)
+			all = append(all, shortcoming{pid, t.untraced})
 		}
 	}
-	slices.Sort(pids)
-	for _, pid := range pids[:min(len(pids), maxUnchecked)] {
-		out = append(out, fmt.Errorf("trace process %d: %w", pid, s.targets[pid].untraced))
+	slices.SortStableFunc(all, byPID)
+	for _, c := range all[:min(len(all), maxUnchecked)] {
+		out = append(out, fmt.Errorf("trace process %d: %w", c.pid, c.reason))
 	}
-	if rest := len(pids) - maxUnchecked; rest > 0 {
+	if rest := max(len(all)-maxUnchecked, 0) + s.bygones.more; rest > 0 {
 		out = append(out, fmt.Errorf("%s more could not be traced", children(rest)))
 	}
 	return out

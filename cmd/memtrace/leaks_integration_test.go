@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,6 +152,30 @@ func TestFailOnUntracedProgram(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(said.String(), c.why) || c.code == 1 && !strings.Contains(said.String(), "the check could not be made: check") {
 			t.Errorf("%s of %s: exit code %d, want %d and %q:\n%s", c.script, c.program, code, c.code, c.why, said.String())
 		}
+	}
+}
+
+// TestFailOnUntracedProgramWhosePIDComesAgain: a child of which nothing could be seen is
+// no pass either where a later child got its PID, and was checked. Before that one more
+// child ends: memtrace looks at it once it has read the end of the first.
+func TestFailOnUntracedProgramWhosePIDComesAgain(t *testing.T) {
+	const script = `"$0" run > /dev/null & pid=$!; wait $pid; (:)
+		for i in $(seq 2000); do
+			echo $((pid - 1)) > /proc/sys/kernel/ns_last_pid; (:) & wait $!
+			if [ $! = $pid ]; then exit 0; fi
+		done
+		exit 9`
+	program, err := filepath.Abs(testProgram("every_function_static_stripped"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := memtraceCommand(t, "run", "--fail-on", "definite", "--", "sh", "-c", script, program)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	_ = cmd.Run() // its exit code is what matters
+	why := regexp.MustCompile(`check the child process \d+ for leaks: .*a static program without symbols`)
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !why.Match(said.Bytes()) {
+		t.Errorf("exit code %d, want 1 by %s:\n%s", code, why, said.String())
 	}
 }
 

@@ -30,7 +30,8 @@ type session struct {
 	analyzer *analyzer.Analyzer
 	names    *namer
 	tables   *symbol.FileCache
-	targets  map[int]*target
+	targets  map[int]*target // the latest of each PID
+	bygones  bygones
 	out      output
 	follower *follower
 	limiter  *limiter // nil without --max-overhead
@@ -114,7 +115,7 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 		t.base = &analyzer.Baseline{}
 	}
 	known := s.targets[t.pid] == t
-	s.targets[t.pid] = t
+	s.enlist(t)
 	if _, err := s.family.extend(t.pid, objects); err != nil {
 		if !isGone(err) { // else what it ran had its probes, or it counts as missed
 			t.untraced = err
@@ -261,11 +262,7 @@ func (s *session) ended(t *target) {
 	t.exited = true
 	s.forget(t.pid)
 	if t.child && !s.leaks {
-		if t.space != nil {
-			s.names.keep(t.pid, t.space)
-			t.space = nil
-		}
-		t.close()
+		s.release(t)
 		delete(s.targets, t.pid)
 	}
 	for _, other := range s.targets {
