@@ -153,7 +153,7 @@ func (s *session) executed(pid int) (done bool) {
 		return true
 	}
 	t := s.targets[pid]
-	if t == nil || t.exited {
+	if t == nil || t.exited || !t.held.Alive() { // it is one that had its PID before
 		if err := s.adoptNew(pid, objects, true); err != nil {
 			s.warn("process %d is not traced: %v", pid, err)
 			if s.targets[pid] == t {
@@ -187,8 +187,8 @@ func (s *session) noteUntraced(pid int, err error) {
 // lookAtEnd takes the last figures of a program that stands still at its end.
 func (s *session) lookAtEnd(e launch.Ending) {
 	s.settle() // the news of its birth may be among what waits
-	t := s.targets[e.PID]
-	if t == nil || t.exited {
+	t := s.ending(e.PID)
+	if t == nil {
 		return
 	}
 	if s.leaks && s.atExit != exitOff {
@@ -199,6 +199,19 @@ func (s *session) lookAtEnd(e launch.Ending) {
 	if t.check != nil {
 		t.check.SetPause(time.Since(e.Since))
 	}
+}
+
+// ending returns the target of a process that stands still at its end. There is none
+// where the news of its birth could not be had in time: nothing will say later that
+// it was not checked.
+func (s *session) ending(pid int) *target {
+	if t := s.targets[pid]; t != nil && !t.exited && t.held.Alive() {
+		return t
+	}
+	if s.leaks && s.atExit != exitOff {
+		s.bygones.add(&s.bygones.unchecked, pid, errNotTraced)
+	}
+	return nil
 }
 
 // still are the threads of a program that stands still at its end.

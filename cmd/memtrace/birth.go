@@ -94,7 +94,7 @@ func (s *session) forked(e event.Event) {
 		}
 		return
 	}
-	t.born = time.Now()
+	t.born, t.since = time.Now(), e.Time
 	t.child, t.shared = true, e.Flags&event.FlagSharedVM != 0
 	t.objects, t.probed = s.family.of(pid), e.Time
 	switch {
@@ -114,6 +114,9 @@ func (s *session) forked(e event.Event) {
 // bore notes that a child has its probes, or why not.
 func (s *session) bore(r found) {
 	t := s.targets[r.pid]
+	if t != nil && t.exited {
+		t = nil // it had the PID before
+	}
 	_, waiting := s.unborn[r.pid]
 	delete(s.unborn, r.pid)
 	switch {
@@ -184,9 +187,11 @@ func (s *session) lookAfterChildren() {
 }
 
 // childEnded lets go of a child after its last event.
-func (s *session) childEnded(pid int) {
+func (s *session) childEnded(e event.Event) {
+	pid := int(e.PID)
 	t := s.targets[pid]
 	switch {
+	case t != nil && e.Time < t.since: // it is of one that had its PID before
 	case t == nil:
 		s.forget(pid)
 	case t.child:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 var errForTest = errors.New("its memory was out of reach")
@@ -91,5 +93,47 @@ func TestManyUncheckedChildrenOfOnePID(t *testing.T) {
 	}
 	if n := len(s.bygones.unchecked); n != maxBygone {
 		t.Errorf("%d are kept, want %d", n, maxBygone)
+	}
+}
+
+// The end of a process says nothing of the one that has its PID now.
+func TestEndOfTheProcessBefore(t *testing.T) {
+	s, first := jobOf(t, "definite", true)
+	second := again(t, s, first.pid, true)
+	s.childEnded(event.Event{Kind: event.Exit, PID: uint32(first.pid), Time: second.since - 1})
+	s.gone(first)
+	if second.exited || s.targets[second.pid] != second {
+		t.Error("it has ended with the one before")
+	}
+	first.child = false // as a process that was to be traced: nobody waits for its last event
+	s.gone(first)
+	if second.exited {
+		t.Error("it has ended with the one before")
+	}
+}
+
+// A child that ends before the news of its birth are there is not checked: neither
+// the one that had its PID before nor nobody stands for it.
+func TestChildThatEndsUnknown(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		s, before := jobOf(t, "definite", true)
+		before.unchecked, before.exited = nil, true
+		if !known {
+			delete(s.targets, before.pid)
+		}
+		if s.ending(before.pid) != nil || !s.saysProblem(errNotTraced.Error()) {
+			t.Errorf("problems %q", s.problems())
+		}
+	}
+}
+
+// What comes of a birth does not belong to the process that had the PID before.
+func TestBirthUnderThePIDOfAnother(t *testing.T) {
+	s, before := jobOf(t, "definite", true)
+	before.exited = true
+	s.family.born[before.pid] = true
+	s.bore(found{search: search{pid: before.pid, birth: true, still: true}})
+	if !s.family.wasBorn(before.pid) {
+		t.Error("that it has its probes from its birth on is forgotten before it is known")
 	}
 }

@@ -248,7 +248,7 @@ func (s *session) consume(b *tracer.Batch) {
 		case event.Exec:
 			s.follower.execed(*e)
 		case event.Exit:
-			s.childEnded(int(e.PID))
+			s.childEnded(*e)
 		}
 	}
 	b.Release()
@@ -256,7 +256,7 @@ func (s *session) consume(b *tracer.Batch) {
 
 // ended lets go of a target that has ended.
 func (s *session) ended(t *target) {
-	if t.exited {
+	if t.exited || s.targets[t.pid] != t { // what there is by its PID is another's
 		return
 	}
 	t.exited = true

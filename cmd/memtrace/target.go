@@ -27,6 +27,7 @@ type target struct {
 	base    *analyzer.Baseline // nil where the trace saw every block
 	pace    analyzer.Pace
 	exited  bool
+	since   uint64 // ns: when it lived for certain, no later than its first event
 
 	bare   bool      // it has no allocator that can be probed
 	child  bool      // it was made by a process under trace
@@ -53,6 +54,7 @@ func holdTarget(fs procfs.FS, pid int) (*target, error) {
 	if pid == os.Getpid() {
 		return nil, fmt.Errorf("trace process %d: that is memtrace itself", pid)
 	}
+	since := now()
 	held, err := fs.Hold(pid)
 	if err != nil {
 		return nil, fmt.Errorf("trace process %d: %w", pid, errors.Join(err, threadHint(fs, pid)))
@@ -65,7 +67,7 @@ func holdTarget(fs procfs.FS, pid int) (*target, error) {
 		_ = held.Close()
 		return nil, fmt.Errorf("trace process %d: %w", pid, err)
 	}
-	return &target{pid: pid, held: held, unchecked: errEndedFirst}, nil
+	return &target{pid: pid, held: held, since: since, unchecked: errEndedFirst}, nil
 }
 
 // threadHint names the process of an ID that turns out to be a thread's, and
