@@ -140,7 +140,7 @@ func (m *Screen) read() tea.Cmd {
 		return nil
 	}
 	m.reading, m.again = true, false
-	want := Want{View: m.view, PID: m.subject.PID, Shown: m.shown()}
+	want := Want{View: m.view, PID: m.subject.PID, Start: m.subject.Start, Shown: m.shown()}
 	return func() tea.Msg {
 		s, err := m.source.Read(m.ctx, want)
 		return readMsg{s, err}
@@ -234,6 +234,9 @@ func (m *Screen) took(msg readMsg) tea.Cmd {
 	}
 	m.history.Add(msg.snapshot)
 	m.snapshot = msg.snapshot
+	if of := m.snapshot.Of; m.subject == (ID{PID: of.PID}) {
+		m.subject.Start = of.Start // from now on it is this one
+	}
 	m.build()
 	switch {
 	case m.again:

@@ -500,6 +500,19 @@ func TestEnter(t *testing.T) {
 	d.want("a trace that went well", "traced process 102")
 }
 
+// A view of a process that was named by its PID stays one of that process.
+func TestSubjectStaysTheProcess(t *testing.T) {
+	d := drive(t, Options{View: Threads, PID: 101})
+	d.tick()
+	var asked []uint64
+	for _, want := range d.source.wants {
+		asked = append(asked, want.Start)
+	}
+	if want := []uint64{0, 1010}; !slices.Equal(asked, want) {
+		t.Errorf("asked for the processes that began at %d, want %d", asked, want)
+	}
+}
+
 func TestEnds(t *testing.T) {
 	for _, key := range []string{"q", "ctrl+c"} {
 		d := drive(t, Options{})

@@ -18,6 +18,9 @@ type Source interface {
 type Want struct {
 	View View
 	PID  int // whose threads or mappings
+	// Start is when that process began, as Process.Start, so that another one of its
+	// PID is not taken for it; 0: whichever has the PID now.
+	Start uint64
 	// Shown are the columns on the screen; nil: all of them.
 	Shown []string
 }

@@ -211,6 +211,15 @@ func TestProcessThatIsNotThere(t *testing.T) {
 		if of := read(t, s, top.Want{View: view}).Of; of.Problem == "" {
 			t.Errorf("%s of nothing: %+v", view, of)
 		}
+		self := read(t, s, top.Want{View: view, PID: os.Getpid()}).Of
+		want := top.Want{View: view, PID: os.Getpid(), Start: self.Start}
+		if of := read(t, s, want).Of; of.Problem != "" {
+			t.Errorf("%s of this process: %+v", view, of)
+		}
+		want.Start-- // of one that had the PID before
+		if of := read(t, s, want).Of; !strings.Contains(of.Problem, "ended") {
+			t.Errorf("%s of the process before: %+v", view, of)
+		}
 	}
 }
 

@@ -19,7 +19,8 @@ const (
 )
 
 // subject opens the process that is looked at; it is nil where it cannot be.
-func (s *Source) subject(out *top.Snapshot, pid int) *procfs.Process {
+func (s *Source) subject(out *top.Snapshot, want top.Want) *procfs.Process {
+	pid := want.PID
 	out.Of = top.Subject{PID: pid}
 	if pid <= 0 {
 		out.Of.Problem = "choose a process in view 1 first"
@@ -28,7 +29,11 @@ func (s *Source) subject(out *top.Snapshot, pid int) *procfs.Process {
 	p, err := s.fs.Process(pid)
 	if err == nil {
 		var st procfs.Stat
-		if st, err = p.Stat(); err == nil {
+		st, err = p.Stat()
+		if err == nil && want.Start != 0 && st.StartTime != want.Start {
+			err = procfs.ErrGone
+		}
+		if err == nil {
 			out.Of.Start, out.Of.Name = st.StartTime, st.Comm
 			return p
 		}
@@ -48,8 +53,8 @@ func reason(err error) error {
 	return err
 }
 
-func (s *Source) addThreads(out *top.Snapshot, pid int) {
-	p := s.subject(out, pid)
+func (s *Source) addThreads(out *top.Snapshot, want top.Want) {
+	p, pid := s.subject(out, want), want.PID
 	if p == nil {
 		return
 	}
@@ -133,8 +138,8 @@ type mapped struct {
 
 // addMappings shows the mappings of a process. Reading them walks its page
 // tables, so what was read last stays for as long as the stall budget wants.
-func (s *Source) addMappings(out *top.Snapshot, pass *collect.Pass, pid int) {
-	p := s.subject(out, pid)
+func (s *Source) addMappings(out *top.Snapshot, pass *collect.Pass, want top.Want) {
+	p, pid := s.subject(out, want), want.PID
 	if p == nil {
 		return
 	}

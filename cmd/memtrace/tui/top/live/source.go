@@ -138,9 +138,9 @@ func (s *Source) Read(ctx context.Context, want top.Want) (*top.Snapshot, error)
 	case top.Components:
 		s.addComponents(out, pass)
 	case top.Threads:
-		s.addThreads(out, want.PID)
+		s.addThreads(out, want)
 	case top.Mappings:
-		s.addMappings(out, pass, want.PID)
+		s.addMappings(out, pass, want)
 	}
 	s.markEstimates(out)
 	s.addCost(out)
