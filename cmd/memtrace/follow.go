@@ -141,6 +141,7 @@ func (f *follower) notice(e event.Event) {
 func (f *follower) fork(e event.Event) {
 	child := int(e.Child)
 	f.noticed[child] = true
+	f.session.inheritNames(e)
 	f.descend(child, int(e.PID))
 	for {
 		i := slices.IndexFunc(f.early, func(e event.Event) bool { return int(e.PID) == child })
@@ -161,10 +162,9 @@ func (f *follower) settle(e event.Event) {
 	}
 }
 
-// descend gives a child what it has from its parent, and its probes if it
-// does not get them at its birth.
+// descend gives a child the probes that it has from its parent, if it does not get
+// them at its birth.
 func (f *follower) descend(child, parent int) {
-	f.session.names.like(child, parent)
 	switch {
 	case f.session.tracer.Config().Everywhere:
 		f.session.family.like(child, parent) // its probes are in the files
@@ -173,6 +173,15 @@ func (f *follower) descend(child, parent int) {
 	default:
 		f.bear(child)
 	}
+}
+
+// inheritNames has a new child's code named as its parent's. Stacks of a process that
+// had its PID before are named first: their addresses mean something else.
+func (s *session) inheritNames(e event.Event) {
+	if t := s.targets[int(e.Child)]; t == nil || t.since < e.Time {
+		s.analyzer.NameStacks(e.Child, s.names, nil)
+	}
+	s.names.like(int(e.Child), int(e.PID))
 }
 
 // rename names what is known of a program that another replaced: its addresses

@@ -2,12 +2,14 @@ package main
 
 import (
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 func ownSpace(t *testing.T) *symbol.Space {
@@ -142,5 +144,40 @@ func TestEndedProcessIsNamed(t *testing.T) {
 	}
 	if len(s.known.by) > 0 {
 		t.Errorf("kept of ended processes: %v", s.known.by)
+	}
+}
+
+// The stacks of a process that has ended keep its names when another one gets its PID.
+func TestNamesOfAProcessWhosePIDComesAgain(t *testing.T) {
+	const shell, pid = 1 << 30, 1<<30 + 1
+	s, _ := jobOf(t, "definite", true)
+	s.names = testNamer(t)
+	mine := ownSpace(t)
+	defer mine.Close()
+	s.names.set(pid, mine)
+	other, err := symbol.NewSpace("/proc", os.Getppid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	s.names.set(shell, other)
+
+	pc := uint64(reflect.ValueOf(ownSpace).Pointer()) + 1
+	s.analyzer.AddProcess(analyzer.ProcessInfo{PID: pid})
+	s.analyzer.AddStack(event.Stack{ID: 1, PID: pid, Frames: []uint64{pc}})
+	s.analyzer.Apply([]event.Event{
+		{Kind: event.Alloc, PID: pid, TID: pid, Addr: 0x1000, Size: 8, Stack: 1}, {Kind: event.Exit, PID: pid},
+	})
+	s.inheritNames(event.Event{Kind: event.Fork, PID: shell, Child: pid, Time: now()})
+	r := s.analyzer.Report(now(), analyzer.ReportOptions{}, s.names)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := r.Sites[0].Stack[0]; f.Module != exe {
+		t.Errorf("the first process's code is taken for %+v, want some of %s", f, exe)
+	}
+	if s.names.space(pid) != other {
+		t.Error("the second process has not its parent's names")
 	}
 }
