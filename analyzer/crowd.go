@@ -113,7 +113,9 @@ func (c *crowd) sum() Heap {
 		h.AllocCount += p.total.AllocCount
 		h.FreeCount += p.total.FreeCount
 		h.TemporaryCount += p.total.TemporaryCount
-		h.PeakBytes = max(h.PeakBytes, p.total.PeakBytes)
+		if p.total.PeakBytes > h.PeakBytes {
+			h.PeakBytes, h.PeakAtNS = p.total.PeakBytes, p.total.PeakAtNS
+		}
 		if p.extras != nil {
 			all.merge(p.extras, true)
 		}

@@ -249,3 +249,15 @@ func TestEntriesOfOnePID(t *testing.T) {
 		t.Errorf("allocations by process are %v, want %v", of, want)
 	}
 }
+
+// The greatest peak of children that are summed up comes with its time, whether
+// that child lives or has ended: a limit after a warm-up goes by it.
+func TestPeakInACrowd(t *testing.T) {
+	const ended, alive = testPID + 1, testPID + 2
+	a := newFamily(t, 1)
+	a.Apply(new(trace).fork(ended, 0).malloc(0x1000, 5, 1).of(ended).kind(event.Exit).of(ended).
+		fork(alive, 0).malloc(0x1000, 4, 1).of(alive).malloc(0x2000, 4, 1).of(alive).events)
+	if h := a.Report(testStart+9000, ReportOptions{}, nil).Processes[1].Heap; h.PeakBytes != 8 || h.PeakAtNS != 6000 {
+		t.Errorf("the peak is %d at %d, want 8 at 6000", h.PeakBytes, h.PeakAtNS)
+	}
+}
