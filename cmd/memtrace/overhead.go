@@ -176,6 +176,9 @@ func processorTime(pid int) (ns uint64, ok bool) {
 func (l *limiter) spent(targets map[int]*target) (ns uint64) {
 	ns = l.spentEnded(targets)
 	for pid, t := range targets {
+		if t.exited {
+			delete(l.cpu, pid) // the next one of this PID begins from nothing
+		}
 		if t.exited || t.shared {
 			continue
 		}

@@ -43,6 +43,9 @@ func TestTimeOfChildren(t *testing.T) {
 			_ = p.Wait() // it was killed
 			targets[pid].exited = true
 			got += time.Duration(l.spent(targets))
+			if len(l.cpu) != 0 {
+				t.Error("the time of a process that has ended would be taken off that of the next one of its PID")
+			}
 			all := p.ProcessState.UserTime() + p.ProcessState.SystemTime()
 			if c.counts && (got < all/2 || got > all) || !c.counts && got > all/2 {
 				t.Errorf("%v count of the %v that it took", got, all)
