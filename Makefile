@@ -154,7 +154,7 @@ bench-leaks: check-root deps-bench build
 		-count=1 -timeout 3h -run 'TestLeakScansUnderLoad$(BENCH_SERVICES)' ./cmd/memtrace
 	build/bench -o docs/benchmarks.md -leaks show
 
-# Ten minutes of a trace at full speed.
+# Ten minutes of a trace at full speed. Fails where events are lost or memtrace's memory grows.
 bench-sustained: check-root deps-bench build
 	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
