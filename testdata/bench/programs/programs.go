@@ -40,7 +40,7 @@ func programs() []program {
 			without: []string{allName, heaptrackName},
 			note:    "heaptrack's program that looks up names dies of this one (1.4.0: `std::bad_alloc`, after its memory has grown without end). `heaptrack --raw` leaves them to later, and so does less than is compared with it."},
 		{name: "compiler-clang", title: "clang", what: "`clang++-19 -O2 -c` on the same file, preprocessed: deeper stacks, larger frames", prepare: compiler(workload.Clang), without: []string{allName}},
-		{name: "compiler-small", title: "A compiler on a smaller file", what: "`cc1plus -O2` of GCC on one file with containers and streams of libstdc++, preprocessed", prepare: compiler(smallCompiler)},
+		{name: "compiler-small", title: "A compiler on a smaller file", what: "`cc1plus -O2` of GCC on one file with containers and streams of libstdc++, preprocessed", prepare: compiler(workload.SmallCompiler)},
 		{name: "redis", title: "redis-server", what: fmt.Sprintf("`redis-benchmark` with 50 connections, %d each of set, get, lpush and hset; Debian's is linked with jemalloc", redisRequests),
 			prepare: each(workload.RedisServer), load: redisLoad, end: syscall.SIGTERM, unit: "requests", without: usual},
 		{name: "postgres-select", title: "PostgreSQL, select-only", what: fmt.Sprintf("`pgbench -S` with 2 connections, %d transactions each", selectTransactions),
@@ -86,36 +86,6 @@ func compiler(command func(string) ([]string, error)) func(string) (func(string)
 		return always(argv...), err
 	}
 }
-
-func smallCompiler(dir string) ([]string, error) { return workload.Compile(dir, smallSource) }
-
-const smallSource = `
-#include <algorithm>
-#include <functional>
-#include <iostream>
-#include <map>
-#include <memory>
-#include <set>
-#include <sstream>
-#include <string>
-#include <unordered_map>
-#include <variant>
-#include <vector>
-` + workload.Stages + `
-int main(int argc, char **argv) {
-	std::unordered_map<std::string, int> seen;
-	std::set<std::shared_ptr<std::string>> all;
-	for (std::string line; std::getline(std::cin, line);) {
-		std::istringstream in(line);
-		std::vector<std::string> words;
-		for (std::string w; in >> w;) words.push_back(w), all.insert(std::make_shared<std::string>(w));
-		std::stable_sort(words.begin(), words.end());
-		for (auto &w : words) seen[w] += Stage<20>().run(argc);
-	}
-	for (auto &[k, v] : seen)
-		std::cout << k << ' ' << v << '\n';
-}
-`
 
 // sqliteTimes is how often sqlite3's script goes through.
 const sqliteTimes = 30

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/memtrace/memtrace/testdata/bench/spent"
 )
 
 // turn is one run of a program in one variant.
@@ -78,15 +80,15 @@ func (r *running) finish(p *program, dir string, began time.Time) (*turn, error)
 		t.Wall, t.Rate, t.P99 = time.Since(loaded).Seconds(), a.rate, a.p99
 		failed = errors.Join(err, r.main.Process.Signal(p.end))
 	}
-	took, err := wait(r.main)
+	took, err := spent.Wait(r.main)
 	failed = errors.Join(failed, err)
-	t.Target = took.all()
+	t.Target = took.All()
 	if r.wraps {
-		t.Target, t.Tracer = took.children, took.own
+		t.Target, t.Tracer = took.Children, took.Own
 	}
 	for _, tracer := range r.tracers {
-		took, err := wait(tracer)
-		t.Tracer += took.all()
+		took, err := spent.Wait(tracer)
+		t.Tracer += took.All()
 		failed = errors.Join(failed, err)
 	}
 	if p.load == nil {

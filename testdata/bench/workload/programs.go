@@ -91,6 +91,37 @@ int main(int argc, char **argv) {
 // Compiler is the C++ compiler proper, on a source that is preprocessed in dir.
 func Compiler(dir string) ([]string, error) { return Compile(dir, cxxProgram) }
 
+// SmallCompiler is Compiler on a smaller source, with containers and streams.
+func SmallCompiler(dir string) ([]string, error) { return Compile(dir, smallSource) }
+
+const smallSource = `
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+` + Stages + `
+int main(int argc, char **argv) {
+	std::unordered_map<std::string, int> seen;
+	std::set<std::shared_ptr<std::string>> all;
+	for (std::string line; std::getline(std::cin, line);) {
+		std::istringstream in(line);
+		std::vector<std::string> words;
+		for (std::string w; in >> w;) words.push_back(w), all.insert(std::make_shared<std::string>(w));
+		std::stable_sort(words.begin(), words.end());
+		for (auto &w : words) seen[w] += Stage<20>().run(argc);
+	}
+	for (auto &[k, v] : seen)
+		std::cout << k << ' ' << v << '\n';
+}
+`
+
 // Clang is clang on the same source: one process, as it compiles within the one that it is started as.
 func Clang(dir string) ([]string, error) {
 	source, err := Write(dir, "load.cc", cxxProgram)

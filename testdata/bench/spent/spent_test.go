@@ -1,4 +1,4 @@
-package main
+package spent
 
 import (
 	"os/exec"
@@ -12,14 +12,14 @@ func TestChildrenAreToldApart(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := wait(cmd)
+	s, err := Wait(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.own <= 0 || s.children < 4*s.own {
-		t.Errorf("the shell took %v s and its child %v s, which counts 20 times as far", s.own, s.children)
+	if s.Own <= 0 || s.Children < 4*s.Own {
+		t.Errorf("the shell took %v s and its child %v s, which counts 20 times as far", s.Own, s.Children)
 	}
-	if s.all() > 60 {
-		t.Errorf("both took %v s", s.all())
+	if s.All() > 60 {
+		t.Errorf("both took %v s", s.All())
 	}
 }
