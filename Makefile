@@ -38,7 +38,7 @@ VM_ARM64_TESTS := TestKernelHas|TestDetachFromBusy|TestProgramsRun|TestEveryVari
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
 VM_KERNELS ?= $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 
-.PHONY: all build generate check-generate lint unit integration test-loaded vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-names bench-all fuzz demo test \
+.PHONY: all build generate check-generate lint unit integration test-loaded vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all fuzz demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -180,9 +180,18 @@ bench-programs: check-root deps-bench build
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-programs ./testdata/bench/programs
 	for program in $(PROGRAMS); do build/bench-programs -o docs/benchmarks.md $$program || exit; done
 
+# Where each nanosecond of the BPF programs goes: they are built to end after each of their steps, by clang-19, in
+# build/ladder alone. A quarter of an hour, a third of it to build them.
+bench-ladder: check-root deps-bench build
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench ./testdata/bench
+	$(AS_USER) build/bench -build-ladder
+	rm -f build/ladder/*.json
+	for program in loop compiler; do build/bench -o docs/benchmarks.md -ladder $$program || exit; done
+
 # All of docs/benchmarks.md in one run: some three hours.
 bench-all:
-	@for part in bench bench-grid bench-sustained bench-stacks bench-programs; do $(MAKE) --no-print-directory $$part || exit; done
+	@for part in bench bench-grid bench-sustained bench-stacks bench-programs bench-ladder; do $(MAKE) --no-print-directory $$part || exit; done
 
 # How fast names are, on a big binary that is built once.
 bench-names: deps-bench build/bigdwarf

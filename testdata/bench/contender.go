@@ -114,7 +114,7 @@ type measurement struct {
 
 // answer is what churn says of itself.
 type answer struct {
-	Total     struct{ Alloc, Free uint64 }
+	Total     struct{ Alloc, Free, Temporary uint64 }
 	Threads   float64
 	ElapsedNS float64 `json:"elapsed_ns"`
 }

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/memtrace/memtrace/testdata/bench/ladder"
 	"github.com/memtrace/memtrace/testdata/bench/section"
 )
 
@@ -28,6 +29,8 @@ type settings struct {
 	leaks    string        // parts to measure of the section on leak checks, alone
 	sustain  time.Duration // of the run at a steady rate, alone
 	grid     string        // measure this allocator over the grid alone
+	ladder   string        // measure this program on the ladder alone
+	rungs    string        // where the ladder's memtraces are
 	only     *regexp.Regexp
 	more     []string // further arguments of memtrace
 }
@@ -45,12 +48,19 @@ func main() {
 	flag.StringVar(&s.leaks, "leaks", "", "measure these `parts` of the section on leak checks alone: near, far, locks, or show")
 	flag.StringVar(&s.grid, "grid", "", "measure depths and threads with this allocator alone, and renew their section of the file of -o")
 	flag.DurationVar(&s.sustain, "sustained", 0, "trace for so long alone, and renew the section on that of the file of -o")
+	build := flag.Bool("build-ladder", false, "build the memtraces of the ladder alone")
+	flag.StringVar(&s.ladder, "ladder", "", "measure the BPF programs' steps with this `program` alone: loop, compiler or show")
+	flag.StringVar(&s.rungs, "rungs", "build/ladder", "where the memtraces of the ladder are, and what was measured with them")
 	flag.StringVar(&only, "only", "", "measure only what matches this expression, and the floor")
 	flag.Parse()
 	s.more = flag.Args()
 	var err error
 	if s.only, err = regexp.Compile(only); err == nil {
-		err = run(s)
+		if *build {
+			err = ladder.Build(s.rungs)
+		} else {
+			err = run(s)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -64,6 +74,9 @@ func run(s settings) error {
 	}
 	if s.grid != "" {
 		return runGrid(s)
+	}
+	if s.ladder != "" {
+		return runLadder(s)
 	}
 	if s.sustain > 0 {
 		return runSustained(s)

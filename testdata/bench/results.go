@@ -149,6 +149,6 @@ const notes = `
 - heaptrack and Valgrind start the program themselves, under a preloaded library or an emulated processor. memtrace attaches to it as it runs.
 - bpftrace only counts here. Its probes sit at the functions' first instructions. Where the kernel can't emulate
   that one, as for free in this glibc, it steps over it, which costs more than all the rest; docs/probes.md tells what memtrace does instead.
-- Nothing here pairs short-lived blocks within the kernel: that could spare memtrace's own time for both calls, given above for one, but no trap.
+- Nothing here pairs short-lived blocks within the kernel: that could spare memtrace's own time for both calls, but no trap; "What pairing in the kernel could spare at most" has figures.
 - The loop does nothing but allocate. A program that allocates once in 10 µs is slowed down by a tenth of that.
 `
