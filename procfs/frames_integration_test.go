@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // TestFramesAgreeWithSmaps counts, frame by frame, how often the anonymous

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 func FuzzParseCgroup(f *testing.F) {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 func FuzzParseStat(f *testing.F) {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 func openDir(t *testing.T) *Dir {

@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // TestFindVMA looks up each mapping of a child, by the ioctl and by the text.

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +17,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // sleeper starts a process that does nothing, and stops it, so that its memory
-// stays as it is.
+// stays as it is; nobody else maps its files.
 func sleeper(t *testing.T) int {
 	t.Helper()
-	cmd := exec.Command("cat")
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := proctest.Copy(t, cat, "cat").Command()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -57,18 +61,11 @@ func sleeper(t *testing.T) int {
 	}
 }
 
-// awk sums smaps by another program: rss, uss, swap and pss in bytes. It gets
-// the text from here: reading it itself, it would share pages with the process.
+// awk sums smaps by another program: rss, uss, swap and pss in bytes.
 func awk(t *testing.T, pid int) (sums [4]uint64) {
 	t.Helper()
 	const script = `/^Rss:/ {r+=$2} /^Private_(Clean|Dirty):/ {u+=$2} /^Swap:/ {s+=$2} /^Pss:/ {p+=$2} END {print r*1024, u*1024, s*1024, p*1024}`
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("awk", script)
-	cmd.Stdin = bytes.NewReader(text)
-	out, err := cmd.Output()
+	out, err := exec.Command("awk", script, "/proc/"+strconv.Itoa(pid)+"/smaps").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,19 +81,17 @@ func awk(t *testing.T, pid int) (sums [4]uint64) {
 // and its components add up to them.
 func TestTakeAgainstAwk(t *testing.T) {
 	pid := sleeper(t)
-	var differs string
-	for range 50 { // what others map of the same files may change between the two readings
-		want := awk(t, pid)
+	want, s := proctest.Settled(t, func() [4]uint64 { return awk(t, pid) }, func() *Snapshot {
 		s, err := Take(context.Background(), Options{PIDs: []int{pid}, Memtrace: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkDescription(t, s)
-		if differs = difference(s, want); differs == "" {
-			return
-		}
+		return s
+	})
+	checkDescription(t, s)
+	if differs := difference(s, want); differs != "" {
+		t.Error(differs)
 	}
-	t.Error("in none of 50 readings were the figures the same: ", differs)
 }
 
 // difference says how a snapshot's figures differ from rss, uss, swap and pss.

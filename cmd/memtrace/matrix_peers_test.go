@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // matrixRow is a process in the JSON of a matrix.
@@ -30,6 +31,14 @@ type matrixRow struct {
 		USS, PSS, RSS uint64
 		Mappings      uint64
 	}
+}
+
+// mappings are those of the whole process.
+func (r *matrixRow) mappings() (n uint64) {
+	for _, c := range r.Components {
+		n += c.Mappings
+	}
+	return n
 }
 
 // liveMatrix runs memtrace matrix.
@@ -49,19 +58,94 @@ func liveMatrix(t *testing.T, args ...string) []matrixRow {
 	return doc.Processes
 }
 
-// smapsSums sums smaps by awk: rss, uss, swap and pss in bytes; nil where it is gone.
-func smapsSums(t *testing.T, pid int) []uint64 {
+// TestMatrixRowsAddUp: of each process of the machine the components are all of
+// it, whatever it does meanwhile.
+func TestMatrixRowsAddUp(t *testing.T) {
+	checked := 0
+	for _, row := range liveMatrix(t) {
+		if row.RSS == nil { // it has ended, or is the kernel's
+			continue
+		}
+		var rss, uss, pss uint64
+		for _, c := range row.Components {
+			rss, uss, pss = rss+c.RSS, uss+c.USS, pss+c.PSS
+		}
+		if rss != *row.RSS || uss != *row.USS || pss > *row.PSS || *row.PSS > *row.RSS {
+			t.Errorf("process %d (%s): %+v; its components add up to rss, uss, pss %d, %d, %d", row.PID, row.Comm, row, rss, uss, pss)
+		}
+		checked++
+	}
+	if checked < 3 {
+		t.Errorf("only %d processes were read", checked)
+	}
+}
+
+// sums are figures of a process in bytes, PSS as the sum of its mappings', which
+// the kernel rounds down to KiB each.
+type sums struct{ rss, uss, swap, pss uint64 }
+
+// differ says how a row differs from sums that another program made.
+func (r *matrixRow) differ(peer sums) string {
+	if *r.RSS != peer.rss || *r.USS != peer.uss || *r.Swap != peer.swap || *r.PSS < peer.pss || *r.PSS > peer.pss+r.mappings()<<10 {
+		return fmt.Sprintf("process %d: rss %d, uss %d, swap %d, pss %d in %d mappings; the peer says %+v",
+			r.PID, *r.RSS, *r.USS, *r.Swap, *r.PSS, r.mappings(), peer)
+	}
+	return ""
+}
+
+// smapsSums sums smaps by awk.
+func smapsSums(t *testing.T, pid int) (s sums) {
 	t.Helper()
 	const script = `/^Rss:/ {r+=$2} /^Private_(Clean|Dirty):/ {u+=$2} /^Swap:/ {s+=$2} /^Pss:/ {p+=$2} END {print r*1024, u*1024, s*1024, p*1024}`
 	out, err := exec.Command("awk", script, fmt.Sprintf("/proc/%d/smaps", pid)).Output()
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &s.rss, &s.uss, &s.swap, &s.pss)
+	}
 	if err != nil {
-		return nil
+		t.Fatal(err)
 	}
-	var sums []uint64
-	for _, word := range strings.Fields(string(out)) {
-		sums = append(sums, parseNumber(t, word))
+	return s
+}
+
+// smemSums are what smem says of a process.
+func smemSums(t *testing.T, k knownMemory) sums {
+	t.Helper()
+	out, err := exec.Command(need(t, "smem"), "-H", "-P", k.Name, "-c", "pid uss pss rss swap").Output()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return sums
+	found := regexp.MustCompile(fmt.Sprintf(`(?m)^ *%d +(\d+) +(\d+) +(\d+) +(\d+)`, k.PID)).FindSubmatch(out)
+	if found == nil {
+		t.Fatalf("smem doesn't know process %d: %s", k.PID, out)
+	}
+	column := func(i int) uint64 { return parseNumber(t, string(found[i])) << 10 }
+	return sums{uss: column(1), pss: column(2), rss: column(3), swap: column(4)}
+}
+
+// TestMatrixAgreesWithPeers holds the rows of two processes, which share their
+// files with each other and with nobody else, against awk, smem and pmap -XX.
+func TestMatrixAgreesWithPeers(t *testing.T) {
+	program := copyKnownMemory(t)
+	k := program.start(t)
+	program.start(t)
+	for name, reference := range map[string]func() sums{
+		"awk":  func() sums { return smapsSums(t, k.PID) },
+		"smem": func() sums { return smemSums(t, k) },
+		"pmap": func() sums {
+			totals := pmapTotals(t, k.PID)
+			return sums{totals["Rss"], totals["Private_Clean"] + totals["Private_Dirty"], totals["Swap"], totals["Pss"]}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			peer, row := proctest.Settled(t, reference, func() matrixRow { return liveMatrix(t, "-p", strconv.Itoa(k.PID))[0] })
+			if differs := row.differ(peer); differs != "" {
+				t.Error(differs)
+			}
+			if *row.USS < uint64(k.Private) || *row.PSS < *row.USS+32<<10 || *row.RSS < *row.PSS+32<<10 {
+				t.Errorf("two share little of their files: %d, %d, %d", *row.USS, *row.PSS, *row.RSS)
+			}
+		})
+	}
 }
 
 func parseNumber(t *testing.T, word string) uint64 {
@@ -73,81 +157,11 @@ func parseNumber(t *testing.T, word string) uint64 {
 	return v
 }
 
-// TestMatrixRowsAddUp holds each row of the live machine's matrix against an
-// independent sum of smaps: for all processes whose memory was the same before
-// and after.
-func TestMatrixRowsAddUp(t *testing.T) {
-	before := make(map[int][]uint64)
-	for _, row := range liveMatrix(t) {
-		before[row.PID] = smapsSums(t, row.PID)
-	}
-	checked := 0
-	for _, row := range liveMatrix(t) {
-		sums := smapsSums(t, row.PID)
-		if sums == nil || row.RSS == nil || len(before[row.PID]) == 0 || !slices.Equal(sums[:3], before[row.PID][:3]) {
-			continue
-		}
-		var rss, uss, pss uint64
-		for _, c := range row.Components {
-			rss, uss, pss = rss+c.RSS, uss+c.USS, pss+c.PSS
-		}
-		if rss != sums[0] || *row.RSS != sums[0] || uss != *row.USS || *row.Swap != sums[2] || pss > *row.PSS || *row.PSS > *row.RSS {
-			t.Errorf("process %d (%s): %+v; awk says rss, uss, swap, pss %v", row.PID, row.Comm, row, sums)
-		}
-		checked++
-	}
-	if checked < 3 {
-		t.Errorf("only %d processes stood still long enough", checked)
-	}
-}
-
-// startPython starts a process with 64 MiB of its own, and stops it.
-func startPython(t *testing.T) int {
-	t.Helper()
-	python := spawn(t, exec.Command(need(t, "python3"), "-c", "x = b'x' * (64 << 20); print('ready', flush=True); input()"))
-	python.lineWith("ready")
-	python.signal(unix.SIGSTOP)
-	eventually(t, "python stops", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", python.pid()))
-		return err == nil && strings.Contains(string(stat), ") T ")
-	})
-	return python.pid()
-}
-
-// TestMatrixAgreesWithPeers holds one row against smem and pmap -X: RSS, USS
-// and swap to the byte, PSS within what the peers, which map Python's and C's
-// libraries as well, take from its share.
-func TestMatrixAgreesWithPeers(t *testing.T) {
-	pid := startPython(t)
-	row := liveMatrix(t, "-p", strconv.Itoa(pid))[0]
-	out, err := exec.Command(need(t, "smem"), "-H", "-c", "pid uss pss rss swap").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(fmt.Sprintf(`(?m)^ *%d +(\d+) +(\d+) +(\d+) +(\d+)`, pid)).FindSubmatch(out)
-	if found == nil {
-		t.Fatalf("smem doesn't know process %d: %s", pid, out)
-	}
-	peer := func(i int) uint64 { return parseNumber(t, string(found[i])) << 10 }
-	if *row.RSS != peer(3) || *row.Swap != peer(4) {
-		t.Errorf("%+v; smem says %s", row, found[0])
-	}
-	// smem is a Python, too: while it runs, pages of the interpreter are shared.
-	checkNear(t, "USS beside smem's", *row.USS, peer(1), *row.RSS/10)
-	checkNear(t, "PSS beside smem's", *row.PSS, peer(2), *row.RSS/10)
-
-	pmap := pmapTotals(t, pid)
-	if *row.RSS != pmap["Rss"] || *row.Swap != pmap["Swap"] {
-		t.Errorf("%+v; pmap says %v", row, pmap)
-	}
-	checkNear(t, "PSS beside pmap's", *row.PSS, pmap["Pss"], *row.RSS/100)
-}
-
-// pmapTotals is the last line of pmap -X in bytes: the sums of the columns from
+// pmapTotals is the last line of pmap -XX in bytes: the sums of the columns from
 // Size on, followed by a unit.
 func pmapTotals(t *testing.T, pid int) map[string]uint64 {
 	t.Helper()
-	out, err := exec.Command(need(t, "pmap"), "-X", strconv.Itoa(pid)).Output()
+	out, err := exec.Command(need(t, "pmap"), "-XX", strconv.Itoa(pid)).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +169,7 @@ func pmapTotals(t *testing.T, pid int) map[string]uint64 {
 	names, totals := strings.Fields(lines[1]), strings.Fields(lines[len(lines)-1])
 	names = names[slices.Index(names, "Size"):]
 	if len(totals) < 5 || totals[len(totals)-1] != "KB" {
-		t.Fatalf("pmap -X ends in %q", totals)
+		t.Fatalf("pmap -XX ends in %q", totals)
 	}
 	sums := make(map[string]uint64)
 	for i, word := range totals[:len(totals)-1] {
@@ -164,24 +178,19 @@ func pmapTotals(t *testing.T, pid int) map[string]uint64 {
 	return sums
 }
 
-func checkNear(t *testing.T, what string, got, want, slack uint64) {
-	t.Helper()
-	if got > want+slack || want > got+slack {
-		t.Errorf("%s: %d, want %d, give or take %d", what, got, want, slack)
-	}
-}
-
 // framesOracle reads the frames of a process, and their counts, by another
-// program: pages, pages mapped once, and the sum of shares.
+// program: pages, pages mapped once, the sum of shares, and beside that sum the
+// pages of the vDSO, whose shares change with each process that comes and goes.
 const framesOracle = `
 import struct, sys
-rss = uss = 0
+rss = uss = vdso = 0
 pss = 0.0
 pm, kc, kf = (open(f, "rb") for f in ("/proc/%s/pagemap" % sys.argv[1], "/proc/kpagecount", "/proc/kpageflags"))
 for line in open("/proc/%s/smaps" % sys.argv[1]):
     head = line.split()[0]
     if "-" in head and not head.endswith(":"):
         start, end = (int(x, 16) for x in head.split("-"))
+        everyones = line.endswith("[vdso]\n")
     if head != "Rss:" or line.split()[1] == "0":
         continue
     pm.seek(start // 4096 * 8)
@@ -194,50 +203,77 @@ for line in open("/proc/%s/smaps" % sys.argv[1]):
             continue
         kc.seek(frame * 8)
         count = struct.unpack("Q", kc.read(8))[0]
-        rss, uss, pss = rss + 1, uss + (count <= 1), pss + 1 / max(count, 1)
-print(rss, uss, pss)
+        rss, uss = rss + 1, uss + (count <= 1)
+        if everyones:
+            vdso += 1
+        else:
+            pss += 1 / max(count, 1)
+print(rss, uss, vdso, pss)
 `
 
-// TestMatrixPages holds the pages of a stopped process against an independent
-// reader of pagemap and kpagecount, and their number against its RSS.
-func TestMatrixPages(t *testing.T) {
-	pid := startPython(t)
+// framesOf are the figures of framesOracle.
+type framesOf struct {
+	rss, uss, vdso uint64
+	pss            float64
+}
+
+func framesByPython(t *testing.T, pid int) (f framesOf) {
+	t.Helper()
+	said, err := exec.Command(need(t, "python3"), "-c", framesOracle, strconv.Itoa(pid)).Output()
+	if err == nil {
+		_, err = fmt.Sscan(string(said), &f.rss, &f.uss, &f.vdso, &f.pss)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// pagesReport is what the tests look at in a Report of pages.
+type pagesReport struct {
+	Processes []matrixRow
+	Pages     struct {
+		Distinct  uint64 `json:"distinct_frames"`
+		Processes []struct {
+			RSS uint64  `json:"rss_pages"`
+			USS uint64  `json:"uss_pages"`
+			PSS float64 `json:"pss_pages"`
+		}
+	}
+}
+
+func matrixPages(t *testing.T, pid int) (doc pagesReport) {
+	t.Helper()
 	cmd := memtraceCommand(t, "matrix", "--stall-budget", "0", "--report", "pages", "--format", "json", "-p", strconv.Itoa(pid))
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var doc struct {
-		Processes []matrixRow
-		Pages     struct {
-			Distinct  uint64 `json:"distinct_frames"`
-			Processes []struct {
-				RSS uint64  `json:"rss_pages"`
-				USS uint64  `json:"uss_pages"`
-				PSS float64 `json:"pss_pages"`
-			}
-		}
-	}
 	if err := json.Unmarshal(out, &doc); err != nil || len(doc.Pages.Processes) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	said, err := exec.Command(need(t, "python3"), "-c", framesOracle, strconv.Itoa(pid)).Output()
-	if err != nil {
-		t.Fatal(err)
+	return doc
+}
+
+// TestMatrixPages holds the pages of a process that shares its files with one
+// other against an independent reader of pagemap and kpagecount, and their
+// number against its RSS.
+func TestMatrixPages(t *testing.T) {
+	program := copyKnownMemory(t)
+	k := program.start(t)
+	program.start(t)
+	oracle, doc := proctest.Settled(t, func() framesOf { return framesByPython(t, k.PID) }, func() pagesReport { return matrixPages(t, k.PID) })
+	got, row := doc.Pages.Processes[0], doc.Processes[0]
+	if got.RSS != oracle.rss || got.USS != oracle.uss || got.RSS*4096 != *row.RSS || got.USS*4096 != *row.USS || doc.Pages.Distinct != oracle.rss {
+		t.Errorf("%+v; the oracle says %+v, the RSS is %d, the USS %d", doc.Pages, oracle, *row.RSS, *row.USS)
 	}
-	var rss, uss uint64
-	var pss float64
-	if _, err := fmt.Sscan(string(said), &rss, &uss, &pss); err != nil {
-		t.Fatal(err)
+	// This test has the vDSO, too: a third of it at most is the process's.
+	if rest := got.PSS - oracle.pss; rest < -1e-6 || rest > float64(oracle.vdso)/3+1e-6 {
+		t.Errorf("PSS is %f pages, the oracle says %f beside %d of the vDSO", got.PSS, oracle.pss, oracle.vdso)
 	}
-	got := doc.Pages.Processes[0]
-	if got.RSS != rss || got.RSS*4096 != *doc.Processes[0].RSS || doc.Pages.Distinct != rss {
-		t.Errorf("%+v; the oracle says %s, the RSS is %d", doc.Pages, said, *doc.Processes[0].RSS)
+	if math.Abs(got.PSS*4096-float64(*row.PSS)) > float64(row.mappings())*1024 {
+		t.Errorf("PSS is %f pages; of the mappings it is %d bytes", got.PSS, *row.PSS)
 	}
-	// The oracle is a Python, too: while it runs, pages of the interpreter are shared.
-	checkNear(t, "USS", got.USS, uss, rss/10)
-	checkNear(t, "PSS", uint64(got.PSS), uint64(pss), rss/10)
-	checkNear(t, "PSS beside the kernel's", uint64(got.PSS*4096), *doc.Processes[0].PSS, *doc.Processes[0].RSS/100)
 }
 
 // TestMatrixPage opens the page in a browser: it draws its map, and what

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,10 +13,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // knownMemory is testdata/programs/known_memory.c, which waits.
 type knownMemory struct {
+	Name      string // which no other process of the machine has
 	PID       int
 	Private   int64 `json:"private_bytes"`
 	Untouched int64 `json:"untouched_bytes"`
@@ -26,33 +29,47 @@ type knownMemory struct {
 
 func startKnownMemory(t *testing.T, args ...string) knownMemory {
 	t.Helper()
-	cmd := exec.Command(filepath.Join("..", "..", "build", "testdata", "known_memory"), args...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
+	return copyKnownMemory(t).start(t, args...)
+}
+
+// knownProgram is a private copy of known_memory.
+type knownProgram struct {
+	name string
+	proctest.Private
+}
+
+func copyKnownMemory(t *testing.T) knownProgram {
+	t.Helper()
+	name := "known_" + strconv.Itoa(os.Getpid())
+	return knownProgram{name, proctest.Copy(t, testProgram("known_memory"), name)}
+}
+
+// start returns once all of the process sleeps.
+func (p knownProgram) start(t *testing.T, args ...string) knownMemory {
+	t.Helper()
+	c := spawn(t, p.Command(args...))
+	t.Cleanup(c.end) // it must not have been harmed by being looked at
+	k := knownMemory{Name: p.name}
+	if err := json.Unmarshal([]byte(c.lineWith("{")), &k); err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v (make testprograms builds it)", err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the program that was looked at was harmed: %v", err)
-		}
-	})
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	var k knownMemory
-	if err := json.Unmarshal(line, &k); err != nil {
-		t.Fatal(err)
+	for _, pid := range []int{k.PID, k.Twin} {
+		eventually(t, "known_memory sleeps", func() bool { return pid == 0 || asleep(t, pid) })
 	}
 	return k
+}
+
+// asleep reports whether all threads of a process sleep.
+func asleep(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("list the threads of process %d: %v", pid, err)
+	}
+	return !slices.ContainsFunc(threads, func(file string) bool {
+		stat, err := os.ReadFile(file)
+		return err != nil || !strings.Contains(string(stat), ") S ")
+	})
 }
 
 // topOnceAs runs memtrace top --format json, as another user where uid is not 0.
@@ -123,15 +140,15 @@ func TestTopKnowsWhatAProcessHas(t *testing.T) {
 			t.Errorf("thread without its stack: %v", thread)
 		}
 	}
-	if want := []string{"known_memory", "worker-0", "worker-1", "worker-2"}; !slices.Equal(names, want) {
+	if want := []string{k.Name, "worker-0", "worker-1", "worker-2"}; !slices.Equal(names, want) {
 		t.Errorf("threads %v, want %v", names, want)
 	}
 	mappings := topOnceAs(t, 0, "--view", "mappings", "-p", strconv.Itoa(k.PID), "--sort", "uss")
 	if n := figure(t, mappings[0], "uss"); n < k.Private {
 		t.Errorf("the largest mapping has %d, want the block of %d", n, k.Private)
 	}
-	heap := topOnceAs(t, 0, "--view", "components", "--filter", "known_memory")
-	if len(heap) == 0 || !strings.HasSuffix(heap[0]["component"].(string), "/known_memory") {
+	heap := topOnceAs(t, 0, "--view", "components", "--filter", k.Name)
+	if len(heap) == 0 || !strings.HasSuffix(heap[0]["component"].(string), "/"+k.Name) {
 		t.Errorf("the program is no component: %v", heap)
 	}
 }
@@ -139,7 +156,7 @@ func TestTopKnowsWhatAProcessHas(t *testing.T) {
 // Two processes that share one address space have its memory once.
 func TestTopCountsSharedAddressSpacesOnce(t *testing.T) {
 	k := startKnownMemory(t, "twin")
-	row := only(t, topOnceAs(t, 0, "--view", "programs", "--filter", "name:known_memory"))
+	row := only(t, topOnceAs(t, 0, "--view", "programs", "--filter", "name:"+k.Name))
 	if n := figure(t, row, "pss"); n < k.Private || n > k.Private+slack || figure(t, row, "processes") != 2 {
 		t.Errorf("two processes in %d bytes: %v", k.Private, row)
 	}

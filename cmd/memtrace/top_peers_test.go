@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // startBurner starts a nice process that has used some processor time and then
@@ -28,11 +30,9 @@ os.kill(os.getpid(), signal.SIGSTOP)`
 	return burner.pid()
 }
 
-// TestTopAgreesWithTop compares a row with that of procps' top: sizes to its
-// KiB, processor time to its hundredth of a second.
-func TestTopAgreesWithTop(t *testing.T) {
-	pid := startBurner(t)
-	row := only(t, topOnceAs(t, 0, "--filter", "pid:"+strconv.Itoa(pid)))
+// topFields are what procps' top has of a process.
+func topFields(t *testing.T, pid int) map[string]string {
+	t.Helper()
 	cmd := exec.Command(need(t, "top"), "-b", "-n", "1", "-p", strconv.Itoa(pid))
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C", "COLUMNS=200", "HOME=/nonexistent")
 	out, err := cmd.Output()
@@ -41,10 +41,21 @@ func TestTopAgreesWithTop(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	titles, cells := strings.Fields(lines[len(lines)-2]), strings.Fields(lines[len(lines)-1])
-	peer := make(map[string]string)
+	fields := make(map[string]string)
 	for i, title := range titles {
-		peer[title] = cells[i]
+		fields[title] = cells[i]
 	}
+	delete(fields, "%CPU") // falls as the process grows older
+	return fields
+}
+
+// TestTopAgreesWithTop compares a row with that of procps' top: sizes to its
+// KiB, processor time to its hundredth of a second.
+func TestTopAgreesWithTop(t *testing.T) {
+	pid := startBurner(t)
+	peer, row := proctest.Settled(t, func() map[string]string { return topFields(t, pid) }, func() map[string]any {
+		return only(t, topOnceAs(t, 0, "--filter", "pid:"+strconv.Itoa(pid)))
+	})
 	spent := time.Duration(figure(t, row, "time"))
 	for title, ours := range map[string]any{
 		"PID": figure(t, row, "pid"), "USER": row["user"], "S": row["state"],
@@ -104,48 +115,72 @@ func psFields(t *testing.T, pid int) map[string]float64 {
 // psMemSum adds a program up as ps_mem documents that it does: private memory,
 // and of what is shared each process's part (PSS − private), in KiB; processes
 // that share one address space, whose figures are the same to the last, once.
-// ps_mem itself is not in Debian.
+// To tell those it takes readings of which two in a row are the same. ps_mem
+// itself is not in Debian.
 const psMemSum = `
 import os, sys
-seen, private, shared, processes = set(), 0, 0, 0
-for pid in filter(str.isdigit, os.listdir("/proc")):
-    try:
-        if os.path.basename(os.readlink("/proc/%s/exe" % pid)) != sys.argv[1]:
-            continue
-        text = open("/proc/%s/smaps" % pid).read()
-    except OSError:
-        continue
-    processes += 1
-    if text in seen:
-        continue
-    seen.add(text)
+def texts():
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.path.basename(os.readlink("/proc/%s/exe" % pid)) == sys.argv[1]:
+                found[pid] = open("/proc/%s/smaps" % pid).read()
+        except OSError:
+            pass
+    return found
+last, now = None, texts()
+while now != last:
+    last, now = now, texts()
+private = shared = mappings = 0
+for text in set(now.values()):
     def total(*keys):
         return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(keys))
     own = total("Private_Clean:", "Private_Dirty:")
     private, shared = private + own, shared + total("Pss:") - own
-print(processes, private, shared)
+    mappings += text.count("\nPss:")
+print(len(now), private, shared, mappings)
 `
 
-// TestProgramsAgreeWithPsMem holds a program's row against ps_mem's sum.
-func TestProgramsAgreeWithPsMem(t *testing.T) {
-	startKnownMemory(t, "twin")
-	k := startKnownMemory(t)
-	row := only(t, topOnceAs(t, 0, "--view", "programs", "--filter", "name:known_memory"))
-	out, err := exec.Command(need(t, "python3"), "-c", psMemSum, "known_memory").Output()
+// psMem is what psMemSum prints, in bytes where those are meant.
+type psMem struct{ processes, private, shared, mappings int64 }
+
+func psMemOf(t *testing.T, name string) (sum psMem) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), need(t, "python3"), "-c", psMemSum, name).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var processes, private, shared int64
-	if _, err := fmt.Sscan(string(out), &processes, &private, &shared); err != nil {
+	if _, err := fmt.Sscan(string(out), &sum.processes, &sum.private, &sum.shared, &sum.mappings); err != nil {
 		t.Fatal(err)
 	}
-	if n := figure(t, row, "processes"); n != processes || n != 3 {
-		t.Errorf("%d processes, by ps_mem's way %d", n, processes)
+	sum.private, sum.shared = sum.private<<10, sum.shared<<10
+	return sum
+}
+
+// TestProgramsAgreeWithPsMem holds a program's row against ps_mem's sum. Its
+// processes share their files with each other, and with nobody else.
+func TestProgramsAgreeWithPsMem(t *testing.T) {
+	program := copyKnownMemory(t)
+	program.start(t, "twin")
+	k := program.start(t)
+	peer, row := proctest.Settled(t, func() psMem { return psMemOf(t, k.Name) }, func() map[string]any {
+		return only(t, topOnceAs(t, 0, "--view", "programs", "--filter", "name:"+k.Name))
+	})
+	if n := figure(t, row, "processes"); n != peer.processes || n != 3 {
+		t.Errorf("%d processes, by ps_mem's way %d", n, peer.processes)
 	}
-	// The peer is a Python, which maps the C library as well, and smaps rounds each mapping down.
-	checkNear(t, "private", uint64(figure(t, row, "uss")), uint64(private)<<10, 1<<20)
-	checkNear(t, "private and shared", uint64(figure(t, row, "pss")), uint64(private+shared)<<10, 1<<20)
+	if n := figure(t, row, "uss"); n != peer.private {
+		t.Errorf("%d bytes are private, by ps_mem's way %d", n, peer.private)
+	}
+	// smaps rounds each mapping down.
+	sum := peer.private + peer.shared
+	if n := figure(t, row, "pss"); n < sum || n > sum+peer.mappings<<10 {
+		t.Errorf("private and shared are %d bytes, by ps_mem's way %d of %d mappings", n, sum, peer.mappings)
+	}
 	if n := figure(t, row, "pss"); n < 2*k.Private || n > 2*k.Private+slack {
 		t.Errorf("two address spaces of %d bytes have %d", k.Private, n)
+	}
+	if peer.shared < 64<<10 {
+		t.Errorf("the two share %d bytes of their files", peer.shared)
 	}
 }

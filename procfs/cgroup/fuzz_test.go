@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 func FuzzParseNUMA(f *testing.F) {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // Children of the tests are the test binary itself; COLLECT_TEST_CHILD says
@@ -60,8 +60,13 @@ func startChildAs(t testing.TB, kind, argument string, attributes *syscall.SysPr
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childVar+"="+kind, argumentVar+"="+argument)
+	return startAs(t, exec.Command(self), kind, argument, attributes)
+}
+
+// startAs starts a command of the test binary as a child.
+func startAs(t testing.TB, cmd *exec.Cmd, kind, argument string, attributes *syscall.SysProcAttr) *exec.Cmd {
+	t.Helper()
+	cmd.Env = append(cmd.Environ(), childVar+"="+kind, argumentVar+"="+argument)
 	cmd.SysProcAttr = attributes
 	cmd.Stderr = os.Stderr
 	proctest.Start(t, cmd)

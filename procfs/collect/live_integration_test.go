@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs"
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 func init() {
@@ -25,59 +25,77 @@ func init() {
 	children["reader"] = readAs
 }
 
-// TestAgreesWithSmaps compares what is collected of stopped processes with
-// what awk sums up from their smaps: to the byte, shares within their rounding.
+// copySelf copies the test binary, which the test itself maps, too.
+func copySelf(t testing.TB) proctest.Private {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proctest.Copy(t, self, "child_"+strconv.Itoa(os.Getpid()))
+}
+
+// startStopped starts a child with so much memory of a copy, and stops it:
+// nothing of its memory changes any more.
+func startStopped(t testing.TB, program proctest.Private, mib string) (pid int) {
+	t.Helper()
+	cmd := startAs(t, program.Command(), "big", mib, nil)
+	proctest.Stop(t, cmd.Process.Pid)
+	return cmd.Process.Pid
+}
+
+// TestAgreesWithSmaps compares what is collected of stopped processes, which
+// share their files with each other alone, with what awk sums up from their
+// smaps: to the byte, shares within their rounding.
 func TestAgreesWithSmaps(t *testing.T) {
+	program := copySelf(t)
 	var pids []int
 	for _, mib := range []string{"1", "8", "32"} {
-		cmd := startChildAs(t, "big", mib, nil)
-		proctest.Stop(t, cmd.Process.Pid)
-		pids = append(pids, cmd.Process.Pid)
+		pids = append(pids, startStopped(t, program, mib))
 	}
 	c := open(t, Options{})
 	for range 2 { // with directories that were opened just now, and with those that were held
-		// What others map of the same files changes what is shared, even between
-		// two readings: of several pairs, one must agree.
-		var differs string
-		for range 50 {
-			pass := collectAll(t, c, All)
-			differs = ""
+		reference := func() (list []smapsSum) {
 			for _, pid := range pids {
-				differs += unlikeSmaps(t, pass.find(pid))
+				list = append(list, smapsByAwk(t, pid))
 			}
-			if differs == "" {
-				break
-			}
+			return list
 		}
-		if differs != "" {
-			t.Error(differs)
+		list, pass := proctest.Settled(t, reference, func() *Pass { return collectAll(t, c, All) })
+		for i, pid := range pids {
+			list[i].compare(t, pass.find(pid))
 		}
 	}
 }
 
-// unlikeSmaps says how a process's figures differ from the sums that awk makes.
-func unlikeSmaps(t *testing.T, p *Process) (differs string) {
+// smapsSum are sums of a process's smaps in bytes, and how many were rounded down for PSS.
+type smapsSum struct{ rss, uss, swap, pss, mappings uint64 }
+
+func smapsByAwk(t *testing.T, pid int) (s smapsSum) {
 	t.Helper()
-	const sums = `/^Rss:/ {r+=$2} /^Private_(Clean|Dirty):/ {u+=$2} /^Swap:/ {s+=$2} /^Pss:/ {p+=$2; n++} END {print r, u, s, p, n}`
-	out, err := exec.Command("awk", sums, fmt.Sprintf("/proc/%d/smaps", p.PID)).Output()
+	const sums = `/^Rss:/ {r+=$2} /^Private_(Clean|Dirty):/ {u+=$2} /^Swap:/ {s+=$2} /^Pss:/ {p+=$2; n++} END {print r*1024, u*1024, s*1024, p*1024, n}`
+	out, err := exec.Command("awk", sums, fmt.Sprintf("/proc/%d/smaps", pid)).Output()
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &s.rss, &s.uss, &s.swap, &s.pss, &s.mappings)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rss, uss, swap, pss, mappings uint64
-	if _, err := fmt.Sscan(string(out), &rss, &uss, &swap, &pss, &mappings); err != nil {
-		t.Fatal(err)
+	return s
+}
+
+// compare compares a process's figures with the sums.
+func (s smapsSum) compare(t *testing.T, p *Process) {
+	t.Helper()
+	uss, o := p.USS()
+	pss, _ := p.PSS()
+	swap, _ := p.Swap()
+	if o != procfs.Known || p.RSS != s.rss || p.Memory.Rss != s.rss || uss != s.uss || swap != s.swap {
+		t.Errorf("process %d: RSS %d, USS %d, swap %d, %v; %+v", p.PID, p.RSS, uss, swap, o, s)
 	}
-	gotUSS, o := p.USS()
-	gotPSS, _ := p.PSS()
-	gotSwap, _ := p.Swap()
-	if o != procfs.Known || p.RSS != rss<<10 || p.Memory.Rss != rss<<10 || gotUSS != uss<<10 || gotSwap != swap<<10 {
-		differs = fmt.Sprintf("process %d: RSS %d, USS %d, swap %d, %v; awk: %d, %d, %d kB\n", p.PID, p.RSS, gotUSS, gotSwap, o, rss, uss, swap)
+	if pss < s.pss || pss > s.pss+s.mappings<<10 || pss < uss+64<<10 {
+		t.Errorf("process %d: PSS %d, USS %d; %+v", p.PID, pss, uss, s)
 	}
-	// Others that map the same files come and go meanwhile.
-	if gotPSS+mappings<<10 < pss<<10 || gotPSS > (pss+mappings)<<10 {
-		differs += fmt.Sprintf("process %d: PSS %d; awk: %d kB of %d mappings\n", p.PID, gotPSS, pss, mappings)
-	}
-	return differs
 }
 
 // TestPIDReuse forces a PID to be given twice, in a PID namespace of its own.

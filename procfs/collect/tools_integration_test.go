@@ -5,63 +5,88 @@ package collect
 import (
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/memtrace/memtrace/procfs"
-	"github.com/memtrace/memtrace/procfs/internal/proctest"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
-// TestAgreesWithOtherTools compares what is collected of a stopped process
-// with smem, pmap and numastat. All must be the same to the kilobyte they print
-// but PSS: they sum rounded mappings, and others that map the same files come
-// and go meanwhile. What those touch for the first time is the process's own no
-// more, so that smem's USS is held against one from before and one from after.
+// TestAgreesWithOtherTools compares what is collected of a stopped process,
+// whose files nobody else maps, with smem, pmap and numastat. All must be the
+// same to the kilobyte they print but PSS: they sum mappings, which the kernel
+// rounds down.
 func TestAgreesWithOtherTools(t *testing.T) {
-	cmd := startChildAs(t, "big", "24", nil)
-	proctest.Stop(t, cmd.Process.Pid)
-	p := collectAll(t, open(t, Options{}), All).find(cmd.Process.Pid)
-	pss, o := p.PSS()
-	uss, _ := p.USS()
-	swap, _ := p.Swap()
-	if o != procfs.Known {
-		t.Fatal(o)
+	program := copySelf(t)
+	pid := startStopped(t, program, "24")
+	c := open(t, Options{})
+	for name, reference := range map[string]func() toolSums{
+		"smem": func() toolSums { return smemOf(t, pid, filepath.Base(program.Path)) },
+		"pmap": func() toolSums { return pmapOf(t, pid) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pass := proctest.Settled(t, reference, func() *Pass { return collectAll(t, c, All) })
+			s.compare(t, pass.find(pid))
+		})
 	}
-	mappings := uint64(len(strings.Split(tool(t, "pmap", "-q", fmt.Sprint(p.PID)), "\n")))
-	t.Run("smem", func(t *testing.T) {
-		for line := range strings.Lines(tool(t, "smem", "-H", "-c", "pid swap uss pss rss")) {
-			f := kilobytes(line)
-			if len(f) != 5 || f[0] != uint64(p.PID) {
-				continue
-			}
-			later, _ := collectAll(t, open(t, Options{}), All).find(p.PID).USS()
-			if f[1] != swap>>10 || f[2] < min(uss, later)>>10 || f[2] > max(uss, later)>>10 || f[4] != p.RSS>>10 {
-				t.Errorf("swap %d, USS %d, later %d, RSS %d; smem: %s", swap>>10, uss>>10, later>>10, p.RSS>>10, line)
-			}
-			if f[3] > pss>>10+mappings || f[3]+mappings < pss>>10 {
-				t.Errorf("PSS %d kB; smem: %d kB of %d mappings", pss>>10, f[3], mappings)
-			}
-			return
+	t.Run("numastat", func(t *testing.T) { compareWithNumastat(t, pid) })
+}
+
+// toolSums are a tool's sums over a process's mappings, in kB; size is 0 where it has none.
+type toolSums struct{ size, rss, uss, swap, pss uint64 }
+
+func smemOf(t *testing.T, pid int, name string) toolSums {
+	t.Helper()
+	out := tool(t, "smem", "-H", "-P", name, "-c", "pid swap uss pss rss")
+	for line := range strings.Lines(out) {
+		if f := kilobytes(line); len(f) == 5 && f[0] == uint64(pid) {
+			return toolSums{rss: f[4], uss: f[2], swap: f[1], pss: f[3]}
 		}
-		t.Error("smem doesn't list the process")
-	})
-	t.Run("pmap", func(t *testing.T) {
-		// The last line has the sums: of sizes first, then of Rss and Pss.
-		lines := strings.Split(strings.TrimSpace(tool(t, "pmap", "-X", fmt.Sprint(p.PID))), "\n")
-		sums, header := kilobytes(lines[len(lines)-1]), strings.Fields(lines[1])
-		for i, name := range header[5 : len(header)-1] { // after address, permissions, offset, device, inode
-			switch {
-			case name == "Rss" && sums[i] != p.RSS>>10:
-				t.Errorf("RSS %d kB; pmap: %d", p.RSS>>10, sums[i])
-			case name == "Pss" && (sums[i] > pss>>10+mappings || sums[i]+mappings < pss>>10):
-				t.Errorf("PSS %d kB; pmap: %d", pss>>10, sums[i])
-			case name == "Size" && sums[i]<<10 != p.VSize && sums[i]<<10 != p.VSize+4096: // with [vsyscall]
-				t.Errorf("VIRT %d kB; pmap: %d", p.VSize>>10, sums[i])
-			}
+	}
+	t.Fatalf("smem doesn't list the process: %s", out)
+	return toolSums{}
+}
+
+// pmapOf reads the last line of pmap -XX, which has the sums of the columns after
+// address, permissions, offset, device and inode, up to the flags.
+func pmapOf(t *testing.T, pid int) (s toolSums) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(tool(t, "pmap", "-XX", fmt.Sprint(pid))), "\n")
+	sums, header := kilobytes(lines[len(lines)-1]), strings.Fields(lines[1])
+	for i, name := range header[5:][:len(sums)] {
+		switch name {
+		case "Size":
+			s.size = sums[i]
+		case "Rss":
+			s.rss = sums[i]
+		case "Pss":
+			s.pss = sums[i]
+		case "Private_Clean", "Private_Dirty":
+			s.uss += sums[i]
+		case "Swap":
+			s.swap = sums[i]
 		}
-	})
-	t.Run("numastat", func(t *testing.T) { compareWithNumastat(t, p.PID) })
+	}
+	return s
+}
+
+func (s toolSums) compare(t *testing.T, p *Process) {
+	t.Helper()
+	uss, o := p.USS()
+	pss, _ := p.PSS()
+	swap, _ := p.Swap()
+	if o != procfs.Known || p.RSS>>10 != s.rss || uss>>10 != s.uss || swap>>10 != s.swap {
+		t.Errorf("RSS %d, USS %d, swap %d, %v; the tool says %+v kB", p.RSS, uss, swap, o, s)
+	}
+	mappings := uint64(strings.Count(tool(t, "pmap", "-q", fmt.Sprint(p.PID)), "\n"))
+	if pss>>10 < s.pss || pss>>10 > s.pss+mappings {
+		t.Errorf("PSS %d; the tool says %d kB of %d mappings", pss, s.pss, mappings)
+	}
+	if s.size != 0 && s.size<<10 != p.VSize && s.size<<10 != p.VSize+4096 { // with [vsyscall]
+		t.Errorf("VIRT %d; the tool says %d kB", p.VSize, s.size)
+	}
 }
 
 // compareWithNumastat compares the process's sum over nodes, which numastat
@@ -77,24 +102,35 @@ func compareWithNumastat(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = held.Close() }()
-	nodes, err := held.NUMA(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(tool(t, "numastat", "-p", fmt.Sprint(pid))) {
-		f := strings.Fields(line)
-		if len(f) != len(nodes)+2 || f[0] != "Total" {
-			continue
+	said, nodes := proctest.Settled(t, func() []string { return numastatTotal(t, pid) }, func() []uint64 {
+		nodes, err := held.NUMA(nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for i, bytes := range nodes {
-			mb, err := strconv.ParseFloat(f[1+i], 64)
-			if got := float64(bytes) / (1 << 20); err != nil || mb < got-0.006 || mb > got+0.006 {
-				t.Errorf("node %d: %.3f MB; numastat: %s", i, got, line)
-			}
-		}
-		return
+		return nodes
+	})
+	if len(said) != len(nodes)+1 {
+		t.Fatalf("%d nodes; numastat: %q", len(nodes), said)
 	}
-	t.Error("numastat has no total")
+	for i, bytes := range nodes {
+		mb, err := strconv.ParseFloat(said[i], 64)
+		if got := float64(bytes) / (1 << 20); err != nil || mb < got-0.006 || mb > got+0.006 {
+			t.Errorf("node %d: %.3f MB; numastat: %s", i, got, said)
+		}
+	}
+}
+
+// numastatTotal are the last line's figures: one a node, and their sum.
+func numastatTotal(t *testing.T, pid int) []string {
+	t.Helper()
+	out := tool(t, "numastat", "-p", fmt.Sprint(pid))
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == "Total" {
+			return f[1:]
+		}
+	}
+	t.Fatalf("numastat has no total: %s", out)
+	return nil
 }
 
 func tool(t *testing.T, name string, args ...string) string {
