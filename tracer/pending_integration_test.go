@@ -47,8 +47,8 @@ func stoppedAt(t *testing.T, pid int) (addrs []uint64) {
 // prediction is checked.
 func TestPendingBlocks(t *testing.T) {
 	needSession(t)
-	for _, library := range []string{"", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"} {
-		t.Run("preload "+library, func(t *testing.T) { pendingBlocks(t, library) })
+	for _, name := range []string{"", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"} {
+		t.Run("preload "+name, func(t *testing.T) { pendingBlocks(t, name) })
 	}
 }
 
@@ -103,10 +103,14 @@ func handedOut(t *testing.T, tr *Tracer, pid int, malloc uint64, at []uint64) (t
 	return trapped, len(pending)
 }
 
-func pendingBlocks(t *testing.T, library string) {
-	p := start(t, []string{"LD_PRELOAD=" + library}, "handed_out", "4", "0")
+func pendingBlocks(t *testing.T, name string) {
+	var env []string
+	if name != "" {
+		env = []string{"LD_PRELOAD=" + library(t, name)}
+	}
+	p := start(t, env, "handed_out", "4", "0")
 	pid := p.cmd.Process.Pid
-	place := mallocOf(t, pid, strings.TrimSuffix(library, ".so.2"))
+	place := mallocOf(t, pid, strings.TrimSuffix(name, ".so.2"))
 	tr, detach := attached(t, Config{Mechanism: Session, Pressure: 1 << 20}, p)
 	defer detach()
 	var events atomic.Uint64

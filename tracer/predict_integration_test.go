@@ -286,10 +286,10 @@ func TestPredictedResultsOfOtherAllocators(t *testing.T) {
 			t.Errorf("%.2f of the returns were seen", r)
 		}
 	}
-	for _, library := range []string{"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"} {
-		t.Run(library, func(t *testing.T) {
+	for _, name := range []string{"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"} {
+		t.Run(name, func(t *testing.T) {
 			t.Setenv("MEMTRACE_PROGRAMS", "")
-			check(t, "predicted", library, 0.6)
+			check(t, "predicted", library(t, name), 0.6)
 		})
 	}
 	// Of what is known to be predicted less.

@@ -248,9 +248,11 @@ func TestNothingIsLostByMoving(t *testing.T) {
 // a program fills no ring, however late memtrace is.
 func TestBlocksBeingHandedOutAreNoLeaks(t *testing.T) {
 	// tcmalloc loses a block of its own, its first MallocExtension.
-	for library, runs := range map[string]int{"": 12, "libjemalloc.so.2": 3, "libmimalloc.so.2": 3} {
-		t.Run("preload "+library, func(t *testing.T) {
-			t.Setenv("LD_PRELOAD", library)
+	for name, runs := range map[string]int{"": 12, jemallocLib: 3, mimallocLib: 3} {
+		t.Run("preload "+name, func(t *testing.T) {
+			if name != "" {
+				t.Setenv("LD_PRELOAD", privateLibrary(t, name))
+			}
 			for range runs {
 				endInMalloc(t)
 			}

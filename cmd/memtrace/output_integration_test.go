@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,11 +32,7 @@ func TestEventsThatCannotBeWritten(t *testing.T) {
 // TestOtherAllocatorsMayThrow: where every return is probed, an exception from an allocator's own
 // operator new would end the program, which is said before; of glibc there is nothing to say.
 func TestOtherAllocatorsMayThrow(t *testing.T) {
-	found, err := filepath.Glob("/usr/lib/*-linux-gnu/libjemalloc.so.2")
-	if err != nil || len(found) == 0 {
-		t.Fatalf("libjemalloc.so.2 is not installed (%v)", err)
-	}
-	for preload, warned := range map[string]bool{found[0]: true, "": false} {
+	for preload, warned := range map[string]bool{privateLibrary(t, jemallocLib): true, "": false} {
 		program := exec.Command(testProgram("every_function"), "attach", "no-pvalloc")
 		program.Env = append(os.Environ(), "LD_PRELOAD="+preload)
 		p := spawn(t, program)

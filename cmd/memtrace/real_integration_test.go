@@ -111,7 +111,7 @@ func differences(t *testing.T, mem *os.File, v *procfs.VMA) (n int) {
 // TestKilledMemtrace kills memtrace in the middle of a trace: the program
 // runs on, with its own code.
 func TestKilledMemtrace(t *testing.T) {
-	p := startProgram(t, "churn", "20", "2", "60", "200000")
+	p := startPrivate(t, "churn", "20", "2", "60", "200000")
 	if n := patchedBytes(t, p.pid()); n != 0 {
 		t.Fatalf("%d bytes of the C library are changed before any trace", n)
 	}
@@ -134,7 +134,7 @@ func TestKilledMemtrace(t *testing.T) {
 
 // TestTwoMemtracesOfTwoThreads has two of them trace one busy program at once.
 func TestTwoMemtracesOfTwoThreads(t *testing.T) {
-	p := startProgram(t, "two_threads")
+	p := startPrivate(t, "two_threads")
 	first, second := startTracing(t, []int{p.pid()}), startTracing(t, []int{p.pid()})
 	a := p.proceed()
 	for _, m := range []*running{first, second} {

@@ -104,11 +104,7 @@ func seenOf(r *analyzer.Report, function string) (n uint64) {
 
 // Where the records can't be read, nothing is called definite, and all that may have been freed says so.
 func TestMissedFreesOfOtherAllocatorsAreDoubted(t *testing.T) {
-	lib, _ := filepath.Glob("/usr/lib/*-linux-gnu*/" + jemallocLib)
-	if len(lib) == 0 {
-		t.Fatalf("%s is not installed (.ci/setup test installs it)", jemallocLib)
-	}
-	c, r := traceUnseen(t, "LD_PRELOAD="+lib[0])
+	c, r := traceUnseen(t, "LD_PRELOAD="+privateLibrary(t, jemallocLib))
 	l := unseen(t, c, &r)
 	h := r.Processes[0].Heap
 	if l.DoubtfulCount < c.total(t, "live_count") || l.DoubtfulCount != h.LiveCount || l.Repaired.Count != 0 {

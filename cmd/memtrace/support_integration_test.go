@@ -133,7 +133,7 @@ func (b build) documented(table string) (cells []string) {
 // try traces a program of the build in one mode and says "exact", or what is not.
 func (b build) try(t *testing.T, column string) string {
 	if b.preload != "" {
-		t.Setenv("LD_PRELOAD", b.find(t, b.preload))
+		t.Setenv("LD_PRELOAD", privateLibrary(t, b.preload))
 	}
 	var problems []string
 	switch column {
@@ -171,18 +171,6 @@ func (b build) attachTo(t *testing.T, name string, args ...string) (*child, *ana
 	return c, &r
 }
 
-// find is the path of a library of Debian's.
-func (b build) find(t *testing.T, name string) string {
-	t.Helper()
-	for _, dir := range []string{"/usr/lib/*-linux-gnu*", "/usr/lib/llvm-*/lib/clang/*/lib/linux"} {
-		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
-			return found[0]
-		}
-	}
-	t.Fatalf("%s is not installed (.ci/setup test installs it)", name)
-	return ""
-}
-
 // compile builds a test program. Not all allocators have pvalloc, and the C
 // library's malloc would come with its.
 func (b build) compile(t *testing.T, name string) string {
@@ -197,11 +185,11 @@ func (b build) compile(t *testing.T, name string) string {
 	}
 	args := []string{"-g", "-w", "-O1", "-fno-omit-frame-pointer", "-fno-builtin", "-fno-optimize-sibling-calls", "-pthread", "-Dpvalloc=valloc"}
 	args = append(append(args, b.flags...), "-o", path, filepath.Join("..", "..", "testdata", "programs", name+".c"))
-	for _, library := range b.libraries {
-		if file, ok := strings.CutPrefix(library, "-l:"); ok {
-			library = b.find(t, file)
+	for _, l := range b.libraries {
+		if file, ok := strings.CutPrefix(l, "-l:"); ok {
+			l = library(t, file)
 		}
-		args = append(args, library)
+		args = append(args, l)
 	}
 	tool := func(name string, args ...string) {
 		cmd := exec.Command(name, args...)
