@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -32,8 +33,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runScripts runs every script of a directory as a subtest.
-func runScripts(t *testing.T, dir string, more map[string]script.Cmd) {
+// scriptCommands makes commands for one script, beside the common ones.
+type scriptCommands func(t *testing.T) map[string]script.Cmd
+
+// runScripts runs every script of a directory as a subtest, side by side.
+func runScripts(t *testing.T, dir string, env []string, more scriptCommands) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in %s (%v)", dir, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			runScript(t, scriptEngine(t, more), env, file)
+		})
+	}
+}
+
+// scriptEngine is for one script, as its commands know what ran before.
+func scriptEngine(t *testing.T, more scriptCommands) *script.Engine {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -42,26 +61,21 @@ func runScripts(t *testing.T, dir string, more map[string]script.Cmd) {
 	engine := script.NewEngine()
 	engine.Cmds = scripttest.DefaultCmds()
 	engine.Conds = scripttest.DefaultConds()
-	engine.Conds["runs32"] = script.OnceCondition("the kernel runs 32-bit programs", runs32)
+	engine.Conds["runs32"] = script.Condition("the kernel runs 32-bit programs", runs32)
 	delete(engine.Cmds, "skip") // a script that does not run is a script that fails
 	var code int
 	engine.Cmds["memtrace"] = noteCode(script.Program(self, func(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) }, 0), &code)
 	engine.Cmds["code"] = codeCommand(&code)
-	maps.Copy(engine.Cmds, more)
-	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts in %s (%v)", dir, err)
+	if more != nil {
+		maps.Copy(engine.Cmds, more(t))
 	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			runScript(t, engine, file)
-		})
-	}
+	return engine
 }
 
 // runs32 starts a 32-bit program: the kernel knows its format, or not.
-func runs32() (bool, error) {
-	cmd := exec.Command(filepath.Join(os.Getenv("PROGRAMS"), "sleeper32"))
+func runs32(s *script.State) (bool, error) {
+	programs, _ := s.LookupEnv("PROGRAMS")
+	cmd := exec.Command(filepath.Join(programs, "sleeper32"))
 	err := cmd.Start()
 	if errors.Is(err, syscall.ENOEXEC) {
 		return false, nil
@@ -107,14 +121,14 @@ func codeCommand(code *int) script.Cmd {
 		})
 }
 
-func runScript(t *testing.T, engine *script.Engine, file string) {
+func runScript(t *testing.T, engine *script.Engine, env []string, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), asMemtrace+"=1", "NO_COLOR=1", "TERM=dumb")
-	state, err := script.NewState(context.Background(), t.TempDir(), env)
+	all := slices.Concat(os.Environ(), []string{asMemtrace + "=1", "NO_COLOR=1", "TERM=dumb"}, env)
+	state, err := script.NewState(context.Background(), t.TempDir(), all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,5 +141,5 @@ func runScript(t *testing.T, engine *script.Engine, file string) {
 
 // TestScripts needs neither root nor a kernel with BPF.
 func TestScripts(t *testing.T) {
-	runScripts(t, filepath.Join("testdata", "script"), nil)
+	runScripts(t, filepath.Join("testdata", "script"), nil, nil)
 }

@@ -25,17 +25,18 @@ func TestRootScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PROGRAMS", programs)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("MEMTRACE", self)
-	runScripts(t, filepath.Join("testdata", "root"), map[string]script.Cmd{
-		"target": targetCommand(t, programs),
-		"json":   jsonCommand(),
-		"spawn":  spawnCommand(t),
-		"traced": tracedCommand(),
+	env := []string{"PROGRAMS=" + programs, "MEMTRACE=" + self}
+	runScripts(t, filepath.Join("testdata", "root"), env, func(t *testing.T) map[string]script.Cmd {
+		return map[string]script.Cmd{
+			"target": targetCommand(t, programs),
+			"json":   jsonCommand(),
+			"spawn":  spawnCommand(t),
+			"traced": tracedCommand(),
+		}
 	})
 }
 
@@ -53,7 +54,7 @@ type child struct {
 //	target go                    let it run its measured part
 //	target end                   let it exit, which must be with code 0
 func targetCommand(t *testing.T, programs string) script.Cmd {
-	children := make(map[*script.State]*child)
+	var c *child
 	return script.Command(script.CmdUsage{Summary: "drive a test program", Args: "start|go|end [name] [args...]"},
 		func(s *script.State, args ...string) (script.WaitFunc, error) {
 			if len(args) == 0 {
@@ -61,16 +62,15 @@ func targetCommand(t *testing.T, programs string) script.Cmd {
 			}
 			switch args[0] {
 			case "start":
-				c, err := startChild(t, filepath.Join(programs, args[1]), args[2:])
-				if err != nil {
+				var err error
+				if c, err = startChild(t, filepath.Join(programs, args[1]), args[2:]); err != nil {
 					return nil, err
 				}
-				children[s] = c
 				return nil, s.Setenv("PID", strconv.Itoa(c.cmd.Process.Pid))
 			case "go":
-				return nil, children[s].proceed()
+				return nil, c.proceed()
 			case "end":
-				return nil, children[s].end()
+				return nil, c.end()
 			}
 			return nil, script.ErrUsage
 		})
