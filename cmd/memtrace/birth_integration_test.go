@@ -98,11 +98,12 @@ func runUnderTrace(t *testing.T, name string, args ...string) (*child, analyzer.
 // runWith is runUnderTrace of a program anywhere, with flags of memtrace's.
 func runWith(t *testing.T, flags []string, path string, args ...string) (*child, analyzer.Report) {
 	t.Helper()
-	return runAnswering(t, flags, append([]string{path, "run"}, args...))
+	return runAnswering(t, nil, flags, append([]string{path, "run"}, args...))
 }
 
-// runAnswering has memtrace run a command that ends with a program's answer.
-func runAnswering(t *testing.T, flags, command []string) (*child, analyzer.Report) {
+// runAnswering has memtrace run a command that ends with a program's answer. env
+// is added to the environment of both.
+func runAnswering(t *testing.T, env, flags, command []string) (*child, analyzer.Report) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -110,7 +111,7 @@ func runAnswering(t *testing.T, flags, command []string) (*child, analyzer.Repor
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
 	cmd := exec.Command(self, slices.Concat([]string{"run", "--format", "json", "--report", file}, flags, []string{"--"}, command)...)
-	cmd.Env = append(os.Environ(), asMemtrace+"=1")
+	cmd.Env = append(append(os.Environ(), asMemtrace+"=1"), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -331,7 +332,7 @@ func TestChildrenAreSeenWithAllocatorsOfTheirOwn(t *testing.T) {
 		"musl": {"/bin/sh", "-c", target + "_musl run; true"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, r := runAnswering(t, nil, script)
+			c, r := runAnswering(t, nil, nil, script)
 			c.checkSites(t, &r)
 			for _, p := range r.Processes {
 				if p.Attached {

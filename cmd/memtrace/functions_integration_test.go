@@ -73,8 +73,8 @@ func TestOwnFunctionThatIsNotThere(t *testing.T) {
 func TestOneFamily(t *testing.T) {
 	for family, seen := range map[string]bool{"auto": true, "jemalloc": true, "glibc": false} {
 		t.Run(family, func(t *testing.T) {
-			t.Setenv("LD_PRELOAD", privateLibrary(t, jemallocLib))
-			_, r := runWith(t, []string{"--allocator", family}, filepath.Join("..", "..", "build", "testdata", "two_threads"))
+			env := []string{"LD_PRELOAD=" + privateLibrary(t, jemallocLib)}
+			_, r := runAnswering(t, env, []string{"--allocator", family}, []string{testProgram("two_threads"), "run"})
 			if (r.Events.Alloc > 0) != seen {
 				t.Errorf("%d allocations of a program with jemalloc", r.Events.Alloc)
 			}

@@ -44,11 +44,11 @@ func TestGLibLayer(t *testing.T) {
 	for _, how := range []string{"uprobe_session", "uprobe_multi", "perf_cookie"} {
 		for _, slices := range []string{"", "always-malloc"} {
 			t.Run(how+slices, func(t *testing.T) {
-				t.Setenv("G_SLICE", slices)
+				env := []string{"G_SLICE=" + slices}
 				if how == "perf_cookie" {
-					t.Setenv("CHAIN", "32") // what is followed there
+					env = append(env, "CHAIN=32") // what is followed there
 				}
-				c, r := runWith(t, []string{"--layer", "glib", "--attach", how, "--top", "1000"}, testProgram("layer_glib"))
+				c, r := runAnswering(t, env, []string{"--layer", "glib", "--attach", how, "--top", "1000"}, []string{testProgram("layer_glib"), "run"})
 				c.checkSites(t, &r)
 				if r.Events.Lost != 0 || r.Events.Overwritten != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
 					t.Errorf("events %+v, warnings %q", r.Events, r.Warnings)
@@ -60,8 +60,7 @@ func TestGLibLayer(t *testing.T) {
 
 // A chain that is too long for the kernel is a loss, and said to be.
 func TestGLibChainTooLong(t *testing.T) {
-	t.Setenv("CHAIN", "40")
-	_, r := runWith(t, []string{"--layer", "glib", "--attach", "perf_cookie"}, testProgram("layer_glib"))
+	_, r := runAnswering(t, []string{"CHAIN=40"}, []string{"--layer", "glib", "--attach", "perf_cookie"}, []string{testProgram("layer_glib"), "run"})
 	if r.Events.LostBy.ReadFault != 1 {
 		t.Errorf("events %+v, want a read fault", r.Events)
 	}

@@ -96,7 +96,11 @@ func corpusSums(t *testing.T, out []byte, but string) map[string]sum {
 // runLeaks runs memtrace and returns its stdout and exit code.
 func runLeaks(t *testing.T, args ...string) ([]byte, int) {
 	t.Helper()
-	cmd := memtraceCommand(t, args...)
+	return finishLeaks(t, memtraceCommand(t, args...))
+}
+
+func finishLeaks(t *testing.T, cmd *exec.Cmd) ([]byte, int) {
+	t.Helper()
 	var out, complaints bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, &out, &complaints
 	err := cmd.Run()
@@ -250,20 +254,23 @@ func TestBlocksBeingHandedOutAreNoLeaks(t *testing.T) {
 	// tcmalloc loses a block of its own, its first MallocExtension.
 	for name, runs := range map[string]int{"": 12, jemallocLib: 3, mimallocLib: 3} {
 		t.Run("preload "+name, func(t *testing.T) {
+			library := ""
 			if name != "" {
-				t.Setenv("LD_PRELOAD", privateLibrary(t, name))
+				library = privateLibrary(t, name)
 			}
 			for range runs {
-				endInMalloc(t)
+				endInMalloc(t, library)
 			}
 		})
 	}
 }
 
-func endInMalloc(t *testing.T) {
+func endInMalloc(t *testing.T, library string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report")
-	_, code := runLeaks(t, "run", "--fail-on", "definite", "--format", "json", "--report", file, "--", testProgram("handed_out"), "run", "1", "100")
+	cmd := memtraceCommand(t, "run", "--fail-on", "definite", "--format", "json", "--report", file, "--", testProgram("handed_out"), "run", "1", "100")
+	cmd.Env = append(cmd.Env, "LD_PRELOAD="+library)
+	_, code := finishLeaks(t, cmd)
 	r := readReport(t, file)
 	for _, l := range r.Leaks {
 		t.Errorf("%s: %d blocks of %d bytes: %s", l.Kind, l.Count, l.Bytes, l.Why)

@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -45,8 +47,10 @@ func workInRust(p *spawned) (a rustAnswer) {
 // Those are in bytes of its size classes, which lie 16 bytes apart up to 128 and
 // at most a quarter apart above (jemalloc(3), size classes).
 func TestRustWithJemalloc(t *testing.T) {
-	t.Setenv("_RJEM_MALLOC_CONF", "tcache:false") // what is in a thread's cache counts as live there
-	p := startProgram(t, "rust_jemalloc")
+	program := exec.Command(testProgram("rust_jemalloc"), "attach")
+	program.Env = append(os.Environ(), "_RJEM_MALLOC_CONF=tcache:false") // what is in a thread's cache counts as live there
+	p := spawn(t, program)
+	p.lineWith("ready ")
 	m := startTracing(t, []int{p.pid()}, "--allocator", "jemalloc", "--top", "0")
 	check := func(a rustAnswer, r *analyzer.Report) {
 		t.Helper()

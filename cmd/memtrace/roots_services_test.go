@@ -77,7 +77,7 @@ func TestRunThroughUnshareAndChroot(t *testing.T) {
 		{"musl", tree(t, "every_function_musl"), "/program", "musl "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			target, r := runAnswering(t, nil, []string{"unshare", "--pid", "--fork", "--mount", "chroot", c.root, c.program, "run"})
+			target, r := runAnswering(t, nil, nil, []string{"unshare", "--pid", "--fork", "--mount", "chroot", c.root, c.program, "run"})
 			target.checkSites(t, &r)
 			if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
 				t.Errorf("events %+v, warnings %q", r.Events, r.Warnings)

@@ -132,13 +132,10 @@ func (b build) documented(table string) (cells []string) {
 
 // try traces a program of the build in one mode and says "exact", or what is not.
 func (b build) try(t *testing.T, column string) string {
-	if b.preload != "" {
-		t.Setenv("LD_PRELOAD", privateLibrary(t, b.preload))
-	}
 	var problems []string
 	switch column {
 	case "run":
-		c, r := runWith(t, nil, b.compile(t, "every_function"), "no-pvalloc")
+		c, r := runAnswering(t, b.env(t), nil, []string{b.compile(t, "every_function"), "run", "no-pvalloc"})
 		problems = append(c.siteErrors(t, &r), lossErrors(&r)...)
 	case "attach":
 		c, r := b.attachTo(t, "every_function", "no-pvalloc")
@@ -156,7 +153,9 @@ func (b build) try(t *testing.T, column string) string {
 
 func (b build) attachTo(t *testing.T, name string, args ...string) (*child, *analyzer.Report) {
 	t.Helper()
-	c, err := startChild(t, b.compile(t, name), args)
+	program := exec.Command(b.compile(t, name), append([]string{"attach"}, args...)...)
+	program.Env = append(os.Environ(), b.env(t)...)
+	c, err := startCommand(t, program)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,6 +168,15 @@ func (b build) attachTo(t *testing.T, name string, args ...string) (*child, *ana
 		t.Error(err)
 	}
 	return c, &r
+}
+
+// env is what its programs run with.
+func (b build) env(t *testing.T) []string {
+	t.Helper()
+	if b.preload == "" {
+		return nil
+	}
+	return []string{"LD_PRELOAD=" + privateLibrary(t, b.preload)}
 }
 
 // compile builds a test program. Not all allocators have pvalloc, and the C
@@ -192,9 +200,7 @@ func (b build) compile(t *testing.T, name string) string {
 		args = append(args, l)
 	}
 	tool := func(name string, args ...string) {
-		cmd := exec.Command(name, args...)
-		cmd.Env = append(os.Environ(), "LD_PRELOAD=")
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
 	}
