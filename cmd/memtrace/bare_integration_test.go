@@ -16,7 +16,10 @@ import (
 // are traced on as such programs are, and said to be. Debian's sh makes a child by
 // vfork, a subshell by fork.
 func TestGoProgramOfAScript(t *testing.T) {
-	growing := buildGrowing(t)
+	growing, err := filepath.Abs(testProgram("bare"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, script string
 		child        bool

@@ -5,9 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -156,70 +154,9 @@ func TestRegionsAtExit(t *testing.T) {
 	}
 }
 
-// growingGo is a Go program without cgo, which a line on stdin makes grow by 64 MiB
-// of blocks. It says what its runtime has of the heap, before and after, and its
-// resident memory by /proc/self/smaps_rollup.
-const growingGo = `package main
-
-import (
-	"bufio"
-	"fmt"
-	"os"
-	"runtime"
-	"strings"
-)
-
-func heap() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapInuse
-}
-
-func rss() (kib uint64) {
-	text, _ := os.ReadFile("/proc/self/smaps_rollup")
-	_, after, _ := strings.Cut(string(text), "\nRss:")
-	fmt.Sscan(after, &kib)
-	return kib
-}
-
-func main() {
-	in := bufio.NewReader(os.Stdin)
-	rss()
-	fmt.Println("ready")
-	in.ReadString('\n')
-	before := heap()
-	blocks := make([][]byte, 1024)
-	for i := range blocks {
-		blocks[i] = make([]byte, 64<<10)
-		for j := range blocks[i] {
-			blocks[i][j] = byte(i)
-		}
-	}
-	after := heap()
-	fmt.Printf("{\"final\":true,\"heap_growth\":%d,\"rss\":%d}\n", after-before, rss()<<10)
-	in.ReadString('\n')
-	os.Exit(int(blocks[0][0]))
-}
-`
-
-func buildGrowing(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "growing")
-	if err := os.WriteFile(source, []byte(growingGo), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-o", binary, source)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return binary
-}
-
 // TestGoProgram: of a program without an allocator it is told where its memory is, and what of it grew.
 func TestGoProgram(t *testing.T) {
-	c, err := startCommand(t, exec.Command(buildGrowing(t)))
+	c, err := startCommand(t, exec.Command(testProgram("bare")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +186,7 @@ func TestGoProgram(t *testing.T) {
 	}
 }
 
-// checkGrowth: nothing is said of a process's heap, and its anonymous memory grew by the 64 MiB of growingGo.
+// checkGrowth: nothing is said of a process's heap, and its anonymous memory grew by the 64 MiB of testdata/programs/bare.go.
 func checkGrowth(t *testing.T, p *analyzer.Process) (growth int64) {
 	t.Helper()
 	checkMappings(t, p)

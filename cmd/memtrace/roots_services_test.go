@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,21 +22,29 @@ import (
 // the last with libpthread.so of its own in a release of Debian's.
 func olderDebian(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join("..", "..", "testdata", "libc", "fetch-tree"), "bullseye")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	root, err := fetchBullseye()
 	if err != nil {
 		t.Fatalf("testdata/libc/fetch-tree bullseye: %v", err)
 	}
-	return strings.TrimSpace(string(out))
+	return root
 }
+
+var fetchBullseye = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command(filepath.Join("..", "..", "testdata", "libc", "fetch-tree"), "bullseye")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// compiled counts the programs of compileFor, which are in one directory.
+var compiled atomic.Int64
 
 // compileFor builds a test program against a root directory's own headers,
 // startup files and C library, and puts it there until the test's end. It
 // returns its path within. gcc's --sysroot alone would link with the host's.
 func compileFor(t *testing.T, root, name string) string {
 	t.Helper()
-	path := fmt.Sprintf("/%s-%d", name, os.Getpid())
+	path := fmt.Sprintf("/%s-%d-%d", name, os.Getpid(), compiled.Add(1))
 	target, lib, dev := filepath.Join(root, path), filepath.Join(root, "lib/x86_64-linux-gnu"), filepath.Join(root, "usr/lib/x86_64-linux-gnu")
 	t.Cleanup(func() { _ = os.Remove(target) })
 	object := filepath.Join(t.TempDir(), name+".o")

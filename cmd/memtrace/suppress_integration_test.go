@@ -18,35 +18,17 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 )
 
-// chooser is the program that loses a block for each letter of its argument,
-// built as it is and for LeakSanitizer.
-type chooser struct{ plain, sanitized string }
-
-// lostBy is the size of the block that each letter loses.
+// lostBy is the size of the block that testdata/programs/choose.cc loses for each letter of its argument.
 var lostBy = map[rune]int{'c': 101, 'n': 202, 'i': 303, 'm': 404, 'a': 505}
-
-func buildChooser(t *testing.T) chooser {
-	t.Helper()
-	dir := t.TempDir()
-	c := chooser{filepath.Join(dir, "choose"), filepath.Join(dir, "choose-lsan")}
-	for out, flag := range map[string]string{c.plain: "-O1", c.sanitized: "-fsanitize=leak"} {
-		// DWARF 4, as Valgrind before 3.20 reads no inlined functions from DWARF 5.
-		cmd := exec.Command("g++", "-g", "-gdwarf-4", "-O1", flag, "-o", out, "testdata/leaks/choose.cc")
-		if text, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", cmd, err, text)
-		}
-	}
-	return c
-}
 
 // A checker returns the sizes of the leaked blocks that a tool reports with a
 // file of suppressions, in order, and its exit code.
-type checker func(t *testing.T, c chooser, letters, file string) ([]int, int)
+type checker func(t *testing.T, letters, file string) ([]int, int)
 
-func byMemtrace(t *testing.T, c chooser, letters, file string) ([]int, int) {
+func byMemtrace(t *testing.T, letters, file string) ([]int, int) {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report")
-	_, code := runLeaks(t, "run", "--fail-on", "definite", "--suppressions", file, "--format", "json", "--report", report, "--", c.plain, letters)
+	_, code := runLeaks(t, "run", "--fail-on", "definite", "--suppressions", file, "--format", "json", "--report", report, "--", testProgram("choose"), letters)
 	text, err := os.ReadFile(report)
 	if err != nil {
 		t.Fatal(err)
@@ -67,16 +49,16 @@ func byMemtrace(t *testing.T, c chooser, letters, file string) ([]int, int) {
 
 var valgrindLost = regexp.MustCompile(`(\d+) bytes in 1 blocks are definitely lost`)
 
-func byValgrind(t *testing.T, c chooser, letters, file string) ([]int, int) {
+func byValgrind(t *testing.T, letters, file string) ([]int, int) {
 	t.Helper()
-	return byTool(t, valgrindLost, exec.Command("valgrind", "--leak-check=full", "--error-exitcode=23", "--suppressions="+file, c.plain, letters))
+	return byTool(t, valgrindLost, exec.Command("valgrind", "--leak-check=full", "--error-exitcode=23", "--suppressions="+file, testProgram("choose"), letters))
 }
 
 var lsanLost = regexp.MustCompile(`Direct leak of (\d+) byte\(s\) in 1 object`)
 
-func byLSan(t *testing.T, c chooser, letters, file string) ([]int, int) {
+func byLSan(t *testing.T, letters, file string) ([]int, int) {
 	t.Helper()
-	cmd := exec.Command(c.sanitized, letters)
+	cmd := exec.Command(testProgram("choose_lsan"), letters)
 	cmd.Env = append(os.Environ(), "LSAN_OPTIONS=suppressions="+file)
 	return byTool(t, lsanLost, cmd)
 }
@@ -112,7 +94,6 @@ func suppressionFile(t *testing.T, text string) string {
 // TestSuppressionsMeanWhatTheirToolsMean gives the same file and program to
 // memtrace and to the tool whose format it is.
 func TestSuppressionsMeanWhatTheirToolsMean(t *testing.T) {
-	c := buildChooser(t)
 	block := func(lines ...string) string {
 		return "{\n   known\n   Memcheck:Leak\n   " + strings.Join(lines, "\n   ") + "\n}\n"
 	}
@@ -135,7 +116,7 @@ func TestSuppressionsMeanWhatTheirToolsMean(t *testing.T) {
 		for name, text := range files {
 			t.Run(tool+"/"+name, func(t *testing.T) {
 				file := suppressionFile(t, text)
-				want, wantCode := theirs(t, c, "cnima", file)
+				want, wantCode := theirs(t, "cnima", file)
 				if name == "below" {
 					// memtrace does not know malloc from calloc and
 					// posix_memalign, only both from operator new.
@@ -144,7 +125,7 @@ func TestSuppressionsMeanWhatTheirToolsMean(t *testing.T) {
 				if name == "object" {
 					want = []int{202}
 				}
-				got, code := byMemtrace(t, c, "cnima", file)
+				got, code := byMemtrace(t, "cnima", file)
 				if !slices.Equal(got, want) || code != wantCode {
 					t.Errorf("memtrace reports %v and exits with %d, %s %v with %d", got, code, tool, want, wantCode)
 				}
@@ -156,12 +137,11 @@ func TestSuppressionsMeanWhatTheirToolsMean(t *testing.T) {
 // TestWrittenSuppressionsWork: what --gen-suppressions writes for one leak
 // takes that leak out of each tool's report, and no other.
 func TestWrittenSuppressionsWork(t *testing.T) {
-	c := buildChooser(t)
 	for letter, size := range lostBy {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			dir := t.TempDir()
 			valgrind, lsan := filepath.Join(dir, "valgrind"), filepath.Join(dir, "lsan")
-			if _, code := runLeaks(t, "run", "--gen-suppressions", valgrind, "--gen-suppressions", "lsan:"+lsan, "--", c.plain, string(letter)); code != 0 {
+			if _, code := runLeaks(t, "run", "--gen-suppressions", valgrind, "--gen-suppressions", "lsan:"+lsan, "--", testProgram("choose"), string(letter)); code != 0 {
 				t.Fatalf("exit code %d", code)
 			}
 			var others []int
@@ -172,10 +152,10 @@ func TestWrittenSuppressionsWork(t *testing.T) {
 			}
 			slices.Sort(others)
 			checks := map[string]func(letters string) ([]int, int){
-				"memtrace":                func(s string) ([]int, int) { return byMemtrace(t, c, s, valgrind) },
-				"memtrace, LSan's format": func(s string) ([]int, int) { return byMemtrace(t, c, s, lsan) },
-				"Valgrind":                func(s string) ([]int, int) { return byValgrind(t, c, s, valgrind) },
-				"LeakSanitizer":           func(s string) ([]int, int) { return byLSan(t, c, s, lsan) },
+				"memtrace":                func(s string) ([]int, int) { return byMemtrace(t, s, valgrind) },
+				"memtrace, LSan's format": func(s string) ([]int, int) { return byMemtrace(t, s, lsan) },
+				"Valgrind":                func(s string) ([]int, int) { return byValgrind(t, s, valgrind) },
+				"LeakSanitizer":           func(s string) ([]int, int) { return byLSan(t, s, lsan) },
 			}
 			if letter == 'a' {
 				delete(checks, "Valgrind") // in which posix_memalign makes two frames: see docs/ci.md

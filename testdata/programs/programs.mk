@@ -23,7 +23,7 @@ TP_MUSL   := every_function_musl two_threads_musl every_function_musl_static
 
 TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
             churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped \
-            escape libescape.so plain_sleep libcount_calls.so leak_corpus libleak_tls.so)
+            escape libescape.so plain_sleep bare choose choose_lsan libcount_calls.so leak_corpus libleak_tls.so)
 # Programs that know their own stacks, without frame pointers, by level of optimisation.
 TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks_clang_$(level) stacks_cxx_clang_$(level) stacks_rust_$(level)) \
              stacks_static stacks_static_pie stacks_now stacks_musl stacks_musl_static
@@ -185,6 +185,19 @@ $(TP_OUT)/sleeper32: $(TP_SRC)/sleeper32.c | $(TP_OUT)
 $(TP_OUT)/plain_sleep: $(TP_SRC)/plain_sleep.c | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)$(CC) -O1 -ffreestanding -fno-pic -no-pie -fno-stack-protector -nostdlib -static -o $@ $<
+
+$(TP_OUT)/bare: $(TP_SRC)/bare.go | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o $@ $<
+
+# DWARF 4, as Valgrind before 3.20 reads no inlined functions from DWARF 5.
+$(TP_OUT)/choose: $(TP_SRC)/choose.cc | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CXX) -g -gdwarf-4 -O1 -o $@ $<
+
+$(TP_OUT)/choose_lsan: $(TP_SRC)/choose.cc | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CXX) -g -gdwarf-4 -O1 -fsanitize=leak -o $@ $<
 
 $(TP_OUT)/libcount_calls.so: testdata/tools/count_calls.c | $(TP_OUT)
 	$(TP_SAY)
