@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -212,7 +213,7 @@ func TestNothingIsLostByMoving(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = program.Process.Kill(); _ = program.Wait() }()
-	cmd := memtraceCommand(t, "-p", strconv.Itoa(program.Process.Pid), "-d", "3s", "-i", "100ms", "--leaks", "--format", "json")
+	cmd := memtraceCommand(t, "-p", strconv.Itoa(program.Process.Pid), "-i", "100ms", "--leaks", "--format", "json")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -221,23 +222,35 @@ func TestNothingIsLostByMoving(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var r analyzer.Report
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	reports := json.NewDecoder(out)
-	for first := true; !r.Final; first = false {
-		r = analyzer.Report{}
+	next := func() (r analyzer.Report) {
 		if err := reports.Decode(&r); err != nil {
 			t.Fatal(err)
 		}
-		if first { // the probes are in place: go
-			if _, err := in.Write([]byte("\n")); err != nil {
-				t.Fatal(err)
-			}
-		}
+		return r
+	}
+	r := next() // the probes are in place: go
+	if _, err := in.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	const blocks = 300_000 // those of both threads, before they move any
+	for r.Processes[0].Heap.LiveCount < blocks && !r.Final {
+		r = next()
+	}
+	for moved := r.Events.Free + 50_000; r.Events.Free < moved && !r.Final; { // each sixteenth step replaces a block
+		r = next()
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	for !r.Final {
+		r = next()
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("memtrace: %v", err)
 	}
-	if live := r.Processes[0].Heap.LiveCount; live < 300_000 {
+	if live := r.Processes[0].Heap.LiveCount; live < blocks {
 		t.Errorf("%d live blocks were traced, want those of both threads", live)
 	}
 	for _, l := range r.Leaks {

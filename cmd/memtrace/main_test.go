@@ -30,8 +30,15 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asMemtrace) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, dir := range madeOnce {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
 }
+
+// madeOnce are directories that several tests use.
+var madeOnce []string
 
 // scriptCommands makes commands for one script, beside the common ones.
 type scriptCommands func(t *testing.T) map[string]script.Cmd

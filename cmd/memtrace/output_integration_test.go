@@ -18,11 +18,17 @@ func TestEventsThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = full.Close() }()
-	p := spawn(t, exec.Command(testProgram("demo_service")))
-	cmd := memtraceCommand(t, "-p", strconv.Itoa(p.pid()), "--events", "-d", "2s")
+	p := startProgram(t, "every_function")
+	cmd := memtraceCommand(t, "-p", strconv.Itoa(p.pid()), "--events")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = full, &said
-	_ = cmd.Run() // its code is looked at
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitTraced(t, p.pid())
+	p.proceed()
+	p.end()
+	_ = cmd.Wait() // its code is looked at
 	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(said.String(), "memtrace: 0 events shown") ||
 		!strings.Contains(said.String(), "no space left on device") {
 		t.Errorf("code %d, on stderr %s", code, &said)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -52,6 +53,42 @@ func postgresProgram(t *testing.T, name string) string {
 	return found[len(found)-1]
 }
 
+// newCluster is the directory of a new cluster, to be copied.
+func newCluster(t *testing.T) string {
+	t.Helper()
+	clusterMade.Do(func() {
+		dir, err := os.MkdirTemp("", "memtrace-initdb-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		madeOnce = append(madeOnce, dir)
+		giveToPostgres(t, dir)
+		data := filepath.Join(dir, "data")
+		initdb := asPostgres(t, postgresProgram(t, "initdb"), "-D", data, "-A", "trust", "--no-sync")
+		if out, err := initdb.CombinedOutput(); err != nil {
+			t.Fatalf("initdb: %v\n%s", err, out)
+		}
+		clusterData = data
+	})
+	if clusterData == "" {
+		t.Fatal("initdb failed in another test")
+	}
+	return clusterData
+}
+
+var (
+	clusterMade sync.Once
+	clusterData string
+)
+
+func giveToPostgres(t *testing.T, dir string) {
+	t.Helper()
+	owner := asPostgres(t, "true").SysProcAttr.Credential
+	if err := os.Chown(dir, int(owner.Uid), int(owner.Gid)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	// Not in t.TempDir: that one's parent is for root only.
@@ -61,13 +98,10 @@ func startCluster(t *testing.T) *cluster {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c := &cluster{t: t, dir: dir}
-	initdb := asPostgres(t, postgresProgram(t, "initdb"), "-D", filepath.Join(dir, "data"), "-A", "trust", "--no-sync")
-	if err := os.Chown(dir, int(initdb.SysProcAttr.Credential.Uid), int(initdb.SysProcAttr.Credential.Gid)); err != nil {
-		t.Fatal(err)
+	if out, err := exec.Command("cp", "-a", newCluster(t), filepath.Join(dir, "data")).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v\n%s", err, out)
 	}
-	if out, err := initdb.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
+	giveToPostgres(t, dir)
 	c.server = spawn(t, asPostgres(t, postgresProgram(t, "postgres"), "-D", filepath.Join(dir, "data"), "-k", dir,
 		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB"))
 	eventually(t, "PostgreSQL accepts connections", func() bool {
@@ -105,15 +139,17 @@ func TestPostgres(t *testing.T) {
 	}
 	run("-i", "-q", "-s", "1")
 	ask := c.session()
-	bench := spawn(t, asPostgres(t, pgbench, "-h", c.dir, "-n", "-c", "2", "-T", "8", "postgres"))
+	bench := spawn(t, asPostgres(t, pgbench, "-h", c.dir, "-n", "-c", "2", "-R", "200", "-T", "10", "postgres"))
 	const backends = "from pg_stat_activity where application_name = 'pgbench'"
 	eventually(t, "pgbench has its backends", func() bool { return number(ask, "select count(*) "+backends) == 2 })
 	backend := int(number(ask, "select min(pid) "+backends))
 
-	m := startTracing(t, []int{c.server.pid(), backend}, "-d", "4s")
+	m := startTracing(t, []int{c.server.pid(), backend})
 	connect := c.session() // makes the postmaster fork, under trace
 	number(connect, "select 1")
-	r := m.finish()
+	for processOf(t, m.report(), backend).Heap.FreeCount < 100 {
+	}
+	r := m.interrupt()
 	checkSound(t, r, c.server.pid(), backend)
 	if h := processOf(t, r, backend).Heap; h.AllocCount == 0 {
 		t.Error("no allocation of the backend was seen")

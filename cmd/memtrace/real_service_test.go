@@ -244,14 +244,29 @@ func startNginx(t *testing.T) (master *spawned, url, log string) {
 	return master, "http://" + address + "/", log
 }
 
+// interruptWrk ends wrk, which then says what it saw.
+func interruptWrk(wrk *spawned) string {
+	wrk.t.Helper()
+	wrk.signal(unix.SIGINT)
+	wrk.end()
+	var said strings.Builder
+	for line := range wrk.lines {
+		said.WriteString(line + "\n")
+	}
+	return said.String()
+}
+
 // TestNginx traces a worker while wrk asks it for pages.
 func TestNginx(t *testing.T) {
 	master, url, log := startNginx(t)
 	worker := childrenOf(t, master.pid())[0]
-	m := startTracing(t, []int{worker}, "-d", "4s")
 	wrk := need(t, "wrk")
-	said := load(t, wrk, "-t", "1", "-c", "8", "-d", "6s", url) // outlives the trace
-	checkSound(t, m.finish(), worker)
+	client := spawn(t, exec.Command(wrk, "-t", "1", "-c", "8", "-d", "600s", url)) // outlives the trace
+	m := startTracing(t, []int{worker})
+	for m.report().Events.Free < 100_000 {
+	}
+	checkSound(t, m.interrupt(), worker)
+	said := interruptWrk(client)
 	t.Log(said)
 	if strings.Contains(said, "Non-2xx") || strings.Contains(said, "Socket errors") {
 		t.Errorf("wrk saw errors:\n%s", said)

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"rsc.io/script"
 )
@@ -35,7 +34,7 @@ func TestRootScripts(t *testing.T) {
 			"target": targetCommand(t, programs),
 			"json":   jsonCommand(),
 			"spawn":  spawnCommand(t),
-			"traced": tracedCommand(),
+			"traced": tracedCommand(t),
 		}
 	})
 }
@@ -241,19 +240,27 @@ func spawnCommand(t *testing.T) script.Cmd {
 
 // tracedCommand waits until memtrace watches process $PID, which it does once
 // its probes are in place.
-func tracedCommand() script.Cmd {
+func tracedCommand(t *testing.T) script.Cmd {
 	return script.Command(script.CmdUsage{Summary: "wait until $PID is traced"},
 		func(s *script.State, _ ...string) (script.WaitFunc, error) {
-			pid, _ := s.LookupEnv("PID")
-			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-				status, err := os.ReadFile("/proc/" + pid + "/status")
-				if err != nil {
-					return nil, err
-				}
-				if !strings.Contains(string(status), "\nTracerPid:\t0\n") {
-					return nil, nil
-				}
+			text, _ := s.LookupEnv("PID")
+			pid, err := strconv.Atoi(text)
+			if err != nil {
+				return nil, err
 			}
-			return nil, fmt.Errorf("process %s is not traced after 20 s", pid)
+			awaitTraced(t, pid)
+			return nil, nil
 		})
+}
+
+// awaitTraced waits until memtrace watches a process.
+func awaitTraced(t *testing.T, pid int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("process %d is traced", pid), func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !strings.Contains(string(status), "\nTracerPid:\t0\n")
+	})
 }
