@@ -52,6 +52,7 @@ type Analyzer struct {
 	crowds    map[*process]*crowd    // by the parent
 	inherited uint64                 // copies of blocks in children that live
 	sites     siteTable
+	measured  []SiteMemory // of each site; Correlate's alone, for one process after the other
 	regions   regionSites
 	stacks    stackStore
 	threads   lastAllocs

@@ -38,6 +38,9 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 		c.mappings = new(mappingSums)
 	}
 	c.residency.layout.sums = c.mappings
+	// All sites there are, of all processes: an array for each would be their product.
+	c.residency.sites = a.measured
+	defer func() { a.measured, c.residency.sites = c.residency.sites, nil }()
 	// Leaked blocks are measured as if each leak were one more site.
 	sites := int(a.sites.used)
 	res, err := c.residency.Measure(p, base, sites+len(proc.verdicts), func(yield func(addr, size uint64, site uint32) bool) {

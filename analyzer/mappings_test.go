@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // TestMappingsOfAnUnprobedProcess compares two readings of one without an allocator.
@@ -73,5 +75,30 @@ func TestTooManyMappings(t *testing.T) {
 	}
 	if n, rest := len(sums.sums), sums.sums[mappingKey{name: "[others]"}]; n != maxMappings+1 || rest == nil || rest.count != 1000 || rest.resident != 1000*pageBytes {
 		t.Errorf("%d names, the others %+v", n, rest)
+	}
+}
+
+// TestProcessesKeepNoSites: what is kept of a process does not grow with the
+// sites of all others.
+func TestProcessesKeepNoSites(t *testing.T) {
+	p, _ := fakeProcess(t, []fakeVMA{{80, "PP", "rw-p", "[heap]", 0}})
+	a := newTestAnalyzer(t)
+	a.AddProcess(ProcessInfo{PID: 77})
+	tr := new(trace)
+	for i := range uint64(100) {
+		tr.malloc(80*pageBytes+64*i, 64, event.StackID(i+1))
+	}
+	for i := range tr.events {
+		tr.events[i].PID = 77
+	}
+	a.Apply(tr.events)
+	for range 2 {
+		if _, err := a.Correlate(p, nil, testStart+1); err != nil {
+			t.Fatal(err)
+		}
+		c := &a.byPID[77].pages
+		if kept := cap(c.residency.sites); kept != 0 || c.blocks.Resident != 6400 {
+			t.Errorf("figures of %d sites are kept; %d bytes are resident", kept, c.blocks.Resident)
+		}
 	}
 }
