@@ -24,7 +24,8 @@ func TestAllProcesses(t *testing.T) {
 	}
 	forks := program(t, "births", "fork", "20", "2")
 	others := startForeignLoad(t)
-	tr := beginTracing(t, "--all", "--format", "json", "-i", "500ms", "--back-pressure", "0")
+	// A Report of the whole machine takes memtrace a while, and only the first and the last are read.
+	tr := beginTracing(t, "--all", "--format", "json", "-i", "5s", "--back-pressure", "0")
 	for _, c := range append(children, forks) {
 		if err := c.proceed(); err != nil {
 			t.Fatal(err)
