@@ -30,12 +30,12 @@ VM_SLOW := BlocksBeingHandedOut|FirstThreadEndedBefore|Container|SampledChildren
 # These need programs and libraries that the VMs lack, or are too slow there.
 VM_ALLOCATORS := OperatorNewOf|OwnFunction|USDTMechanisms|USDTStacks|OneFamily|OwnInterfaces|OwnAllocator|AllProcesses|Namespaces|PythonLayer|AllocatorTable
 VM_SKIP := PredictedResultsOfOther|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|Debugger|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
-VM_TEST_ARGUMENTS ?= -test.v -test.short -test.timeout=500s -test.skip=^Test($(VM_SKIP))
+VM_TEST_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=500s -test.skip=^Test($(VM_SKIP))
 # What depends on the size of pages.
 VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegions|TestUntracedHeap
 # arm64: what depends on the architecture or the size of its pages, and what comes with the programs that are built for it.
 VM_ARM64_TESTS := TestKernelHas|TestDetachFromBusy|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunSees|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
-VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
+VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
 VM_KERNELS ?= $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 
 .PHONY: all build generate check-generate lint unit integration test-loaded vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all fuzz demo test \
@@ -84,8 +84,9 @@ lint:
 unit:
 	$(AS_USER) env GO=$(GO) .ci/tests unit -timeout 5m -- ./... ./testdata/bench/... ./testdata/testlog
 
-# Needs root. One package at a time: they attach probes and watch for leftovers.
-INTEGRATION := -buildvcs=false -tags integration,services -count=1 -p 1
+# Needs root. One package at a time: they attach probes and watch for leftovers. Within one, tests that mostly
+# wait run side by side.
+INTEGRATION := -buildvcs=false -tags integration,services -count=1 -p 1 -parallel 5
 integration: check-root build
 	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms
 	testdata/tools/check_answers.sh build/testdata

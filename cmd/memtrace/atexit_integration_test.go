@@ -27,9 +27,11 @@ var ends = map[string]int{
 // TestVerdictsAtEachEnd compares the verdicts at a program's end, and at those
 // of its children, with what the program says that it lost.
 func TestVerdictsAtEachEnd(t *testing.T) {
+	t.Parallel()
 	for how, code := range ends {
 		for _, when := range []string{exitAfter, exitBefore} {
 			t.Run(how+"/"+when, func(t *testing.T) {
+				t.Parallel()
 				file := filepath.Join(t.TempDir(), "report")
 				out, got := runLeaks(t, "run", "--leaks", "--at-exit", when, "--format", "json", "--report", file, "--",
 					testProgram("leak_exits"), "run", how)
@@ -45,6 +47,7 @@ func TestVerdictsAtEachEnd(t *testing.T) {
 // TestBlockedSignalIsSaid: a program that blocks all signals cannot be stopped
 // as it calls exit; it is checked afterwards, and that is said.
 func TestBlockedSignalIsSaid(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report")
 	out, _ := runLeaks(t, "run", "--leaks", "--at-exit", exitBefore, "--format", "json", "--report", file, "--",
 		testProgram("leak_exits"), "run", "blocked")
@@ -170,9 +173,11 @@ func (a *attachedExit) code() int {
 
 // TestVerdictsAtTheEndOfAttached is the same for processes that ran already.
 func TestVerdictsAtTheEndOfAttached(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"return", "_exit", "thread_exit_group", "abort", "term", "children"} {
 		for _, when := range []string{exitAfter, exitBefore} {
 			t.Run(how+"/"+when, func(t *testing.T) {
+				t.Parallel()
 				a := startAttached(t, how, "--at-exit", when, "--fail-on", "definite")
 				a.proceed(t)
 				var r analyzer.Report
@@ -195,6 +200,7 @@ func TestVerdictsAtTheEndOfAttached(t *testing.T) {
 // TestKilledMemtraceLeavesTheProgramRunning: whenever memtrace is killed, the
 // program that it watches runs on to its own end.
 func TestKilledMemtraceLeavesTheProgramRunning(t *testing.T) {
+	t.Parallel()
 	for _, when := range []string{exitAfter, exitBefore} {
 		a := startAttached(t, "children", "--at-exit", when)
 		if err := a.tracer.Process.Kill(); err != nil {
@@ -214,6 +220,7 @@ func TestKilledMemtraceLeavesTheProgramRunning(t *testing.T) {
 // TestInterruptedMemtraceLetsGo: Ctrl-C ends the watch, and the program runs on
 // without a tracer.
 func TestInterruptedMemtraceLetsGo(t *testing.T) {
+	t.Parallel()
 	a := startAttached(t, "return")
 	if err := a.tracer.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)

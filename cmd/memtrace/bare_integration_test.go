@@ -16,6 +16,7 @@ import (
 // are traced on as such programs are, and said to be. Debian's sh makes a child by
 // vfork, a subshell by fork.
 func TestGoProgramOfAScript(t *testing.T) {
+	t.Parallel()
 	growing, err := filepath.Abs(testProgram("bare"))
 	if err != nil {
 		t.Fatal(err)
@@ -31,6 +32,7 @@ func TestGoProgramOfAScript(t *testing.T) {
 	} {
 		for _, hold := range []string{"--hold=true", "--hold=false"} {
 			t.Run(c.name+" "+hold, func(t *testing.T) {
+				t.Parallel()
 				shell := spawn(t, exec.Command("sh", "-c", c.script, growing))
 				shell.lineWith("shell")
 				m := startTracing(t, []int{shell.pid()}, "-d", "600s", hold, "--top", "0")
@@ -78,6 +80,7 @@ func programOf(t *testing.T, r *analyzer.Report, exe string) *analyzer.Process {
 // TestGoProgramAndBack: a traced process that executes a static program without symbols, and then one with an
 // allocator, is traced in each as far as it can be. `busybox` is Debian's static one.
 func TestGoProgramAndBack(t *testing.T) {
+	t.Parallel()
 	const script = `echo shell; read go; exec busybox sh -c 'echo bare; read go; exec "$0" attach' "$0"`
 	program, err := filepath.Abs(testProgram("every_function"))
 	if err != nil {
@@ -112,6 +115,7 @@ func TestGoProgramAndBack(t *testing.T) {
 
 // TestAllocatorsAfterExec: a program with another C library than the one before is shown with its own alone.
 func TestAllocatorsAfterExec(t *testing.T) {
+	t.Parallel()
 	program, err := filepath.Abs(testProgram("every_function_musl"))
 	if err != nil {
 		t.Fatal(err)

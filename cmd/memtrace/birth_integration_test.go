@@ -29,8 +29,10 @@ var births = []struct {
 }
 
 func TestChildrenAreSeenFromTheirFirstInstruction(t *testing.T) {
+	t.Parallel()
 	for _, b := range births {
 		t.Run("attach/"+b.how, func(t *testing.T) {
+			t.Parallel()
 			c := program(t, "births", b.how, b.children, "2")
 			tr := attach(t, c.cmd.Process.Pid)
 			if err := c.proceed(); err != nil {
@@ -43,6 +45,7 @@ func TestChildrenAreSeenFromTheirFirstInstruction(t *testing.T) {
 			c.checkBirths(t, &r)
 		})
 		t.Run("run/"+b.how, func(t *testing.T) {
+			t.Parallel()
 			c, r := runUnderTrace(t, "births", b.how, b.children, "2")
 			c.checkBirths(t, &r)
 			for _, p := range r.Processes {
@@ -134,6 +137,7 @@ func runAnswering(t *testing.T, env, flags, command []string) (*child, analyzer.
 
 // A prefork server: its children live on, and have copies of its blocks.
 func TestPreforkServer(t *testing.T) {
+	t.Parallel()
 	const children = 20
 	c := program(t, "births", "prefork", "20")
 	tr := attach(t, c.cmd.Process.Pid)
@@ -160,6 +164,7 @@ func TestPreforkServer(t *testing.T) {
 // A process that another tracer holds is traced all the same; its children are
 // seen only once they are attached to, which is said.
 func TestTargetUnderADebugger(t *testing.T) {
+	t.Parallel()
 	c := program(t, "births", "fork", "1")
 	debugger := exec.Command("gdb", "-nx", "-q", "-p", c.pid(), "-ex", "set follow-fork-mode parent", "-ex", "echo attached\\n", "-ex", "continue")
 	in, err := debugger.StdinPipe() // its end ends gdb
@@ -194,27 +199,36 @@ func TestTargetUnderADebugger(t *testing.T) {
 
 // memtrace is killed while children come and go: all run on to their end.
 func TestSIGKILLWhileChildrenAreBorn(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"fork", "vfork", "spawn", "tree"} {
-		for range 5 {
-			c := program(t, "births", how, "200", "4")
-			tr := attach(t, c.cmd.Process.Pid)
-			done := make(chan error, 1)
-			go func() { done <- c.proceed() }()
-			r := tr.report()
-			for len(r.Processes) < 3 { // they have begun
-				r = tr.report()
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			for range 5 {
+				killWhileBorn(t, how)
 			}
-			if err := tr.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = tr.cmd.Wait()
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
-			if err := c.end(); err != nil {
-				t.Errorf("%s: %v", how, err)
-			}
-		}
+		})
+	}
+}
+
+func killWhileBorn(t *testing.T, how string) {
+	t.Helper()
+	c := program(t, "births", how, "200", "4")
+	tr := attach(t, c.cmd.Process.Pid)
+	done := make(chan error, 1)
+	go func() { done <- c.proceed() }()
+	r := tr.report()
+	for len(r.Processes) < 3 { // they have begun
+		r = tr.report()
+	}
+	if err := tr.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = tr.cmd.Wait()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := c.end(); err != nil {
+		t.Errorf("%s: %v", how, err)
 	}
 }
 
@@ -289,6 +303,7 @@ func statusNumber(t *testing.T, status, key string) int {
 
 // A shell's commands are vforked or forked, and executed.
 func TestShellScript(t *testing.T) {
+	t.Parallel()
 	file, err := filepath.Abs(filepath.Join("..", "..", "build", "testdata", "births"))
 	if err != nil {
 		t.Fatal(err)
@@ -326,12 +341,14 @@ func TestShellScript(t *testing.T) {
 // A program that a script starts brings an allocator along that the script
 // does not have: its first allocations count.
 func TestChildrenAreSeenWithAllocatorsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	target := filepath.Join("..", "..", "build", "testdata", "every_function")
 	for name, script := range map[string][]string{
 		"env":  {"/usr/bin/env", "LD_PRELOAD=" + privateLibrary(t, jemallocLib), target, "run", "no-pvalloc"},
 		"musl": {"/bin/sh", "-c", target + "_musl run; true"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, r := runAnswering(t, nil, nil, script)
 			c.checkSites(t, &r)
 			for _, p := range r.Processes {

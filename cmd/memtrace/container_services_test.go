@@ -43,6 +43,7 @@ func startContained(t *testing.T, root string, more ...string) (program *spawned
 // TestPodman traces a container's process by the container's name, and by the start of its ID: all that it allocates
 // is seen, and nothing of the container's monitor.
 func TestPodman(t *testing.T) {
+	t.Parallel()
 	root := tree(t, "every_function")
 	for _, c := range []struct {
 		name   string

@@ -12,6 +12,7 @@ import (
 // A server with more blocks than are copied for a child: what an inherited
 // block points to is not lost, though nothing is known of that block there.
 func TestPreforkServerOfManyBlocks(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report")
 	_, code := runLeaks(t, "run", "--fail-on", "definite", "--format", "json", "--report", file, "--", testProgram("late_link"), "run")
 	r := readReport(t, file)

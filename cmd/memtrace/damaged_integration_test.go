@@ -54,6 +54,7 @@ func warned(r *analyzer.Report, of, about string) bool {
 // nonsense: it runs to its end, its allocations are all counted, its functions
 // keep the names of its symbol table, and memtrace says what it could not read.
 func TestDamagedFile(t *testing.T) {
+	t.Parallel()
 	path := damaged(t, "two_threads", ".eh_frame", ".debug_info", ".debug_line")
 	r, out := runTraced(t, []string{"XDG_CACHE_HOME=" + t.TempDir()}, path, "run")
 	checkSites(t, r, r.Processes[0].PID, parseAnswer(t, strings.TrimSpace(out)))

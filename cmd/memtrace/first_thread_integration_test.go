@@ -61,8 +61,10 @@ func mechanismsHere(t *testing.T) (have []tracer.Mechanism) {
 // Probes are tied to the first thread. Where it ends, they are attached again
 // within an interval, and the gap counts as a loss.
 func TestFirstThreadEndsUnderTrace(t *testing.T) {
+	t.Parallel()
 	for _, mechanism := range mechanismsHere(t) {
 		t.Run(string(mechanism), func(t *testing.T) {
+			t.Parallel()
 			p := startFirstThread(t)
 			m := startTracing(t, []int{p.pid()}, "--attach", string(mechanism))
 			p.do("alloc 100")
@@ -89,6 +91,7 @@ func TestFirstThreadEndsUnderTrace(t *testing.T) {
 // A process that was left by its first thread before the attach is traced all
 // the same, by every mechanism.
 func TestFirstThreadEndedBefore(t *testing.T) {
+	t.Parallel()
 	p := startFirstThread(t)
 	p.do("end")
 	m := startTracing(t, []int{p.pid()})

@@ -23,6 +23,7 @@ var ownFunctions = []string{
 // The program's own functions are counted as it counts them, malloc inside
 // them is theirs, and what they free of malloc's is not theirs.
 func TestOwnFunctions(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join("..", "..", "build", "testdata", "user_alloc")
 	for name, more := range map[string][]string{
 		"run":              nil,
@@ -32,6 +33,7 @@ func TestOwnFunctions(t *testing.T) {
 		"run/release":      {"--free-fn", "drop_all:ptr=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, r := runWith(t, append(more, ownFunctions...), path)
 			c.checkSites(t, &r)
 			if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || r.Events.Overwritten != 0 || len(r.Warnings) > 0 {
@@ -40,6 +42,7 @@ func TestOwnFunctions(t *testing.T) {
 		})
 	}
 	t.Run("attach", func(t *testing.T) {
+		t.Parallel()
 		c := program(t, "user_alloc")
 		tr := attach(t, c.cmd.Process.Pid, ownFunctions...)
 		if err := c.proceed(); err != nil {
@@ -58,6 +61,7 @@ func TestOwnFunctions(t *testing.T) {
 
 // A function that no file has is an error, not a trace without it.
 func TestOwnFunctionThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	c := program(t, "user_alloc")
 	out, code := memtrace(t, "-p", c.pid(), "-d", "1s", "--alloc-fn", "my_aloc:size=1")
 	if code != exitFailed || !strings.Contains(out, `no file that the processes mapped has the function "my_aloc:size=1"`) {
@@ -71,8 +75,10 @@ func TestOwnFunctionThatIsNotThere(t *testing.T) {
 
 // --allocator leaves the allocators of other families alone.
 func TestOneFamily(t *testing.T) {
+	t.Parallel()
 	for family, seen := range map[string]bool{"auto": true, "jemalloc": true, "glibc": false} {
 		t.Run(family, func(t *testing.T) {
+			t.Parallel()
 			env := []string{"LD_PRELOAD=" + privateLibrary(t, jemallocLib)}
 			_, r := runAnswering(t, env, []string{"--allocator", family}, []string{testProgram("two_threads"), "run"})
 			if (r.Events.Alloc > 0) != seen {
@@ -84,6 +90,7 @@ func TestOneFamily(t *testing.T) {
 
 // A family that no file has is not passed over in silence.
 func TestFamilyThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	_, r := runWith(t, []string{"--allocator", "tcmalloc"}, filepath.Join("..", "..", "build", "testdata", "two_threads"))
 	if r.Events.Alloc != 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "has the allocator tcmalloc") {
 		t.Errorf("%d allocations, warnings %q", r.Events.Alloc, r.Warnings)
@@ -110,8 +117,10 @@ func memtrace(t *testing.T, args ...string) (string, int) {
 
 // What allocators offer beside malloc is counted as the program counts it.
 func TestOwnInterfaces(t *testing.T) {
+	t.Parallel()
 	for _, family := range []string{"jemalloc", "tcmalloc", "mimalloc"} {
 		t.Run(family, func(t *testing.T) {
+			t.Parallel()
 			c, r := runUnderTrace(t, "interfaces_"+family)
 			c.checkSites(t, &r)
 			if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || r.Events.Overwritten != 0 || len(r.Warnings) > 0 {
@@ -124,6 +133,7 @@ func TestOwnInterfaces(t *testing.T) {
 // A Rust program's own allocator is no malloc. Its blocks are the functions'
 // that Rust's library was called by.
 func TestOwnAllocatorOfRust(t *testing.T) {
+	t.Parallel()
 	c, r := runUnderTrace(t, "own_allocator")
 	for i := range r.Sites {
 		s := &r.Sites[i]
@@ -141,6 +151,7 @@ func TestOwnAllocatorOfRust(t *testing.T) {
 
 // A layer's blocks are its callers', and what it has from malloc is within.
 func TestOwnFunctionsOfALayer(t *testing.T) {
+	t.Parallel()
 	c, r := runWith(t, []string{"--layer", "python"}, filepath.Join("..", "..", "build", "testdata", "python_blocks"))
 	c.checkSites(t, &r)
 	if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || r.Events.Overwritten != 0 || len(r.Warnings) > 0 {
@@ -151,6 +162,7 @@ func TestOwnFunctionsOfALayer(t *testing.T) {
 // Debian's python3 has its allocator inlined, which is said; as malloc's, the
 // same blocks are all seen.
 func TestPythonLayer(t *testing.T) {
+	t.Parallel()
 	const script = `
 import sys
 print("ready", flush=True)

@@ -11,8 +11,10 @@ import (
 // Blocks of APR's pools are their callers' and end with their pools, those
 // within them included.
 func TestAPRLayer(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"uprobe_session", "uprobe_multi", "perf_cookie"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			c, r := runWith(t, []string{"--layer", "apr", "--attach", how}, testProgram("layer_apr"))
 			c.checkSites(t, &r)
 			if r.Events.Lost != 0 || r.Events.Overwritten != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
@@ -41,9 +43,11 @@ func TestAPRLayer(t *testing.T) {
 // GLib's blocks are its callers', whether slices are cut from larger blocks or,
 // as with later versions of GLib, are blocks of malloc's.
 func TestGLibLayer(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"uprobe_session", "uprobe_multi", "perf_cookie"} {
 		for _, slices := range []string{"", "always-malloc"} {
 			t.Run(how+slices, func(t *testing.T) {
+				t.Parallel()
 				env := []string{"G_SLICE=" + slices}
 				if how == "perf_cookie" {
 					env = append(env, "CHAIN=32") // what is followed there
@@ -60,6 +64,7 @@ func TestGLibLayer(t *testing.T) {
 
 // A chain that is too long for the kernel is a loss, and said to be.
 func TestGLibChainTooLong(t *testing.T) {
+	t.Parallel()
 	_, r := runAnswering(t, []string{"CHAIN=40"}, []string{"--layer", "glib", "--attach", "perf_cookie"}, []string{testProgram("layer_glib"), "run"})
 	if r.Events.LostBy.ReadFault != 1 {
 		t.Errorf("events %+v, want a read fault", r.Events)

@@ -24,7 +24,10 @@ type sum struct{ count, bytes uint64 }
 
 // TestRunFindsWhatTheCorpusLost compares the verdicts at a program's end with
 // what the program says that it lost.
-func TestRunFindsWhatTheCorpusLost(t *testing.T) { runCorpus(t, "leak_corpus") }
+func TestRunFindsWhatTheCorpusLost(t *testing.T) {
+	t.Parallel()
+	runCorpus(t, "leak_corpus")
+}
 
 func runCorpus(t *testing.T, name string) {
 	t.Helper()
@@ -40,9 +43,14 @@ func runCorpus(t *testing.T, name string) {
 // when memtrace came, which does not know what was freed before then: a pointer
 // left in freed memory counts.
 func TestCorporaEndToEnd(t *testing.T) {
-	t.Run("run", func(t *testing.T) { runCorpus(t, "leak_corpus_rust") })
+	t.Parallel()
+	t.Run("run", func(t *testing.T) {
+		t.Parallel()
+		runCorpus(t, "leak_corpus_rust")
+	})
 	for _, name := range []string{"leak_corpus", "leak_corpus_rust"} {
 		t.Run("attached/"+name, func(t *testing.T) {
+			t.Parallel()
 			a := attachToProgram(t, exec.Command(testProgram(name), "attach"))
 			a.proceed(t)
 			var r analyzer.Report
@@ -114,6 +122,7 @@ func finishLeaks(t *testing.T, cmd *exec.Cmd) ([]byte, int) {
 }
 
 func TestFailOnVerdicts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		code int
@@ -135,6 +144,7 @@ func TestFailOnVerdicts(t *testing.T) {
 // another process executes it, just as where memtrace starts it. One that is
 // traced afterwards is.
 func TestFailOnUntracedProgram(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		script, program string
 		code            int
@@ -187,6 +197,7 @@ func TestFailOnUntracedProgramWhosePIDComesAgain(t *testing.T) {
 // TestFailOnLeakAfterManyProcesses: a leak in a process after more than are listed one
 // by one fails a job as any other does.
 func TestFailOnLeakAfterManyProcesses(t *testing.T) {
+	t.Parallel()
 	const script = `i=0; while [ $i -lt 1030 ]; do (:); i=$((i+1)); done; "$0" run return > /dev/null; true`
 	file := filepath.Join(t.TempDir(), "report")
 	_, code := runLeaks(t, "run", "--fail-on", "definite", "--format", "json", "--report", file, "--", "sh", "-c", script, testProgram("leak_exits"))
@@ -204,6 +215,7 @@ func TestFailOnLeakAfterManyProcesses(t *testing.T) {
 // TestNothingIsLostByMoving attaches to a program that moves pointers about
 // while it is scanned.
 func TestNothingIsLostByMoving(t *testing.T) {
+	t.Parallel()
 	program := exec.Command(testProgram("leak_moves"), "attach")
 	in, err := program.StdinPipe()
 	if err != nil {
@@ -264,9 +276,11 @@ func TestNothingIsLostByMoving(t *testing.T) {
 // of its threads is in the midst of malloc, as it is in two of five runs. So short
 // a program fills no ring, however late memtrace is.
 func TestBlocksBeingHandedOutAreNoLeaks(t *testing.T) {
+	t.Parallel()
 	// tcmalloc loses a block of its own, its first MallocExtension.
 	for name, runs := range map[string]int{"": 12, jemallocLib: 3, mimallocLib: 3} {
 		t.Run("preload "+name, func(t *testing.T) {
+			t.Parallel()
 			library := ""
 			if name != "" {
 				library = privateLibrary(t, name)

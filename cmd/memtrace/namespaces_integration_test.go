@@ -101,6 +101,7 @@ func inTree(t *testing.T, root, path string, namespaces uintptr) *child {
 // A container's process is traced by its own files, whatever became of them,
 // and shown with both of its numbers.
 func TestNamespaces(t *testing.T) {
+	t.Parallel()
 	const all = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 	for _, c := range []struct {
 		name, program string
@@ -123,6 +124,7 @@ func TestNamespaces(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			root := tree(t, c.program)
 			target := inTree(t, root, "/program", c.namespaces)
 			if c.spoil != nil {
@@ -172,6 +174,7 @@ func (c *child) checkContained(t *testing.T, r *analyzer.Report, family string) 
 
 // A process in nested namespaces, of a user of its own, is shown with all of its IDs, by a trace and by top.
 func TestNamespacesShowAllIDs(t *testing.T) {
+	t.Parallel()
 	unshare := need(t, "unshare")
 	outer := spawn(t, exec.Command(unshare, "--user", "--map-root-user", "--pid", "--fork", "--kill-child",
 		unshare, "--pid", "--fork", "--kill-child", testProgram("every_function"), "attach"))

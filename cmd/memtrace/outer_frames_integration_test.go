@@ -13,6 +13,7 @@ import (
 // Stacks whose outer frames alone differ are never taken for one another, though
 // the unwinder takes over from one walk to the next what is unchanged.
 func TestOuterFrames(t *testing.T) {
+	t.Parallel()
 	c := program(t, "outer_frames")
 	tr := attach(t, c.cmd.Process.Pid)
 	if err := c.proceed(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 // TestEventsThatCannotBeWritten: a full disk is a failure that says how much is missing.
 func TestEventsThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +39,7 @@ func TestEventsThatCannotBeWritten(t *testing.T) {
 // TestOtherAllocatorsMayThrow: where every return is probed, an exception from an allocator's own
 // operator new would end the program, which is said before; of glibc there is nothing to say.
 func TestOtherAllocatorsMayThrow(t *testing.T) {
+	t.Parallel()
 	for preload, warned := range map[string]bool{privateLibrary(t, jemallocLib): true, "": false} {
 		program := exec.Command(testProgram("every_function"), "attach", "no-pvalloc")
 		program.Env = append(os.Environ(), "LD_PRELOAD="+preload)

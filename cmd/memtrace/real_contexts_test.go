@@ -29,6 +29,7 @@ func poolOf(p *analyzer.Process, name string) (none analyzer.Pool) {
 // what rounds it up to a power of two, which is less than its size; to a
 // context its own record and the headers of its few malloc'ed blocks.
 func TestPostgresLayer(t *testing.T) {
+	t.Parallel()
 	const maxHeader, maxContext = 24, 1024
 	c := startCluster(t)
 	p := c.session()

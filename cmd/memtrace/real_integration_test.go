@@ -111,6 +111,7 @@ func differences(t *testing.T, mem *os.File, v *procfs.VMA) (n int) {
 // TestKilledMemtrace kills memtrace in the middle of a trace: the program
 // runs on, with its own code.
 func TestKilledMemtrace(t *testing.T) {
+	t.Parallel()
 	p := startPrivate(t, "churn", "20", "2", "60", "200000")
 	if n := patchedBytes(t, p.pid()); n != 0 {
 		t.Fatalf("%d bytes of the C library are changed before any trace", n)
@@ -134,6 +135,7 @@ func TestKilledMemtrace(t *testing.T) {
 
 // TestTwoMemtracesOfTwoThreads has two of them trace one busy program at once.
 func TestTwoMemtracesOfTwoThreads(t *testing.T) {
+	t.Parallel()
 	p := startPrivate(t, "two_threads")
 	first, second := startTracing(t, []int{p.pid()}), startTracing(t, []int{p.pid()})
 	a := p.proceed()
@@ -149,8 +151,10 @@ func TestTwoMemtracesOfTwoThreads(t *testing.T) {
 // TestContainersAgainstMallinfo compares the live heap of a C++ program that
 // lives in maps and strings with what glibc says is in use.
 func TestContainersAgainstMallinfo(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"cxx_containers", "cxx_containers_nofp"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, out := runTraced(t, withoutTcache, testProgram(name), "run")
 			a := parseAnswer(t, strings.TrimSpace(out))
 			h := r.Processes[0].Heap

@@ -29,6 +29,7 @@ setInterval(() => outermost(100000), 5);
 // by frame pointers, which they are marked with, down to _start, with the
 // names from the map that V8 writes.
 func TestNodeJIT(t *testing.T) {
+	t.Parallel()
 	script := filepath.Join(t.TempDir(), "jit.js")
 	if err := os.WriteFile(script, []byte(jitScript), 0o644); err != nil {
 		t.Fatal(err)

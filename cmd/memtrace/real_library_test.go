@@ -28,6 +28,7 @@ print(uncalled, seen)
 // has made before: the process waits for them, and sees no signal of ours but
 // all of its own.
 func TestLibrariesAreKnownBeforeTheyMatter(t *testing.T) {
+	t.Parallel()
 	script := filepath.Join(t.TempDir(), "libraries.py")
 	if err := os.WriteFile(script, []byte(libraryScript), 0o644); err != nil {
 		t.Fatal(err)

@@ -129,6 +129,7 @@ func number(p *spawned, query string) uint64 {
 
 // TestPostgres traces the postmaster and a backend of pgbench.
 func TestPostgres(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	pgbench := postgresProgram(t, "pgbench")
 	run := func(args ...string) {
@@ -175,6 +176,7 @@ func TestPostgres(t *testing.T) {
 // contexts that were reset keep a block for the next one of their kind, at
 // most 100 of 8 KiB in each of two lists.
 func TestPostgresContexts(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	p := c.session()
 	backend := int(number(p, "select pg_backend_pid()"))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,6 +38,8 @@ func workInRust(p *spawned) (a rustAnswer) {
 	if err := json.Unmarshal([]byte(line), &a); err != nil || a.After.Regions == 0 {
 		p.t.Fatalf("parse the answer %q: %v", line, err)
 	}
+	// What it made to print its answer is freed once it waits for the next line.
+	eventually(p.t, "the program waits", func() bool { return stateOf(p.t, strconv.Itoa(p.pid())) == "S" })
 	return a
 }
 
@@ -47,6 +50,7 @@ func workInRust(p *spawned) (a rustAnswer) {
 // Those are in bytes of its size classes, which lie 16 bytes apart up to 128 and
 // at most a quarter apart above (jemalloc(3), size classes).
 func TestRustWithJemalloc(t *testing.T) {
+	t.Parallel()
 	program := exec.Command(testProgram("rust_jemalloc"), "attach")
 	program.Env = append(os.Environ(), "_RJEM_MALLOC_CONF=tcache:false") // what is in a thread's cache counts as live there
 	p := spawn(t, program)

@@ -42,6 +42,7 @@ os._exit(0)
 // TestPython compares the live heap of an interpreter, from its first
 // instruction to its end, with what glibc says is in use then.
 func TestPython(t *testing.T) {
+	t.Parallel()
 	script := filepath.Join(t.TempDir(), "heap.py")
 	if err := os.WriteFile(script, []byte(pythonScript), 0o644); err != nil {
 		t.Fatal(err)
@@ -81,6 +82,7 @@ func sqliteUsed(p *spawned) uint64 {
 // time before the attach counts against its figure only: at most what it used
 // then.
 func TestSQLite(t *testing.T) {
+	t.Parallel()
 	p := spawn(t, exec.Command(need(t, "sqlite3"), "-batch", ":memory:"))
 	insert := func(from, to int) {
 		p.say(fmt.Sprintf("with recursive n(i) as (select %d union all select i + 1 from n where i < %d)"+

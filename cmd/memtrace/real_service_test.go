@@ -149,6 +149,7 @@ func (r *redis) atRest(m *running, pid int) (used, live, blocks uint64) {
 // a quarter and 15 bytes more. What redis asked for before the attach and has
 // given back since counts against used_memory only: at most what it used then.
 func TestRedis(t *testing.T) {
+	t.Parallel()
 	server, socket, log := startRedis(t)
 	r := dialRedis(t, socket)
 	began := r.info("used_memory")
@@ -258,6 +259,7 @@ func interruptWrk(wrk *spawned) string {
 
 // TestNginx traces a worker while wrk asks it for pages.
 func TestNginx(t *testing.T) {
+	t.Parallel()
 	master, url, log := startNginx(t)
 	worker := childrenOf(t, master.pid())[0]
 	wrk := need(t, "wrk")

@@ -78,6 +78,7 @@ func letGoFirst(r *analyzer.Report) bool {
 
 // TestRegions maps memory in every way, and compares call sites, sizes and what is resident.
 func TestRegions(t *testing.T) {
+	t.Parallel()
 	ways := [][]string{nil, {"--sample-bytes", "100000"}}
 	for _, m := range mechanismsHere(t)[1:] { // the first is what nil chooses
 		switch m {
@@ -89,6 +90,7 @@ func TestRegions(t *testing.T) {
 	}
 	for _, flags := range ways {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
+			t.Parallel()
 			c := program(t, "regions")
 			tr := attach(t, c.cmd.Process.Pid, append(flags, "--top", "0")...)
 			if err := c.proceed(); err != nil {
@@ -136,6 +138,7 @@ func checkAnonMmap(t *testing.T, r *analyzer.Report) {
 // TestRegionsAtExit: of a program that ran from its start, what it had mapped
 // to its end is told. How large a System V segment was nobody may have asked in time.
 func TestRegionsAtExit(t *testing.T) {
+	t.Parallel()
 	c, r := runWith(t, []string{"--top", "0"}, testProgram("regions"))
 	want, got := c.regions(t), make(map[string]analyzer.Region)
 	for _, g := range r.Regions {
@@ -156,6 +159,7 @@ func TestRegionsAtExit(t *testing.T) {
 
 // TestGoProgram: of a program without an allocator it is told where its memory is, and what of it grew.
 func TestGoProgram(t *testing.T) {
+	t.Parallel()
 	c, err := startCommand(t, exec.Command(testProgram("bare")))
 	if err != nil {
 		t.Fatal(err)

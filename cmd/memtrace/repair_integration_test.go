@@ -65,6 +65,7 @@ func unseen(t *testing.T, c *child, r *analyzer.Report) *analyzer.ProcessLoss {
 // What was freed while memtrace stood still is found in the allocator's own
 // records: the live heap is then the program's, and nothing of it is called leaked.
 func TestMissedFreesAreFound(t *testing.T) {
+	t.Parallel()
 	c, r := traceUnseen(t)
 	l := unseen(t, c, &r)
 	const doomed, leaked = 3000, 10
@@ -104,6 +105,7 @@ func seenOf(r *analyzer.Report, function string) (n uint64) {
 
 // Where the records can't be read, nothing is called definite, and all that may have been freed says so.
 func TestMissedFreesOfOtherAllocatorsAreDoubted(t *testing.T) {
+	t.Parallel()
 	c, r := traceUnseen(t, "LD_PRELOAD="+privateLibrary(t, jemallocLib))
 	l := unseen(t, c, &r)
 	h := r.Processes[0].Heap

@@ -79,6 +79,7 @@ func checkOlder(t *testing.T, r *analyzer.Report, pid int) {
 // host's is followed from its first instruction, and called what it was, though
 // it has ended before its events are read.
 func TestRunThroughUnshareAndChroot(t *testing.T) {
+	t.Parallel()
 	older := olderDebian(t)
 	for _, c := range []struct {
 		name, root, program, allocator string
@@ -87,6 +88,7 @@ func TestRunThroughUnshareAndChroot(t *testing.T) {
 		{"musl", tree(t, "every_function_musl"), "/program", "musl "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			target, r := runAnswering(t, nil, nil, []string{"unshare", "--pid", "--fork", "--mount", "chroot", c.root, c.program, "run"})
 			target.checkSites(t, &r)
 			if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
@@ -107,6 +109,7 @@ func TestRunThroughUnshareAndChroot(t *testing.T) {
 // A program in such a tree is traced exactly, also once its file is gone, or
 // another one is in its place.
 func TestOlderDebianInside(t *testing.T) {
+	t.Parallel()
 	root := olderDebian(t)
 	for name, spoil := range map[string]func(path string) error{
 		"there":   func(string) error { return nil },
@@ -119,6 +122,7 @@ func TestOlderDebianInside(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			path := compileFor(t, root, "every_function")
 			target := inTree(t, root, path, unix.CLONE_NEWPID|unix.CLONE_NEWNS)
 			if err := spoil(filepath.Join(root, path)); err != nil {
@@ -141,6 +145,7 @@ func TestOlderDebianInside(t *testing.T) {
 // A real program of the older release, perl, runs on unharmed, and allocates as
 // it says: 20,000 strings are as many blocks at least.
 func TestOlderDebianPerl(t *testing.T) {
+	t.Parallel()
 	root := olderDebian(t)
 	p := spawn(t, exec.Command("unshare", "--pid", "--fork", "--kill-child", "chroot", root, "perl", "-e",
 		`$| = 1; print "ready\n"; <STDIN>; $k{$_} = "x" x 100 for 1 .. 20000; print scalar(keys %k), " kept\n"; <STDIN>; %k = (); print scalar(keys %k), " left\n"; <STDIN>`))

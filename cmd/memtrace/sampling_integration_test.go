@@ -41,6 +41,7 @@ func nearby(got, want, se uint64) bool {
 }
 
 func TestSampledReport(t *testing.T) {
+	t.Parallel()
 	out, r := runSampled(t, []string{"--sample-bytes", "16KiB"}, "samples", "run")
 	var says struct {
 		Total struct {
@@ -85,6 +86,7 @@ func TestSampledReport(t *testing.T) {
 }
 
 func TestSampledLeaks(t *testing.T) {
+	t.Parallel()
 	out, r := runSampled(t, []string{"--leaks", "--sample-bytes", "1KiB"}, "leak_bench", "16", filepath.Join(t.TempDir(), "list"), "near")
 	var lost, bytes uint64
 	if _, err := fmt.Sscanf(string(out), "ready %d %d", &lost, &bytes); err != nil || lost == 0 {
@@ -112,6 +114,7 @@ func TestSampledLeaks(t *testing.T) {
 // A forked child frees copies of its parent's blocks, which only the parent's
 // allocations put into the sample.
 func TestSampledChildrenFreeTheirCopies(t *testing.T) {
+	t.Parallel()
 	const kept = 50*20/4 + 8
 	// A block of 24 bytes or more is always in this sample.
 	_, r := runSampled(t, []string{"--sample-bytes", "1"}, "samples", "run", "50", "fork")

@@ -20,6 +20,7 @@ import (
 
 // TestRootScripts runs the scripts that attach to processes.
 func TestRootScripts(t *testing.T) {
+	t.Parallel()
 	programs, err := filepath.Abs(filepath.Join("..", "..", "build", "testdata"))
 	if err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ const ofLibc = 4
 // While memtrace stands still, the rings fill up. What they can't take must be
 // counted to the last event, and the Report must say that the live heap is not exact.
 func TestStoppedTracerCountsItsLosses(t *testing.T) {
+	t.Parallel()
 	c := program(t, "churn", "3", "1", "0", fillsRings)
 	r := c.standStill(t, "--back-pressure", "0")
 	calls := c.total(t, "alloc") + c.total(t, "free")
@@ -73,6 +74,7 @@ func TestStoppedTracerCountsItsLosses(t *testing.T) {
 // With back-pressure the kernel's half samples by itself before a ring is full:
 // nothing is lost, and every call is counted.
 func TestStoppedTracerSamples(t *testing.T) {
+	t.Parallel()
 	c := program(t, "churn", "3", "1", "0", fillsRings)
 	r := c.standStill(t)
 	calls := c.total(t, "alloc") + c.total(t, "free")

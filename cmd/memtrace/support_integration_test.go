@@ -75,6 +75,7 @@ var birthModes = map[string]string{"fork": "fork", "vfork": "vfork", "posix_spaw
 // -write-support, which writes it, else one mode of each row, another each row,
 // and that the table has no other rows.
 func TestAllocatorTable(t *testing.T) {
+	t.Parallel()
 	readme := filepath.Join("..", "..", "README.md")
 	text, err := os.ReadFile(readme)
 	if err != nil {
@@ -84,38 +85,49 @@ func TestAllocatorTable(t *testing.T) {
 	if table == nil {
 		t.Fatal("README.md has no marks for the table of allocators")
 	}
-	var fresh strings.Builder
-	fmt.Fprintf(&fresh, "| allocator | how | %s |\n|---|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	rows := make([][]string, len(builds))
+	if *writeSupport {
+		t.Cleanup(func() { writeTable(t, readme, text, rows) }) // after the rows, which are tested side by side
+	}
 	for i, b := range builds {
 		documented := b.documented(string(table[2]))
 		if len(documented) != len(columns) && !*writeSupport {
 			t.Errorf("README.md has no row for %s, %s: run with -write-support", b.allocator, b.how)
 			continue
 		}
-		fmt.Fprintf(&fresh, "| %s | %s |", b.allocator, b.how)
-		b.dir = t.TempDir()
-		for k, column := range columns {
-			if !*writeSupport && k != i%len(columns) {
-				continue
+		t.Run(b.allocator+"/"+b.how, func(t *testing.T) {
+			t.Parallel()
+			b.dir = t.TempDir()
+			for k, column := range columns {
+				if !*writeSupport && k != i%len(columns) {
+					continue
+				}
+				cell := b.lacks
+				t.Run(column, func(t *testing.T) {
+					if cell == "" {
+						cell = b.try(t, column)
+					}
+					if !*writeSupport && cell != documented[k] {
+						t.Errorf("%q, README.md says %q", cell, documented[k])
+					}
+				})
+				rows[i] = append(rows[i], cell)
 			}
-			cell := b.lacks
-			t.Run(b.allocator+"/"+b.how+"/"+column, func(t *testing.T) {
-				if cell == "" {
-					cell = b.try(t, column)
-				}
-				if !*writeSupport && cell != documented[k] {
-					t.Errorf("%q, README.md says %q", cell, documented[k])
-				}
-			})
-			fmt.Fprintf(&fresh, " %s |", cell)
-		}
-		fresh.WriteByte('\n')
+		})
 	}
-	if *writeSupport {
-		text = supportMarks.ReplaceAll(text, []byte("${1}"+strings.ReplaceAll(fresh.String(), "$", "$$")+"${3}"))
-		if err := os.WriteFile(readme, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+}
+
+// writeTable puts what was found into README.md.
+func writeTable(t *testing.T, readme string, text []byte, rows [][]string) {
+	t.Helper()
+	var fresh strings.Builder
+	fmt.Fprintf(&fresh, "| allocator | how | %s |\n|---|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	for i, b := range builds {
+		fmt.Fprintf(&fresh, "| %s | %s | %s |\n", b.allocator, b.how, strings.Join(rows[i], " | "))
+	}
+	text = supportMarks.ReplaceAll(text, []byte("${1}"+strings.ReplaceAll(fresh.String(), "$", "$$")+"${3}"))
+	if err := os.WriteFile(readme, text, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

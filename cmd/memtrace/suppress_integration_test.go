@@ -94,6 +94,7 @@ func suppressionFile(t *testing.T, text string) string {
 // TestSuppressionsMeanWhatTheirToolsMean gives the same file and program to
 // memtrace and to the tool whose format it is.
 func TestSuppressionsMeanWhatTheirToolsMean(t *testing.T) {
+	t.Parallel()
 	block := func(lines ...string) string {
 		return "{\n   known\n   Memcheck:Leak\n   " + strings.Join(lines, "\n   ") + "\n}\n"
 	}
@@ -115,6 +116,7 @@ func TestSuppressionsMeanWhatTheirToolsMean(t *testing.T) {
 		}
 		for name, text := range files {
 			t.Run(tool+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				file := suppressionFile(t, text)
 				want, wantCode := theirs(t, "cnima", file)
 				if name == "below" {
@@ -137,8 +139,10 @@ func TestSuppressionsMeanWhatTheirToolsMean(t *testing.T) {
 // TestWrittenSuppressionsWork: what --gen-suppressions writes for one leak
 // takes that leak out of each tool's report, and no other.
 func TestWrittenSuppressionsWork(t *testing.T) {
+	t.Parallel()
 	for letter, size := range lostBy {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			valgrind, lsan := filepath.Join(dir, "valgrind"), filepath.Join(dir, "lsan")
 			if _, code := runLeaks(t, "run", "--gen-suppressions", valgrind, "--gen-suppressions", "lsan:"+lsan, "--", testProgram("choose"), string(letter)); code != 0 {

@@ -115,12 +115,14 @@ func (c *child) total(t *testing.T, key string) uint64 {
 }
 
 func TestAttachSeesWhatComesAfter(t *testing.T) {
+	t.Parallel()
 	programs := []string{"every_function", "two_threads", "cross_thread_free", "temporary"}
 	if testing.Short() {
 		programs = programs[:1]
 	}
 	for _, name := range programs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := program(t, name)
 			tr := attach(t, c.cmd.Process.Pid)
 			if err := c.proceed(); err != nil {
@@ -183,6 +185,7 @@ func checkReport(t *testing.T, r *analyzer.Report) {
 }
 
 func TestTargetThatExitsEndsTheTrace(t *testing.T) {
+	t.Parallel()
 	c := program(t, "two_threads")
 	tr := attach(t, c.cmd.Process.Pid)
 	if err := c.proceed(); err != nil {
@@ -201,6 +204,7 @@ func TestTargetThatExitsEndsTheTrace(t *testing.T) {
 }
 
 func TestSIGKILLLeavesTheTargetUnprobed(t *testing.T) {
+	t.Parallel()
 	c := program(t, "two_threads")
 	tr := attach(t, c.cmd.Process.Pid)
 	if err := tr.cmd.Process.Kill(); err != nil {
@@ -216,6 +220,7 @@ func TestSIGKILLLeavesTheTargetUnprobed(t *testing.T) {
 }
 
 func TestTwoTracersOnOneTarget(t *testing.T) {
+	t.Parallel()
 	c := program(t, "every_function")
 	first, second := attach(t, c.cmd.Process.Pid), attach(t, c.cmd.Process.Pid)
 	if err := c.proceed(); err != nil {
@@ -236,6 +241,7 @@ func TestTwoTracersOnOneTarget(t *testing.T) {
 // The program's children and what it executes wait two seconds before they
 // allocate, which is time enough to attach to them.
 func TestFollowsForkAndExec(t *testing.T) {
+	t.Parallel()
 	c := program(t, "fork_exec", "2000")
 	tr := attach(t, c.cmd.Process.Pid)
 	answers, err := c.proceedAll()

@@ -14,6 +14,7 @@ import (
 // What a program maps outside of its allocator is on the live screen, as it
 // says itself, beside its processes and, where there is room, for each call site.
 func TestTraceInATerminalShowsRegions(t *testing.T) {
+	t.Parallel()
 	c := program(t, "regions")
 	x := startInTerminal(t, fmt.Sprintf("-p %d -i 200ms --top 0", c.cmd.Process.Pid), "NO_COLOR=1")
 	x.until(fmt.Sprintf(`regions \(pid %d\)  traced`, c.cmd.Process.Pid))
@@ -52,6 +53,7 @@ func TestTraceInATerminalShowsRegions(t *testing.T) {
 // Pools are on the live screen as the program made them (see
 // testdata/programs/layer_apr.c): what lives in those of a name, in how many.
 func TestTraceInATerminalShowsPools(t *testing.T) {
+	t.Parallel()
 	c := program(t, "layer_apr")
 	x := startInTerminal(t, fmt.Sprintf("-p %d -i 200ms --layer apr", c.cmd.Process.Pid))
 	x.until(`(?s)layer_apr \(pid .*Losses: nothing lost`)

@@ -32,6 +32,7 @@ func checkFromOutside(t *testing.T, pid int, more ...string) *analyzer.Report {
 // TestUntracedHeap compares what is found from outside with what the program
 // says that it lost.
 func TestUntracedHeap(t *testing.T) {
+	t.Parallel()
 	p := spawn(t, exec.Command(testProgram("heap_truth")))
 	want := make(map[uint64]uint64) // lost blocks by size
 	var live uint64
@@ -94,8 +95,10 @@ func TestUntracedHeap(t *testing.T) {
 // TestNothingIsLostByMovingUntraced checks programs that move pointers about,
 // rebuild tables and allocate the same again all the time.
 func TestNothingIsLostByMovingUntraced(t *testing.T) {
+	t.Parallel()
 	for name, lost := range map[string]uint64{"leak_moves": 0, "leak_rebuild": 25} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := startBusy(t, name)
 			for range 2 {
 				var definite uint64
@@ -120,6 +123,7 @@ func TestNothingIsLostByMovingUntraced(t *testing.T) {
 
 // TestUntracedAllocatorsAreRefused by name, and with what to do instead.
 func TestUntracedAllocatorsAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"every_function_musl": "its allocator is musl", "every_function_musl_static": "its allocator is musl", "plain_sleep": "allocated nothing",
 	} {

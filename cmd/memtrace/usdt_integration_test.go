@@ -86,6 +86,7 @@ func poolPath() string { return filepath.Join("..", "..", "build", "testdata", "
 // Blocks that a program tells of by USDT probes are those that it counts; the
 // kernel switches the probes with a semaphore on and, when memtrace is gone, off.
 func TestUSDTPool(t *testing.T) {
+	t.Parallel()
 	c, r := runWith(t, usdtLayer, poolPath())
 	checkPool(t, c, &r, true)
 	attachedPool(t, "auto")
@@ -100,17 +101,27 @@ func TestUSDTMechanisms(t *testing.T) {
 		"run/perf":         {"--attach", "perf"},
 		"run/sampling":     {"--max-overhead", "90%"},
 	} {
+		besideOthers := func(t *testing.T) {
+			if name != "run/sampling" { // whose figures are exact only while tracing takes little time
+				t.Parallel()
+			}
+		}
 		t.Run(name, func(t *testing.T) {
+			besideOthers(t)
 			c, r := runWith(t, append(more, usdtLayer...), poolPath())
 			checkPool(t, c, &r, true)
 		})
 		t.Run("beside/"+name, func(t *testing.T) {
+			besideOthers(t)
 			c, r := runWith(t, append(more, usdtProbes...), poolPath())
 			checkPool(t, c, &r, false)
 		})
 	}
 	for _, mechanism := range []string{"uprobe_multi", "perf_cookie", "perf"} {
-		t.Run("attach/"+mechanism, func(t *testing.T) { attachedPool(t, mechanism) })
+		t.Run("attach/"+mechanism, func(t *testing.T) {
+			t.Parallel()
+			attachedPool(t, mechanism)
+		})
 	}
 }
 
@@ -131,6 +142,7 @@ func attachedPool(t *testing.T, mechanism string) {
 
 // The kernel lowers the semaphores of a memtrace that is killed as well.
 func TestUSDTSIGKILL(t *testing.T) {
+	t.Parallel()
 	c := program(t, "usdt_pool")
 	tr := attach(t, c.cmd.Process.Pid, usdtLayer...)
 	if n := semaphore(t, c); n != 1 {
@@ -188,6 +200,7 @@ func semaphore(t *testing.T, c *child) uint16 {
 
 // A stack begins in the function that has the probe, and goes on to its callers.
 func TestUSDTStacks(t *testing.T) {
+	t.Parallel()
 	for _, unwind := range []string{"dwarf", "fp"} {
 		_, r := runWith(t, append([]string{"--unwind", unwind}, usdtLayer...), poolPath())
 		seen := map[string]bool{}
@@ -208,6 +221,7 @@ func TestUSDTStacks(t *testing.T) {
 
 // Without memtrace nobody switches the probes on.
 func TestUSDTUntraced(t *testing.T) {
+	t.Parallel()
 	c := program(t, "usdt_pool")
 	if err := c.proceed(); err != nil {
 		t.Fatal(err)
@@ -222,6 +236,7 @@ func TestUSDTUntraced(t *testing.T) {
 
 // doctor shows what would be probed, at what cost, and what would not.
 func TestUSDTDoctor(t *testing.T) {
+	t.Parallel()
 	c := program(t, "usdt_pool")
 	plain, layer := doctorOf(t, c.pid()), doctorOf(t, c.pid(), usdtLayer...)
 	if !strings.Contains(plain, "otel_memory:alloc 8@%rax 4@$48") || !strings.Contains(plain, "not traced: --layer otel_memory does") {
@@ -255,6 +270,7 @@ func doctorOf(t *testing.T, pid string, flags ...string) string {
 
 // A program without such probes has nothing that the layer could trace.
 func TestUSDTLayerThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	c := program(t, "user_alloc")
 	said, code := memtrace(t, append([]string{"-p", c.pid(), "-d", "1s"}, usdtLayer...)...)
 	if code != exitFailed || !strings.Contains(said, "the layer otel_memory") {
