@@ -127,6 +127,15 @@ func number(p *spawned, query string) uint64 {
 	return n
 }
 
+// pgbenchBackend waits until pgbench's two clients are at work, and returns a backend
+// of theirs. Before them pgbench has a connection that only looks at the tables.
+func pgbenchBackend(t *testing.T, ask *spawned) int {
+	t.Helper()
+	const backends = "from pg_stat_activity where application_name = 'pgbench' and query ~ '^(BEGIN|UPDATE|SELECT|INSERT|END)'"
+	eventually(t, "pgbench has its backends", func() bool { return number(ask, "select count(*) "+backends) == 2 })
+	return int(number(ask, "select min(pid) "+backends))
+}
+
 // TestPostgres traces the postmaster and a backend of pgbench.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
@@ -141,10 +150,7 @@ func TestPostgres(t *testing.T) {
 	run("-i", "-q", "-s", "1")
 	ask := c.session()
 	bench := spawn(t, asPostgres(t, pgbench, "-h", c.dir, "-n", "-c", "2", "-R", "200", "-T", "10", "postgres"))
-	const backends = "from pg_stat_activity where application_name = 'pgbench'"
-	eventually(t, "pgbench has its backends", func() bool { return number(ask, "select count(*) "+backends) == 2 })
-	backend := int(number(ask, "select min(pid) "+backends))
-
+	backend := pgbenchBackend(t, ask)
 	m := startTracing(t, []int{c.server.pid(), backend})
 	connect := c.session() // makes the postmaster fork, under trace
 	number(connect, "select 1")

@@ -318,9 +318,7 @@ func loadPostgres(t *testing.T) *loadedService {
 	}
 	load := spawn(t, asPostgres(t, pgbench, "-h", c.dir, "-n", "-c", "2", "-T", "3600", "postgres"))
 	ask := c.session()
-	const backends = "from pg_stat_activity where application_name = 'pgbench'"
-	eventually(t, "pgbench has its backends", func() bool { return number(ask, "select count(*) "+backends) == 2 })
-	backend, own := int(number(ask, "select min(pid) "+backends)), int(number(ask, "select pg_backend_pid()"))
+	backend, own := pgbenchBackend(t, ask), int(number(ask, "select pg_backend_pid()"))
 	return &loadedService{
 		pids: []int{c.server.pid(), backend, own},
 		request: func() error {
