@@ -251,6 +251,7 @@ func waitFor(t *testing.T, from io.Reader, text string) {
 // 10,000 children that live for a millisecond: what all of them do is counted,
 // and memtrace does not grow with them.
 func TestForkStorm(t *testing.T) {
+	t.Parallel()
 	const children = 10_000
 	c := program(t, "births", "fork", itoa(children), "4")
 	tr := attach(t, c.cmd.Process.Pid, "-i", "1s")

@@ -285,8 +285,11 @@ func TestBlocksBeingHandedOutAreNoLeaks(t *testing.T) {
 			if name != "" {
 				library = privateLibrary(t, name)
 			}
-			for range runs {
-				endInMalloc(t, library)
+			for n := range runs {
+				t.Run(strconv.Itoa(n), func(t *testing.T) {
+					t.Parallel()
+					endInMalloc(t, library)
+				})
 			}
 		})
 	}

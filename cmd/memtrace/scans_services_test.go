@@ -57,6 +57,9 @@ func TestLeakScansUnderLoad(t *testing.T) {
 		"Redis": loadRedis, "Nginx": loadNginx, "Postgres": loadPostgres, "Python": loadPython,
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !figuresKept() {
+				t.Parallel() // with the other services alone, which load both processors
+			}
 			s := start(t)
 			n := scansAsked(t)
 			part := func(what string, checks int, fn func(t *testing.T)) {
@@ -78,11 +81,13 @@ func TestLeakScansUnderLoad(t *testing.T) {
 // aloneFor is how long a service's requests are measured without a check, if
 // anybody keeps the figures: else one is made.
 func aloneFor() time.Duration {
-	if os.Getenv("MEMTRACE_SCANS_OUT") == "" {
+	if !figuresKept() {
 		return 0
 	}
 	return 5 * time.Second
 }
+
+func figuresKept() bool { return os.Getenv("MEMTRACE_SCANS_OUT") != "" }
 
 // requestTimes is how long the requests took that a service answered, in ns;
 // testdata/bench/leakparts.go reads it.
