@@ -18,12 +18,12 @@ import (
 // these processes is counted as lost, which it must not be on a quiet machine.
 func TestAllProcesses(t *testing.T) {
 	const processes = 200
+	others := startForeignLoad(t)
 	children := make([]*child, processes)
 	for i := range children {
 		children[i] = program(t, "every_function")
 	}
 	forks := program(t, "births", "fork", "20", "2")
-	others := startForeignLoad(t)
 	// A Report of the whole machine takes memtrace a while, and only the first and the last are read.
 	tr := beginTracing(t, "--all", "--format", "json", "-i", "5s", "--back-pressure", "0")
 	for _, c := range append(children, forks) {
