@@ -286,28 +286,25 @@ func TestMatrixPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(hostile, "<b>x<script>")
-	sleep, err := os.ReadFile(need(t, "sleep"))
+	cat, err := os.ReadFile(need(t, "cat"))
 	if err == nil {
-		err = os.WriteFile(program, sleep, 0o755)
+		err = os.WriteFile(program, cat, 0o755)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	victim := exec.Command(program, "60")
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
+	// Two of a size: a tile that is small beside another may have no room.
+	victim, other := spawn(t, exec.Command(program)), spawn(t, exec.Command(need(t, "cat")))
+	for _, p := range []*spawned{victim, other} {
+		fmt.Fprintln(p.stdin, "up") // what it echoes: it has all of its pages
+		p.lineWith("up")
 	}
-	defer func() { _ = victim.Process.Kill(); _ = victim.Wait() }()
-	eventually(t, "the program runs", func() bool {
-		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", victim.Process.Pid))
-		return err == nil && strings.HasPrefix(string(comm), "<b>x<script>")
-	})
 	page, err := memtraceCommand(t, "matrix", "--stall-budget", "0", "--format", "html", "-p",
-		fmt.Sprint(victim.Process.Pid, ",", os.Getpid())).Output()
+		fmt.Sprint(victim.pid(), ",", other.pid())).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkPage(t, renderedDOM(t, dir, page), victim.Process.Pid)
+	checkPage(t, renderedDOM(t, dir, page), victim.pid())
 }
 
 // renderedDOM is what a page is in a browser after its script has run.
