@@ -39,7 +39,7 @@ func TestPostgresLayer(t *testing.T) {
 		return number(p, "select coalesce(sum(used_bytes), 0)"+from+name+"'"), number(p, "select count(*)"+from+name+"'")
 	}
 	used("CachedPlanSource") // what its plan needs of the catalogue is in the caches
-	m := startTracing(t, []int{backend}, "-d", "600s", "--layer", "postgres")
+	m := startTracing(t, []int{backend}, "-d", "600s", "--layer", "postgres", "--top", "10")
 	prepare := func(from, to int) {
 		for i := from; i < to; i++ {
 			p.say(fmt.Sprintf("prepare p%d as select count(*) from pg_class where relname <> 't%d' and relpages > %d;", i, i, i))

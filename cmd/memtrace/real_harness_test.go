@@ -213,11 +213,14 @@ func (m *running) report() *analyzer.Report {
 }
 
 // reportAfter returns a Report that has all events up to now: the second to
-// come once those that wait have been read, since the first may be older.
+// come once those that wait have been read, since the first may be older. Those
+// are not parsed: that can take longer than it takes memtrace to write more.
 func (m *running) reportAfter() *analyzer.Report {
 	m.t.Helper()
 	for len(m.lines) > 0 {
-		m.report()
+		if _, ok := m.line(); !ok {
+			break // report says so
+		}
 	}
 	m.report()
 	return m.report()
