@@ -22,8 +22,8 @@ VERSION    := $(shell $(AS_USER) git describe --tags --always --dirty 2>/dev/nul
 GO_BUILD   := $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VM_TIMEOUT ?= 800
-# Left out in the VMs: services, which are not in them; what does not depend on the kernel, such as what is repaired; and children that are
-# to be followed within two seconds, which an emulator does not keep to; and what needs a compiler.
+# Left out in the VMs: services, which are not in them; what does not depend on the kernel, such as what is repaired; children
+# that are to be followed within two seconds, which an emulator does not keep to; and what needs a compiler.
 # Too slow there, for the same reason: at-exit checks and births, which hold what they look at, and the untraced heaps;
 # the last three need programs that the VMs lack.
 VM_SLOW := BlocksBeingHandedOut|FirstThreadEndedBefore|Container|SampledChildren|InterruptedMemtrace|SIGKILLLeaves|BlockedSignal|LineRingTellsLaps|KilledMemtraceLeaves|TwoTracersOnOne|TargetThatExits|PIDIsReused|ModestPrograms|SampledReport|Calibration|CorporaEndToEnd|DamagedFile|OtherAllocators|StoppedTracer|OverheadIsLimited|PauseAndResume|SampledLeaks|ProcessEndsDuring|VerdictsAt|ChildrenAreSeen|PreforkServer|SIGKILLWhile|ShellScript|UntracedHeap|NothingIsLostByMoving|RootScripts|ChooseBy|TargetUnder
