@@ -42,7 +42,7 @@ func TestAllProcesses(t *testing.T) {
 	t.Logf("others had %.0f %% of the machine, %d events lost", 100*busy, r.Events.Lost)
 	checkTotals(t, &r, children)
 	if r.Events.Lost != 0 {
-		if busy < 0.1 {
+		if busy < quiet {
 			t.Errorf("lost: %+v", r.Events.LostBy)
 		}
 		return

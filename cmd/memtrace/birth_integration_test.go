@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -249,10 +250,11 @@ func waitFor(t *testing.T, from io.Reader, text string) {
 }
 
 // 10,000 children that live for a millisecond: what all of them do is counted,
-// and memtrace does not grow with them.
+// and memtrace does not grow with them. It holds a child for two seconds at most: on
+// a busy machine it may be too late for some, and then says of how many.
 func TestForkStorm(t *testing.T) {
-	t.Parallel()
 	const children = 10_000
+	others := startForeignLoad(t)
 	c := program(t, "births", "fork", itoa(children), "4")
 	tr := attach(t, c.cmd.Process.Pid, "-i", "1s")
 	if err := c.proceed(); err != nil {
@@ -263,13 +265,50 @@ func TestForkStorm(t *testing.T) {
 	if err := c.end(); err != nil {
 		t.Error(err)
 	}
-	c.checkBirths(t, &r)
+	if busy := others.share(t); busy < quiet {
+		c.checkBirths(t, &r)
+	} else {
+		c.checkSeenOrSaid(t, &r, children)
+	}
 	listed, summed := len(r.Processes), 0
 	for _, p := range r.Processes {
 		summed += p.Children
 	}
 	if listed-2+summed != children || summed == 0 { // less the parent and the line for those that are not listed
 		t.Errorf("%d processes listed, %d children summed up; want %d children in all", listed, summed, children)
+	}
+}
+
+var leftAlone = regexp.MustCompile(`^(\d+) child process(es)? (could not be attached to|came while)`)
+
+// checkSeenOrSaid requires that no more is missing of children that do all the same
+// than what those did that memtrace says it has not seen.
+func (c *child) checkSeenOrSaid(t *testing.T, r *analyzer.Report, children int) {
+	t.Helper()
+	said := 0
+	for _, w := range r.Warnings {
+		if n := leftAlone.FindStringSubmatch(w); n != nil {
+			count, err := strconv.Atoi(n[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			said += count
+		}
+	}
+	t.Logf("of %d children, %d were not seen", children, said)
+	got := make(map[string]int)
+	for _, s := range r.Sites {
+		got[s.Function] += int(s.AllocCount)
+	}
+	for _, site := range c.answer["sites"].([]any) {
+		f := site.(map[string]any)
+		name, want := f["function"].(string), int(f["alloc"].(float64))
+		if missing := want - got[name]; missing < 0 || missing > said*(want/children) {
+			t.Errorf("%s: %d of %d blocks, of all but %d children; %q", name, got[name], want, said, r.Warnings)
+		}
+	}
+	if r.Events.Lost != 0 {
+		t.Errorf("lost: %+v", r.Events.LostBy)
 	}
 }
 
