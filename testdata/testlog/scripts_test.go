@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// checkout makes a folder with one of this project's scripts, and with these files.
+func checkout(t *testing.T, script string, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := os.ReadFile(filepath.Join("..", "..", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{script: string(text)}
+	for name, text := range files {
+		all[name] = text
+	}
+	for name, text := range all {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// runIn returns what a command in a folder prints, and its exit code.
+func runIn(dir, name string, args ...string) (string, int) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, _ := cmd.CombinedOutput() // the exit code is what matters
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// TestStepsFail: a step that fails fails the whole, whichever it is, and the others run.
+func TestStepsFail(t *testing.T) {
+	dir := checkout(t, ".ci/steps", map[string]string{
+		"Makefile": "good:\n\t@echo all is well\nbad:\n\t@echo this is broken; false\n",
+	})
+	for _, c := range []struct {
+		steps  []string
+		code   int
+		failed string
+	}{
+		{[]string{"good"}, 0, ""},
+		{[]string{"bad", "good"}, 1, "bad\n"},
+		{[]string{"good", "bad"}, 1, "bad\n"},
+	} {
+		said, code := runIn(dir, "bash", append([]string{".ci/steps"}, c.steps...)...)
+		failed, err := os.ReadFile(filepath.Join(dir, "build", "steps", "failed"))
+		if err != nil || code != c.code || string(failed) != c.failed || !strings.Contains(said, "all is well") {
+			t.Errorf("%q: exit code %d, failed %q (%v), want %d, %q; it said:\n%s", c.steps, code, failed, err, c.code, c.failed, said)
+		}
+	}
+}
+
+// TestLoadedRoundsFail: a round whose tests fail, or can't be run, fails the whole.
+func TestLoadedRoundsFail(t *testing.T) {
+	// go stands for all that is run by it: each round's tests, then the rates.
+	const fake = `#!/bin/bash
+case $* in
+*gotestsum*/1.json*) exit $FIRST ;;
+*gotestsum*) exit $SECOND ;;
+esac
+`
+	dir := checkout(t, "testdata/tools/test-loaded", map[string]string{
+		"go": fake, "testdata/tools/load": "#!/bin/bash\nexec sleep 600\n",
+	})
+	for _, c := range []struct {
+		first, second string
+		code          int
+	}{{"0", "0", 0}, {"1", "0", 1}, {"0", "1", 1}} {
+		said, code := runIn(dir, "env", "GO="+filepath.Join(dir, "go"), "FIRST="+c.first, "SECOND="+c.second,
+			"bash", "testdata/tools/test-loaded", "2", "./...")
+		if code != c.code {
+			t.Errorf("rounds that end with %s and %s: exit code %d, want %d; it said:\n%s", c.first, c.second, code, c.code, said)
+		}
+	}
+}
