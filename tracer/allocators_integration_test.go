@@ -50,6 +50,7 @@ func library(t *testing.T, name string) string {
 // What the program counts of its own calls must be what is seen, whoever
 // serves malloc.
 func TestOtherAllocators(t *testing.T) {
+	t.Parallel()
 	for family, file := range allocators {
 		t.Run(family, func(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, file)}, "every_function", "no-pvalloc")
@@ -68,6 +69,7 @@ func TestOtherAllocators(t *testing.T) {
 // C++ programs enter these allocators by operator new and delete, which have
 // fast paths of their own.
 func TestOperatorNewOfOtherAllocators(t *testing.T) {
+	t.Parallel()
 	for family, file := range allocators {
 		t.Run(family, func(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, file)}, "cxx_containers")
@@ -82,6 +84,7 @@ func TestOperatorNewOfOtherAllocators(t *testing.T) {
 }
 
 func TestLongjmpAndExceptions(t *testing.T) {
+	t.Parallel()
 	for _, m := range bestRungs(t) {
 		t.Run(string(m), func(t *testing.T) {
 			p := start(t, nil, "longjmp_throw")
@@ -119,6 +122,7 @@ func isThreadVector(e event.Event) bool {
 }
 
 func TestEscapesFromAnAllocator(t *testing.T) {
+	t.Parallel()
 	for _, m := range bestRungs(t) {
 		t.Run(string(m), func(t *testing.T) {
 			lib, err := filepath.Abs(filepath.Join(programs(), "libescape.so"))

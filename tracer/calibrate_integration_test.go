@@ -44,6 +44,7 @@ func TestCalibration(t *testing.T) {
 
 // A paused trace sees nothing, and sees all again after it.
 func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
 	for _, m := range rungs(t) {
 		t.Run(string(m), func(t *testing.T) {
 			tr, err := New(Config{Mechanism: m, StackDepth: 4, Sampling: true})

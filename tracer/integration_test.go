@@ -270,6 +270,7 @@ func checkOrder(t *testing.T, events []event.Event) {
 }
 
 func TestEveryFunctionExactly(t *testing.T) {
+	t.Parallel()
 	for _, m := range bestRungs(t) {
 		t.Run(string(m), func(t *testing.T) {
 			p := start(t, nil, "every_function")
@@ -287,6 +288,7 @@ func TestEveryFunctionExactly(t *testing.T) {
 }
 
 func TestTwoThreads(t *testing.T) {
+	t.Parallel()
 	for _, m := range bestRungs(t) {
 		t.Run(string(m), func(t *testing.T) {
 			p := start(t, nil, "two_threads")

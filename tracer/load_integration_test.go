@@ -13,6 +13,7 @@ import (
 // Each kernel's verifier takes the programs of each mechanism that it has, for
 // each way to unwind, at the least and the largest depth.
 func TestEveryVariantLoads(t *testing.T) {
+	t.Parallel()
 	loaded := 0
 	depths := []int{MaxStackDepth, 1}
 	if testing.Short() {

@@ -46,6 +46,7 @@ func stoppedAt(t *testing.T, pid int) (addrs []uint64) {
 // handed out as threads stand behind the probe in malloc, but for calls whose
 // prediction is checked.
 func TestPendingBlocks(t *testing.T) {
+	t.Parallel()
 	needSession(t)
 	for _, name := range []string{"", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"} {
 		t.Run("preload "+name, func(t *testing.T) { pendingBlocks(t, name) })

@@ -136,6 +136,7 @@ func near(t *testing.T, what string, got float64, want uint64, variance float64)
 }
 
 func TestSampledTotalsAreUnbiased(t *testing.T) {
+	t.Parallel()
 	for _, m := range bestRungs(t) {
 		for _, interval := range []uint32{512, 16 << 10} {
 			if m == Perf && interval != 512 {

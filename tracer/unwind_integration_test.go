@@ -168,6 +168,7 @@ func inVDSO(got event.Stack, want ownStack) bool {
 }
 
 func TestStacksEqualBacktrace(t *testing.T) {
+	t.Parallel()
 	programs := []string{
 		"stacks_O2", "stacks_cxx_O2", "stacks_static",
 		"stacks_O0", "stacks_O3", "stacks_cxx_O0", "stacks_cxx_O3",
