@@ -46,6 +46,10 @@ func (s *session) checkLeaks() {
 			t.unchecked = t.untraced
 		case s.standStill:
 			t.unchecked = s.checkStopped(t)
+			if errors.Is(t.unchecked, ownthread.ErrNoAnswer) {
+				s.warn("%v: it was checked without being stopped", t.unchecked)
+				t.unchecked = s.checkRunning(t)
+			}
 		default:
 			t.unchecked = s.checkRunning(t)
 		}
@@ -147,23 +151,43 @@ func (s *session) consumeFor(d time.Duration) {
 
 // checkStopped stops a process, checks it and lets it go on.
 func (s *session) checkStopped(t *target) error {
-	var err error
+	var check *analyzer.Check
+	paused, err := whileStopped(t.held.Process, func(threads []reach.Thread) (err error) {
+		check, err = s.checkStill(t, threads)
+		return err
+	})
+	if err == nil {
+		s.conclude(check, analyzer.CheckStopped, paused)
+	}
+	return err
+}
+
+// stoppedTime is how long a process's threads may take to stop. Each that runs is given less, but the kernel waits
+// without end for one that is stopped already and in a frozen control group.
+const stoppedTime = 5 * time.Second
+
+// whileStopped stops a process, calls do and lets the process go on. It returns for how long that stood still.
+func whileStopped(p *procfs.Process, do func([]reach.Thread) error) (time.Duration, error) {
+	began := time.Now()
+	var threads []reach.Thread
+	var stopped, done error
+	var paused time.Duration
 	// ptrace belongs to a thread; should memtrace die, the kernel lets go.
-	ownthread.Do(func() {
-		began := time.Now()
-		var check *analyzer.Check
-		var threads []reach.Thread
-		if threads, err = stopThreads(t.held.Process); err == nil {
-			check, err = s.checkStill(t, threads)
+	thread, err := ownthread.After(stoppedTime, func() { threads, stopped = stopThreads(p) }, func() {
+		if stopped == nil {
+			done = do(threads)
 		}
 		for _, thread := range threads {
 			reach.Release(thread)
 		}
-		if err == nil {
-			s.conclude(check, analyzer.CheckStopped, time.Since(began))
-		}
+		paused = time.Since(began)
 	})
-	return err
+	if err != nil {
+		return 0, fmt.Errorf("stop process %d by ptrace: %w, as from one that is both stopped and in a frozen "+
+			"control group: thaw it and try again", p.PID(), err)
+	}
+	thread.Wait()
+	return paused, errors.Join(stopped, done)
 }
 
 // stopThreads stops all threads of a process; those that it returns are

@@ -160,14 +160,7 @@ func (u *untraced) check(pid int) error {
 		return err
 	}
 	o := heapwalk.CheckOptions{Apart: scansApart, Symbol: func(addr uint64) string { return u.resolver.Object(t.space, addr) }}
-	var r *heapwalk.Result
-	var paused time.Duration
-	if u.standStill {
-		r, paused, err = u.checkStopped(t, o)
-	} else {
-		o.Registers = u.registersOf(t)
-		r, err = heapwalk.Check(u.c.Context, t.held.Process, o)
-	}
+	r, paused, err := u.checkHeap(t, &o)
 	if errors.Is(err, heapwalk.ErrNoArena) {
 		return noHeap(pid, t.objects, err)
 	}
@@ -176,7 +169,7 @@ func (u *untraced) check(pid int) error {
 	}
 	u.say("process %d: %d scans in %v", pid, r.Scans, r.Took.Round(time.Millisecond))
 	return u.found.Add(t.held.Process, t.describe(), r, analyzer.UntracedOptions{
-		Paused: paused, Registers: u.standStill || o.Registers != nil, Contents: u.contents,
+		Paused: paused, Registers: paused > 0 || o.Registers != nil, Contents: u.contents,
 	})
 }
 
@@ -230,20 +223,26 @@ func noHeap(pid int, objects []probe.Object, err error) error {
 		"(memtrace doctor -p %d shows which; memtrace -p %d --leaks traces it)", err, pid, pid)
 }
 
+// checkHeap checks a process, standing still where that is wanted.
+func (u *untraced) checkHeap(t *target, o *heapwalk.CheckOptions) (*heapwalk.Result, time.Duration, error) {
+	if u.standStill {
+		r, paused, err := u.checkStopped(t, *o)
+		if !errors.Is(err, ownthread.ErrNoAnswer) {
+			return r, paused, err
+		}
+		fmt.Fprintf(os.Stderr, "memtrace: %v: it was checked without being stopped\n", err)
+	}
+	o.Registers = u.registersOf(t)
+	r, err := heapwalk.Check(u.c.Context, t.held.Process, *o)
+	return r, 0, err
+}
+
 // checkStopped checks a process while it stands still.
 func (u *untraced) checkStopped(t *target, o heapwalk.CheckOptions) (r *heapwalk.Result, paused time.Duration, err error) {
-	// ptrace belongs to a thread; should memtrace die, the kernel lets go.
-	ownthread.Do(func() {
-		began := time.Now()
-		threads, stopErr := stopThreads(t.held.Process)
-		if err = stopErr; err == nil {
-			o.Threads = threads
-			r, err = heapwalk.Check(u.c.Context, t.held.Process, o)
-		}
-		for _, thread := range threads {
-			reach.Release(thread)
-		}
-		paused = time.Since(began)
+	paused, err = whileStopped(t.held.Process, func(threads []reach.Thread) (err error) {
+		o.Threads = threads
+		r, err = heapwalk.Check(u.c.Context, t.held.Process, o)
+		return err
 	})
 	return r, paused, err
 }

@@ -7,7 +7,10 @@
 package ownthread
 
 import (
+	"errors"
+	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +31,32 @@ func Go(fn func()) *Thread {
 
 // Do runs fn on a thread of its own and waits until that thread is gone, and with it what the kernel kept for it.
 func Do(fn func()) { Go(fn).Wait() }
+
+// ErrNoAnswer means that a call into the kernel has not returned in time.
+var ErrNoAnswer = errors.New("no answer")
+
+// After runs first on a thread of its own, and then second on the same one. It returns once first has. Where that takes
+// longer than limit, as a system call may that waits for another process, it returns ErrNoAnswer: second does not run
+// then, and the thread ends when first returns after all. What first writes may only be read where there is no error.
+func After(limit time.Duration, first, second func()) (*Thread, error) {
+	var claimed atomic.Bool
+	ready := make(chan struct{})
+	t := Go(func() {
+		first()
+		if claimed.CompareAndSwap(false, true) {
+			close(ready)
+			second()
+		}
+	})
+	select {
+	case <-ready:
+	case <-time.After(limit):
+		if claimed.CompareAndSwap(false, true) {
+			return nil, fmt.Errorf("%w within %v", ErrNoAnswer, limit)
+		}
+	}
+	return t, nil
+}
 
 // run holds the main thread, if it is on that, until the next attempt has got another.
 func (t *Thread) run(fn func()) {

@@ -1,9 +1,11 @@
 package ownthread
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,5 +44,29 @@ func TestThreadEndsWithItsFunction(t *testing.T) {
 		if err := unix.Tgkill(unix.Getpid(), tid, 0); err != unix.ESRCH {
 			t.Errorf("%s: signal to thread %d: %v, want %v", name, tid, err, unix.ESRCH)
 		}
+	}
+}
+
+// TestAfter: what comes second runs on the same thread, and not at all where what comes first took too long; that thread
+// ends when it can.
+func TestAfter(t *testing.T) {
+	var first, second int
+	thread, err := After(time.Hour, func() { first = unix.Gettid() }, func() { second = unix.Gettid() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread.Wait()
+	if first == 0 || first != second {
+		t.Errorf("first on thread %d, second on %d, want the same", first, second)
+	}
+
+	release, tid := make(chan struct{}), make(chan int, 1)
+	thread, err = After(time.Millisecond, func() { tid <- unix.Gettid(); <-release }, func() { t.Error("second runs though first came late") })
+	if thread != nil || !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("%v, error %v, want %v", thread, err, ErrNoAnswer)
+	}
+	close(release)
+	for id := <-tid; unix.Tgkill(unix.Getpid(), id, 0) == nil; { // until the test's own time is over
+		time.Sleep(time.Millisecond)
 	}
 }

@@ -85,6 +85,10 @@ const (
 	watchOptions  = unix.PTRACE_O_TRACEEXIT | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD
 	followOptions = unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK
 
+	// seizeTime is how long it may take to seize all threads of all processes. The kernel waits without end for
+	// one that is stopped and in a frozen control group.
+	seizeTime = 5 * time.Second
+
 	// gatherTime is how long the program's other threads may take to end: one
 	// in an uninterruptible wait does not keep the check from happening.
 	gatherTime = 500 * time.Millisecond
@@ -108,20 +112,24 @@ func newWatcher(hooks Hooks) *Watcher {
 // could be had are watched all the same. A nil Watcher watches nothing.
 func Attend(pids []int, hooks Hooks) (*Watcher, error) {
 	w := newWatcher(hooks)
-	result := make(chan error, 1)
-	w.thread = ownthread.Go(func() {
+	var seized error
+	none := false
+	thread, err := ownthread.After(seizeTime, func() {
 		var errs []error
 		for _, pid := range pids {
 			errs = append(errs, w.seizeAll(pid))
 		}
-		result <- errors.Join(errs...)
-		w.run()
-	})
-	err := <-result
-	if len(w.programs) == 0 && err != nil {
-		return nil, err
+		seized, none = errors.Join(errs...), len(w.programs) == 0
+	}, w.run)
+	if err != nil {
+		return nil, fmt.Errorf("watch the processes %v for their ends by ptrace: %w, as from one that is both stopped "+
+			"and in a frozen control group: thaw it and try again", pids, err)
 	}
-	return w, err
+	w.thread = thread
+	if none && seized != nil {
+		return nil, seized
+	}
+	return w, seized
 }
 
 // Close lets go of all programs at once. Hooks that are being called go on to
