@@ -19,6 +19,7 @@
 #include "regs.h"
 #include "relay.h"
 #include "sample.h"
+#include "signal.h"
 #include "stack.h"
 #include "thread.h"
 #include <bpf/bpf_core_read.h>
@@ -35,6 +36,7 @@ const struct unwind_segment *unused_segment __attribute__((unused));
 const enum table_word unused_word __attribute__((unused));
 const enum loss unused_loss __attribute__((unused));
 const enum hit unused_hit __attribute__((unused));
+const struct signal_key unused_signal_key __attribute__((unused));
 
 /* n × size as calloc computes it. An overflow makes the call fail: it is then a size that does so, too. */
 static __always_inline u64 product(struct pt_regs *ctx, u64 cookie, u32 first)

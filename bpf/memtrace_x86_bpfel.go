@@ -171,6 +171,18 @@ type MemtraceScratch struct {
 	}
 }
 
+type MemtraceSignalKey struct {
+	_      structs.HostLayout
+	Tgid   uint32
+	Signal uint32
+}
+
+type MemtraceSignalSent struct {
+	_      structs.HostLayout
+	At     uint64
+	Sender uint64
+}
+
 type MemtraceStackRecord struct {
 	_      structs.HostLayout
 	Head   MemtraceRecordHead
@@ -303,11 +315,13 @@ type MemtraceUnwindSegment struct {
 const (
 	MemtraceMapBlamed              = "blamed"
 	MemtraceMapEventRings          = "event_rings"
+	MemtraceMapExitCalls           = "exit_calls"
 	MemtraceMapFilter              = "filter"
 	MemtraceMapHits                = "hits"
 	MemtraceMapLeft                = "left"
 	MemtraceMapLosses              = "losses"
 	MemtraceMapMarks               = "marks"
+	MemtraceMapNoted               = "noted"
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapPoolVariables       = "pool_variables"
 	MemtraceMapPressures           = "pressures"
@@ -317,6 +331,7 @@ const (
 	MemtraceMapScratches           = "scratches"
 	MemtraceMapSeen                = "seen"
 	MemtraceMapSegments            = "segments"
+	MemtraceMapSignals             = "signals"
 	MemtraceMapSpaces              = "spaces"
 	MemtraceMapStale               = "stale"
 	MemtraceMapStoppable           = "stoppable"
@@ -332,10 +347,12 @@ const (
 	MemtraceProgFaultRawTracepoint = "fault_raw_tracepoint"
 	MemtraceProgFaultTracepoint    = "fault_tracepoint"
 	MemtraceProgMultiAlloc         = "multi_alloc"
+	MemtraceProgMultiExit          = "multi_exit"
 	MemtraceProgMultiFree          = "multi_free"
 	MemtraceProgMultiMark          = "multi_mark"
 	MemtraceProgMultiReturn        = "multi_return"
 	MemtraceProgPerfAlloc          = "perf_alloc"
+	MemtraceProgPerfExit           = "perf_exit"
 	MemtraceProgPerfFree           = "perf_free"
 	MemtraceProgPerfMark           = "perf_mark"
 	MemtraceProgPerfReturn         = "perf_return"
@@ -343,6 +360,7 @@ const (
 	MemtraceProgProcessExit        = "process_exit"
 	MemtraceProgProcessFork        = "process_fork"
 	MemtraceProgSessionAlloc       = "session_alloc"
+	MemtraceProgSignalGenerate     = "signal_generate"
 	MemtraceVarAllMemory           = "all_memory"
 	MemtraceVarByTables            = "by_tables"
 	MemtraceVarCanSample           = "can_sample"
@@ -368,6 +386,7 @@ const (
 	MemtraceVarUnusedLoss          = "unused_loss"
 	MemtraceVarUnusedRealloc       = "unused_realloc"
 	MemtraceVarUnusedSegment       = "unused_segment"
+	MemtraceVarUnusedSignalKey     = "unused_signal_key"
 	MemtraceVarUnusedStack         = "unused_stack"
 	MemtraceVarUnusedWord          = "unused_word"
 	MemtraceVarWakeBytes           = "wake_bytes"
@@ -422,10 +441,12 @@ type MemtraceProgramSpecs struct {
 	FaultRawTracepoint *ebpf.ProgramSpec `ebpf:"fault_raw_tracepoint"`
 	FaultTracepoint    *ebpf.ProgramSpec `ebpf:"fault_tracepoint"`
 	MultiAlloc         *ebpf.ProgramSpec `ebpf:"multi_alloc"`
+	MultiExit          *ebpf.ProgramSpec `ebpf:"multi_exit"`
 	MultiFree          *ebpf.ProgramSpec `ebpf:"multi_free"`
 	MultiMark          *ebpf.ProgramSpec `ebpf:"multi_mark"`
 	MultiReturn        *ebpf.ProgramSpec `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.ProgramSpec `ebpf:"perf_alloc"`
+	PerfExit           *ebpf.ProgramSpec `ebpf:"perf_exit"`
 	PerfFree           *ebpf.ProgramSpec `ebpf:"perf_free"`
 	PerfMark           *ebpf.ProgramSpec `ebpf:"perf_mark"`
 	PerfReturn         *ebpf.ProgramSpec `ebpf:"perf_return"`
@@ -433,6 +454,7 @@ type MemtraceProgramSpecs struct {
 	ProcessExit        *ebpf.ProgramSpec `ebpf:"process_exit"`
 	ProcessFork        *ebpf.ProgramSpec `ebpf:"process_fork"`
 	SessionAlloc       *ebpf.ProgramSpec `ebpf:"session_alloc"`
+	SignalGenerate     *ebpf.ProgramSpec `ebpf:"signal_generate"`
 }
 
 // MemtraceMapSpecs contains maps before they are loaded into the kernel.
@@ -441,11 +463,13 @@ type MemtraceProgramSpecs struct {
 type MemtraceMapSpecs struct {
 	Blamed        *ebpf.MapSpec `ebpf:"blamed"`
 	EventRings    *ebpf.MapSpec `ebpf:"event_rings"`
+	ExitCalls     *ebpf.MapSpec `ebpf:"exit_calls"`
 	Filter        *ebpf.MapSpec `ebpf:"filter"`
 	Hits          *ebpf.MapSpec `ebpf:"hits"`
 	Left          *ebpf.MapSpec `ebpf:"left"`
 	Losses        *ebpf.MapSpec `ebpf:"losses"`
 	Marks         *ebpf.MapSpec `ebpf:"marks"`
+	Noted         *ebpf.MapSpec `ebpf:"noted"`
 	PcCache       *ebpf.MapSpec `ebpf:"pc_cache"`
 	PoolVariables *ebpf.MapSpec `ebpf:"pool_variables"`
 	Pressures     *ebpf.MapSpec `ebpf:"pressures"`
@@ -455,6 +479,7 @@ type MemtraceMapSpecs struct {
 	Scratches     *ebpf.MapSpec `ebpf:"scratches"`
 	Seen          *ebpf.MapSpec `ebpf:"seen"`
 	Segments      *ebpf.MapSpec `ebpf:"segments"`
+	Signals       *ebpf.MapSpec `ebpf:"signals"`
 	Spaces        *ebpf.MapSpec `ebpf:"spaces"`
 	Stale         *ebpf.MapSpec `ebpf:"stale"`
 	Stoppable     *ebpf.MapSpec `ebpf:"stoppable"`
@@ -470,35 +495,36 @@ type MemtraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceVariableSpecs struct {
-	AllMemory      *ebpf.VariableSpec `ebpf:"all_memory"`
-	ByTables       *ebpf.VariableSpec `ebpf:"by_tables"`
-	CanSample      *ebpf.VariableSpec `ebpf:"can_sample"`
-	FixedCookie    *ebpf.VariableSpec `ebpf:"fixed_cookie"`
-	Follow         *ebpf.VariableSpec `ebpf:"follow"`
-	FreshThread    *ebpf.VariableSpec `ebpf:"fresh_thread"`
-	HasAtomics     *ebpf.VariableSpec `ebpf:"has_atomics"`
-	HasForked      *ebpf.VariableSpec `ebpf:"has_forked"`
-	HasTaskStorage *ebpf.VariableSpec `ebpf:"has_task_storage"`
-	Log2Table      *ebpf.VariableSpec `ebpf:"log2_table"`
-	PressBytes     *ebpf.VariableSpec `ebpf:"press_bytes"`
-	PressInterval  *ebpf.VariableSpec `ebpf:"press_interval"`
-	PressLines     *ebpf.VariableSpec `ebpf:"press_lines"`
-	RingBits       *ebpf.VariableSpec `ebpf:"ring_bits"`
-	RingLines      *ebpf.VariableSpec `ebpf:"ring_lines"`
-	SampleSeed     *ebpf.VariableSpec `ebpf:"sample_seed"`
-	StackDepth     *ebpf.VariableSpec `ebpf:"stack_depth"`
-	TracerTgid     *ebpf.VariableSpec `ebpf:"tracer_tgid"`
-	UnusedChunk    *ebpf.VariableSpec `ebpf:"unused_chunk"`
-	UnusedHit      *ebpf.VariableSpec `ebpf:"unused_hit"`
-	UnusedLayout   *ebpf.VariableSpec `ebpf:"unused_layout"`
-	UnusedLine     *ebpf.VariableSpec `ebpf:"unused_line"`
-	UnusedLoss     *ebpf.VariableSpec `ebpf:"unused_loss"`
-	UnusedRealloc  *ebpf.VariableSpec `ebpf:"unused_realloc"`
-	UnusedSegment  *ebpf.VariableSpec `ebpf:"unused_segment"`
-	UnusedStack    *ebpf.VariableSpec `ebpf:"unused_stack"`
-	UnusedWord     *ebpf.VariableSpec `ebpf:"unused_word"`
-	WakeBytes      *ebpf.VariableSpec `ebpf:"wake_bytes"`
-	WakeLines      *ebpf.VariableSpec `ebpf:"wake_lines"`
+	AllMemory       *ebpf.VariableSpec `ebpf:"all_memory"`
+	ByTables        *ebpf.VariableSpec `ebpf:"by_tables"`
+	CanSample       *ebpf.VariableSpec `ebpf:"can_sample"`
+	FixedCookie     *ebpf.VariableSpec `ebpf:"fixed_cookie"`
+	Follow          *ebpf.VariableSpec `ebpf:"follow"`
+	FreshThread     *ebpf.VariableSpec `ebpf:"fresh_thread"`
+	HasAtomics      *ebpf.VariableSpec `ebpf:"has_atomics"`
+	HasForked       *ebpf.VariableSpec `ebpf:"has_forked"`
+	HasTaskStorage  *ebpf.VariableSpec `ebpf:"has_task_storage"`
+	Log2Table       *ebpf.VariableSpec `ebpf:"log2_table"`
+	PressBytes      *ebpf.VariableSpec `ebpf:"press_bytes"`
+	PressInterval   *ebpf.VariableSpec `ebpf:"press_interval"`
+	PressLines      *ebpf.VariableSpec `ebpf:"press_lines"`
+	RingBits        *ebpf.VariableSpec `ebpf:"ring_bits"`
+	RingLines       *ebpf.VariableSpec `ebpf:"ring_lines"`
+	SampleSeed      *ebpf.VariableSpec `ebpf:"sample_seed"`
+	StackDepth      *ebpf.VariableSpec `ebpf:"stack_depth"`
+	TracerTgid      *ebpf.VariableSpec `ebpf:"tracer_tgid"`
+	UnusedChunk     *ebpf.VariableSpec `ebpf:"unused_chunk"`
+	UnusedHit       *ebpf.VariableSpec `ebpf:"unused_hit"`
+	UnusedLayout    *ebpf.VariableSpec `ebpf:"unused_layout"`
+	UnusedLine      *ebpf.VariableSpec `ebpf:"unused_line"`
+	UnusedLoss      *ebpf.VariableSpec `ebpf:"unused_loss"`
+	UnusedRealloc   *ebpf.VariableSpec `ebpf:"unused_realloc"`
+	UnusedSegment   *ebpf.VariableSpec `ebpf:"unused_segment"`
+	UnusedSignalKey *ebpf.VariableSpec `ebpf:"unused_signal_key"`
+	UnusedStack     *ebpf.VariableSpec `ebpf:"unused_stack"`
+	UnusedWord      *ebpf.VariableSpec `ebpf:"unused_word"`
+	WakeBytes       *ebpf.VariableSpec `ebpf:"wake_bytes"`
+	WakeLines       *ebpf.VariableSpec `ebpf:"wake_lines"`
 }
 
 // MemtraceObjects contains all objects after they have been loaded into the kernel.
@@ -523,11 +549,13 @@ func (o *MemtraceObjects) Close() error {
 type MemtraceMaps struct {
 	Blamed        *ebpf.Map `ebpf:"blamed"`
 	EventRings    *ebpf.Map `ebpf:"event_rings"`
+	ExitCalls     *ebpf.Map `ebpf:"exit_calls"`
 	Filter        *ebpf.Map `ebpf:"filter"`
 	Hits          *ebpf.Map `ebpf:"hits"`
 	Left          *ebpf.Map `ebpf:"left"`
 	Losses        *ebpf.Map `ebpf:"losses"`
 	Marks         *ebpf.Map `ebpf:"marks"`
+	Noted         *ebpf.Map `ebpf:"noted"`
 	PcCache       *ebpf.Map `ebpf:"pc_cache"`
 	PoolVariables *ebpf.Map `ebpf:"pool_variables"`
 	Pressures     *ebpf.Map `ebpf:"pressures"`
@@ -537,6 +565,7 @@ type MemtraceMaps struct {
 	Scratches     *ebpf.Map `ebpf:"scratches"`
 	Seen          *ebpf.Map `ebpf:"seen"`
 	Segments      *ebpf.Map `ebpf:"segments"`
+	Signals       *ebpf.Map `ebpf:"signals"`
 	Spaces        *ebpf.Map `ebpf:"spaces"`
 	Stale         *ebpf.Map `ebpf:"stale"`
 	Stoppable     *ebpf.Map `ebpf:"stoppable"`
@@ -552,11 +581,13 @@ func (m *MemtraceMaps) Close() error {
 	return _MemtraceClose(
 		m.Blamed,
 		m.EventRings,
+		m.ExitCalls,
 		m.Filter,
 		m.Hits,
 		m.Left,
 		m.Losses,
 		m.Marks,
+		m.Noted,
 		m.PcCache,
 		m.PoolVariables,
 		m.Pressures,
@@ -566,6 +597,7 @@ func (m *MemtraceMaps) Close() error {
 		m.Scratches,
 		m.Seen,
 		m.Segments,
+		m.Signals,
 		m.Spaces,
 		m.Stale,
 		m.Stoppable,
@@ -582,35 +614,36 @@ func (m *MemtraceMaps) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceVariables struct {
-	AllMemory      *ebpf.Variable `ebpf:"all_memory"`
-	ByTables       *ebpf.Variable `ebpf:"by_tables"`
-	CanSample      *ebpf.Variable `ebpf:"can_sample"`
-	FixedCookie    *ebpf.Variable `ebpf:"fixed_cookie"`
-	Follow         *ebpf.Variable `ebpf:"follow"`
-	FreshThread    *ebpf.Variable `ebpf:"fresh_thread"`
-	HasAtomics     *ebpf.Variable `ebpf:"has_atomics"`
-	HasForked      *ebpf.Variable `ebpf:"has_forked"`
-	HasTaskStorage *ebpf.Variable `ebpf:"has_task_storage"`
-	Log2Table      *ebpf.Variable `ebpf:"log2_table"`
-	PressBytes     *ebpf.Variable `ebpf:"press_bytes"`
-	PressInterval  *ebpf.Variable `ebpf:"press_interval"`
-	PressLines     *ebpf.Variable `ebpf:"press_lines"`
-	RingBits       *ebpf.Variable `ebpf:"ring_bits"`
-	RingLines      *ebpf.Variable `ebpf:"ring_lines"`
-	SampleSeed     *ebpf.Variable `ebpf:"sample_seed"`
-	StackDepth     *ebpf.Variable `ebpf:"stack_depth"`
-	TracerTgid     *ebpf.Variable `ebpf:"tracer_tgid"`
-	UnusedChunk    *ebpf.Variable `ebpf:"unused_chunk"`
-	UnusedHit      *ebpf.Variable `ebpf:"unused_hit"`
-	UnusedLayout   *ebpf.Variable `ebpf:"unused_layout"`
-	UnusedLine     *ebpf.Variable `ebpf:"unused_line"`
-	UnusedLoss     *ebpf.Variable `ebpf:"unused_loss"`
-	UnusedRealloc  *ebpf.Variable `ebpf:"unused_realloc"`
-	UnusedSegment  *ebpf.Variable `ebpf:"unused_segment"`
-	UnusedStack    *ebpf.Variable `ebpf:"unused_stack"`
-	UnusedWord     *ebpf.Variable `ebpf:"unused_word"`
-	WakeBytes      *ebpf.Variable `ebpf:"wake_bytes"`
-	WakeLines      *ebpf.Variable `ebpf:"wake_lines"`
+	AllMemory       *ebpf.Variable `ebpf:"all_memory"`
+	ByTables        *ebpf.Variable `ebpf:"by_tables"`
+	CanSample       *ebpf.Variable `ebpf:"can_sample"`
+	FixedCookie     *ebpf.Variable `ebpf:"fixed_cookie"`
+	Follow          *ebpf.Variable `ebpf:"follow"`
+	FreshThread     *ebpf.Variable `ebpf:"fresh_thread"`
+	HasAtomics      *ebpf.Variable `ebpf:"has_atomics"`
+	HasForked       *ebpf.Variable `ebpf:"has_forked"`
+	HasTaskStorage  *ebpf.Variable `ebpf:"has_task_storage"`
+	Log2Table       *ebpf.Variable `ebpf:"log2_table"`
+	PressBytes      *ebpf.Variable `ebpf:"press_bytes"`
+	PressInterval   *ebpf.Variable `ebpf:"press_interval"`
+	PressLines      *ebpf.Variable `ebpf:"press_lines"`
+	RingBits        *ebpf.Variable `ebpf:"ring_bits"`
+	RingLines       *ebpf.Variable `ebpf:"ring_lines"`
+	SampleSeed      *ebpf.Variable `ebpf:"sample_seed"`
+	StackDepth      *ebpf.Variable `ebpf:"stack_depth"`
+	TracerTgid      *ebpf.Variable `ebpf:"tracer_tgid"`
+	UnusedChunk     *ebpf.Variable `ebpf:"unused_chunk"`
+	UnusedHit       *ebpf.Variable `ebpf:"unused_hit"`
+	UnusedLayout    *ebpf.Variable `ebpf:"unused_layout"`
+	UnusedLine      *ebpf.Variable `ebpf:"unused_line"`
+	UnusedLoss      *ebpf.Variable `ebpf:"unused_loss"`
+	UnusedRealloc   *ebpf.Variable `ebpf:"unused_realloc"`
+	UnusedSegment   *ebpf.Variable `ebpf:"unused_segment"`
+	UnusedSignalKey *ebpf.Variable `ebpf:"unused_signal_key"`
+	UnusedStack     *ebpf.Variable `ebpf:"unused_stack"`
+	UnusedWord      *ebpf.Variable `ebpf:"unused_word"`
+	WakeBytes       *ebpf.Variable `ebpf:"wake_bytes"`
+	WakeLines       *ebpf.Variable `ebpf:"wake_lines"`
 }
 
 // MemtracePrograms contains all programs after they have been loaded into the kernel.
@@ -623,10 +656,12 @@ type MemtracePrograms struct {
 	FaultRawTracepoint *ebpf.Program `ebpf:"fault_raw_tracepoint"`
 	FaultTracepoint    *ebpf.Program `ebpf:"fault_tracepoint"`
 	MultiAlloc         *ebpf.Program `ebpf:"multi_alloc"`
+	MultiExit          *ebpf.Program `ebpf:"multi_exit"`
 	MultiFree          *ebpf.Program `ebpf:"multi_free"`
 	MultiMark          *ebpf.Program `ebpf:"multi_mark"`
 	MultiReturn        *ebpf.Program `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.Program `ebpf:"perf_alloc"`
+	PerfExit           *ebpf.Program `ebpf:"perf_exit"`
 	PerfFree           *ebpf.Program `ebpf:"perf_free"`
 	PerfMark           *ebpf.Program `ebpf:"perf_mark"`
 	PerfReturn         *ebpf.Program `ebpf:"perf_return"`
@@ -634,6 +669,7 @@ type MemtracePrograms struct {
 	ProcessExit        *ebpf.Program `ebpf:"process_exit"`
 	ProcessFork        *ebpf.Program `ebpf:"process_fork"`
 	SessionAlloc       *ebpf.Program `ebpf:"session_alloc"`
+	SignalGenerate     *ebpf.Program `ebpf:"signal_generate"`
 }
 
 func (p *MemtracePrograms) Close() error {
@@ -644,10 +680,12 @@ func (p *MemtracePrograms) Close() error {
 		p.FaultRawTracepoint,
 		p.FaultTracepoint,
 		p.MultiAlloc,
+		p.MultiExit,
 		p.MultiFree,
 		p.MultiMark,
 		p.MultiReturn,
 		p.PerfAlloc,
+		p.PerfExit,
 		p.PerfFree,
 		p.PerfMark,
 		p.PerfReturn,
@@ -655,6 +693,7 @@ func (p *MemtracePrograms) Close() error {
 		p.ProcessExit,
 		p.ProcessFork,
 		p.SessionAlloc,
+		p.SignalGenerate,
 	)
 }
 

@@ -6,46 +6,39 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/memtrace/memtrace/bpf"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// ExitSignal is what a thread gets as it calls exit; see StopAtExit. A thread
-// that nobody watches by ptrace ignores it, unless the program has a handler
-// for it, which has to bear with needless ones.
+// ExitSignal is what a thread gets as it calls exit; see StopAtExit. Only threads
+// get it that are under ptrace and don't block it: whoever traces them drops it
+// before the program could see it.
 const ExitSignal = unix.SIGURG
 
 // exitCalls are the functions at whose entry a program is stopped: those that
 // run what was registered by atexit or at_quick_exit. _exit runs nothing.
 var exitCalls = []string{"exit", "quick_exit"}
 
-// exitStops is the program that signals a thread as it calls exit, and the
-// threads that it signalled.
-type exitStops struct {
-	prog    *ebpf.Program
-	threads *ebpf.Map
-	err     error
-	once    sync.Once
-}
-
 // StopAtExit has the threads of a process get ExitSignal as they call exit or
 // quick_exit, before any exit handler or destructor has run. The process must
 // be attached to, and under ptrace by the caller, who sees the signal first
 // and drops it. It is an error if none of the objects has such a function.
 func (t *Tracer) StopAtExit(pid int, objects []probe.Object) error {
-	t.exits.once.Do(func() { t.exits.err = t.exits.load(t.config.Mechanism) })
-	if t.exits.err != nil {
-		return fmt.Errorf("stop process %d at exit: %w", pid, t.exits.err)
+	program, multi := bpf.MemtraceProgPerfExit, t.config.Mechanism == Session || t.config.Mechanism == Multi
+	if multi {
+		program = bpf.MemtraceProgMultiExit
+	}
+	if err := t.kernel.more([]string{program}); err != nil {
+		return fmt.Errorf("stop process %d at exit: %w", pid, err)
 	}
 	errs := []error{fmt.Errorf("no file of process %d has a function exit that can be found", pid)}
 	for i := range objects {
-		l, err := t.exits.attach(&objects[i], pid, t.config.Mechanism)
+		l, err := attachToExit(t.kernel.program(program), multi, &objects[i], pid)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -61,58 +54,13 @@ func (t *Tracer) StopAtExit(pid int, objects []probe.Object) error {
 }
 
 // StoppedAtExit reports whether a thread got ExitSignal because it called
-// exit, and forgets that it did.
+// exit, or would have if it didn't block it, and forgets that it did.
 func (t *Tracer) StoppedAtExit(tid int) bool {
-	return t.exits.threads != nil && t.exits.threads.Delete(uint32(tid)) == nil
+	return t.kernel.coll.Maps[bpf.MemtraceMapExitCalls].Delete(uint32(tid)) == nil
 }
 
-func (e *exitStops) load(m Mechanism) error {
-	threads, err := ebpf.NewMap(&ebpf.MapSpec{Name: "exit_calls", Type: ebpf.LRUHash, KeySize: 4, ValueSize: 4, MaxEntries: 4096})
-	if err != nil {
-		return fmt.Errorf("make a map of threads: %w", err)
-	}
-	spec := exitProgram(threads.FD())
-	if m == Session || m == Multi {
-		spec.AttachType = attachUprobeMulti
-	}
-	prog, err := ebpf.NewProgram(spec)
-	if err != nil {
-		return errors.Join(fmt.Errorf("load the program that signals a thread: %w", err), threads.Close())
-	}
-	e.prog, e.threads = prog, threads
-	return nil
-}
-
-// exitProgram signals the calling thread:
-//
-//	int exit_called(void *ctx) {
-//		u64 tid = (u32)bpf_get_current_pid_tgid();
-//		bpf_map_update_elem(&threads, &tid, &tid, BPF_ANY);
-//		bpf_send_signal_thread(SIGURG);
-//		return 0;
-//	}
-func exitProgram(threads int) *ebpf.ProgramSpec {
-	return &ebpf.ProgramSpec{
-		Name: "exit_called", Type: ebpf.Kprobe, License: "GPL",
-		Instructions: asm.Instructions{
-			asm.FnGetCurrentPidTgid.Call(),
-			asm.StoreMem(asm.RFP, -8, asm.R0, asm.Word),
-			asm.LoadMapPtr(asm.R1, threads),
-			asm.Mov.Reg(asm.R2, asm.RFP),
-			asm.Add.Imm(asm.R2, -8),
-			asm.Mov.Reg(asm.R3, asm.R2),
-			asm.Mov.Imm(asm.R4, 0),
-			asm.FnMapUpdateElem.Call(),
-			asm.Mov.Imm(asm.R1, int32(ExitSignal)),
-			asm.FnSendSignalThread.Call(),
-			asm.Mov.Imm(asm.R0, 0),
-			asm.Return(),
-		},
-	}
-}
-
-// attach puts the program on the functions that a file has.
-func (e *exitStops) attach(o *probe.Object, pid int, m Mechanism) ([]link.Link, error) {
+// attachToExit puts the program on the functions of exit that a file has.
+func attachToExit(prog *ebpf.Program, multi bool, o *probe.Object, pid int) ([]link.Link, error) {
 	offsets, err := exitOffsets(o.File)
 	if err != nil {
 		return nil, fmt.Errorf("look for exit in %s: %w", o.Path, err)
@@ -124,8 +72,8 @@ func (e *exitStops) attach(o *probe.Object, pid int, m Mechanism) ([]link.Link, 
 	if err != nil {
 		return nil, fmt.Errorf("open %s to attach: %w", o.Path, err)
 	}
-	if m == Session || m == Multi {
-		l, err := ex.UprobeMulti(nil, e.prog, &link.UprobeMultiOptions{Addresses: offsets, PID: uint32(pid)})
+	if multi {
+		l, err := ex.UprobeMulti(nil, prog, &link.UprobeMultiOptions{Addresses: offsets, PID: uint32(pid)})
 		if err != nil {
 			return nil, fmt.Errorf("attach to exit in %s: %w", o.Path, err)
 		}
@@ -133,7 +81,7 @@ func (e *exitStops) attach(o *probe.Object, pid int, m Mechanism) ([]link.Link, 
 	}
 	var links []link.Link
 	for _, offset := range offsets {
-		l, err := ex.Uprobe("", e.prog, &link.UprobeOptions{Address: offset, PID: pid})
+		l, err := ex.Uprobe("", prog, &link.UprobeOptions{Address: offset, PID: pid})
 		if err != nil {
 			for _, l := range links {
 				_ = l.Close() // nothing depends on it yet
@@ -172,11 +120,4 @@ func exitOffsets(file io.ReaderAt) (offsets []uint64, err error) {
 	}
 	slices.Sort(offsets)
 	return slices.Compact(offsets), nil
-}
-
-func (e *exitStops) close() error {
-	if e.prog == nil {
-		return nil
-	}
-	return errors.Join(e.prog.Close(), e.threads.Close())
 }

@@ -20,8 +20,7 @@ type Tracer struct {
 	kernel *kernelHalf
 	links  []link.Link // of the kernel's own probes
 	drain  *drain
-	keeper *keeper // nil unless stacks are taken by .eh_frame
-	exits  exitStops
+	keeper *keeper    // nil unless stacks are taken by .eh_frame
 	filter *filter    // nil unless blocks are sampled
 	hits   *hitCounts // likewise
 	valve  *valve     // nil unless blocks are sampled under pressure
@@ -245,7 +244,6 @@ func (t *Tracer) Close() error {
 		errs = append(errs, l.Close())
 	}
 	t.links = nil
-	errs = append(errs, t.exits.close())
 	t.filter.close()
 	t.hits.close()
 	t.valve.close()

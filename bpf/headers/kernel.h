@@ -115,6 +115,10 @@ struct thread_struct {
 struct thread_struct {};
 #endif
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -128,6 +132,7 @@ struct task_struct {
 	struct uprobe_task *utask;
 	unsigned int ptrace;
 	struct task_struct *parent; /* its tracer, where it has one */
+	sigset_t blocked;
 	struct thread_struct thread;
 } __attribute__((preserve_access_index));
 

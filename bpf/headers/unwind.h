@@ -17,6 +17,7 @@
 
 #include "emit.h"
 #include "reuse.h"
+#include "signal.h"
 #include "thread.h"
 #include "unwind_step.h"
 
@@ -168,8 +169,9 @@ static __always_inline bool is_watched(struct task_struct *task)
 static __always_inline void stop_thread(u32 tgid)
 {
 	u32 tid = bpf_get_current_pid_tgid(), *left = bpf_map_lookup_elem(&stoppable, &tgid);
+	struct task_struct *task = (void *)bpf_get_current_task();
 
-	if (!left || *left == 0 || !is_watched((void *)bpf_get_current_task()))
+	if (!left || *left == 0 || !is_watched(task) || is_blocked(task, SIGURG))
 		return;
 	--*left; /* a race costs a stop more */
 	if (bpf_map_update_elem(&stopped, &tid, &tgid, BPF_NOEXIST) == 0)

@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/launch"
@@ -92,7 +89,7 @@ func (s *session) run(program launch.Program) error {
 		return err
 	}
 	s.pids = []int{proc.Pid}
-	stopSignals := forwardSignals(proc.Process)
+	stopSignals := s.forwardSignals(proc.Process)
 	ended := make(chan *os.ProcessState, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -202,30 +199,4 @@ func hasLoader(pid int) bool {
 		}
 	}
 	return false
-}
-
-// forwardSignals passes signals on to the program. Those that a terminal sends
-// reach it anyway, as it is in the foreground with us.
-func forwardSignals(proc *os.Process) (stop func()) {
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
-	fromTerminal := term.IsTerminal(int(os.Stdin.Fd())) && inForeground()
-	go func() {
-		for sig := range signals {
-			if fromTerminal && (sig == unix.SIGINT || sig == unix.SIGQUIT) {
-				continue
-			}
-			_ = proc.Signal(sig) // it may have ended
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(signals)
-	}
-}
-
-// inForeground reports whether the terminal on stdin sends its signals to us.
-func inForeground() bool {
-	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
 }

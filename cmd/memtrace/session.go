@@ -69,7 +69,6 @@ func newSession(s settings, out output) (*session, error) {
 	if err := checkNamespace(fs); err != nil {
 		return nil, err
 	}
-	raiseFileLimit()
 	tables := openTableCache(&s)
 	t, err := tracer.New(s.tracer)
 	if err != nil {
@@ -97,15 +96,6 @@ func newSession(s settings, out output) (*session, error) {
 		return nil, err
 	}
 	return x, nil
-}
-
-// raiseFileLimit lets memtrace hold every mapped file of many processes.
-func raiseFileLimit() {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < limit.Max {
-		limit.Cur = limit.Max
-		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // fewer files do for most
-	}
 }
 
 // adopt begins to trace a held process whose objects were found. all says that

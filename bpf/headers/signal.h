@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Signals by which a thread is stopped, and those that others send. */
+#ifndef MEMTRACE_SIGNAL_H
+#define MEMTRACE_SIGNAL_H
+
+#include "maps.h"
+#include <bpf/bpf_core_read.h>
+
+/*
+ * Whether the calling thread, which runs, blocks the signal. It would then wait for the thread to read it from a
+ * signalfd or by sigwait, rather than stop it; ptrace sees it only where it is delivered.
+ */
+static __always_inline bool is_blocked(struct task_struct *task, u32 signal)
+{
+	return BPF_CORE_READ(task, blocked.sig[0]) >> (signal - 1) & 1;
+}
+
+/* Threads that called exit. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u32);
+} exit_calls SEC(".maps");
+
+/* Stops a thread that calls exit, for whoever has it under ptrace. */
+static __always_inline int at_exit(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u32 tid = bpf_get_current_pid_tgid();
+
+	if (!BPF_CORE_READ(task, ptrace))
+		return 0;
+	bpf_map_update_elem(&exit_calls, &tid, &tid, BPF_ANY);
+	if (!is_blocked(task, SIGURG))
+		bpf_send_signal_thread(SIGURG);
+	return 0;
+}
+
+SEC("uprobe/exit")
+int perf_exit(void *ctx)
+{
+	return at_exit();
+}
+
+SEC("uprobe.multi/exit")
+int multi_exit(void *ctx)
+{
+	return at_exit();
+}
+
+/* The last signal of each number that a process was sent. */
+struct signal_key {
+	u32 tgid, signal;
+};
+
+struct signal_sent {
+	u64 at; /* ns, CLOCK_MONOTONIC */
+	u64 sender; /* tgid */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2 * 64); /* of two processes */
+	__type(key, struct signal_key);
+	__type(value, struct signal_sent);
+} signals SEC(".maps");
+
+/* The processes whose signals are noted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u32);
+} noted SEC(".maps");
+
+SEC("tp_btf/signal_generate")
+int signal_generate(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[2];
+	struct signal_key key = { .tgid = task->tgid, .signal = ctx[0] };
+	struct signal_sent sent = { .at = bpf_ktime_get_ns(), .sender = bpf_get_current_pid_tgid() >> 32 };
+
+	if (bpf_map_lookup_elem(&noted, &key.tgid))
+		bpf_map_update_elem(&signals, &key, &sent, BPF_ANY);
+	return 0;
+}
+
+#endif
