@@ -18,14 +18,16 @@ func (s *session) traceBare(reason error) bool {
 	if errors.Is(reason, probe.ErrFileReplaced) || errors.Is(reason, os.ErrPermission) {
 		return false // it may have one
 	}
-	return errors.Is(reason, probe.ErrGoProgram) || errors.Is(reason, probe.ErrStripped) || errors.Is(reason, probe.ErrNoAllocator)
+	return errors.Is(reason, probe.ErrGoProgram) || errors.Is(reason, probe.ErrStripped) || errors.Is(reason, probe.ErrNoAllocator) ||
+		errors.Is(reason, probe.ErrInterpreter)
 }
 
 // staysBare reports whether a program of which no allocator was found, for this
 // reason, can have none later either: nothing will load one. A loader that was
 // called as a program may.
 func staysBare(pid int, reason error) bool {
-	return (errors.Is(reason, probe.ErrGoProgram) || errors.Is(reason, probe.ErrStripped)) && !hasLoader(pid)
+	return (errors.Is(reason, probe.ErrGoProgram) || errors.Is(reason, probe.ErrStripped)) && !hasLoader(pid) ||
+		errors.Is(reason, probe.ErrInterpreter)
 }
 
 // beginBare begins to trace a process without an allocator that runs already.

@@ -127,6 +127,9 @@ func (s *session) beginAll() error {
 	if err != nil {
 		return err
 	}
+	if err := s.refuseHarm(pids); err != nil {
+		return err
+	}
 	var failures failures
 	for _, pid := range pids {
 		if slices.Contains(s.pids, pid) {
@@ -167,7 +170,7 @@ type failures struct {
 }
 
 // commonReasons are those that many processes may have.
-var commonReasons = []error{probe.ErrGoProgram, probe.ErrNoAllocator, probe.ErrStripped, probe.ErrKernelThread, probe.Err32Bit, os.ErrProcessDone}
+var commonReasons = []error{probe.ErrGoProgram, probe.ErrNoAllocator, probe.ErrStripped, probe.ErrKernelThread, probe.ErrInterpreter, probe.Err32Bit, os.ErrProcessDone}
 
 func (f *failures) add(pid int, err error) {
 	f.errs = append(f.errs, err)

@@ -33,6 +33,7 @@ type family struct {
 	files  map[fileID]*os.File
 	since  map[fileID]uint64 // ns: when each file was first attached to
 	alone  int               // children left alone, as too many came
+	notes  []string          // why objects were left alone
 }
 
 // fileID tells mapped files apart.
@@ -80,7 +81,7 @@ func (f *family) extend(pid int, objects []probe.Object) (news []probe.Object, e
 		}
 	}
 	f.mu.Unlock()
-	if err := f.tracer.Attach(pid, news); err != nil {
+	if news, err = f.attach(pid, news); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -95,6 +96,51 @@ func (f *family) extend(pid int, objects []probe.Object) (news []probe.Object, e
 		f.late[pid] = true
 	}
 	return news, nil
+}
+
+// attach attaches to those objects whose code nobody has changed, and returns them. It is an error if there is no other.
+func (f *family) attach(pid int, objects []probe.Object) ([]probe.Object, error) {
+	unpatched, reasons := probe.Unpatched(f.fs.Root(), pid, objects, false)
+	if len(unpatched) == 0 && len(reasons) > 0 {
+		return nil, fmt.Errorf("attach to process %d: %w: it is left alone", pid, errors.Join(reasons...))
+	}
+	f.note(pid, reasons)
+	if err := f.tracer.Attach(pid, unpatched); err != nil {
+		return nil, err
+	}
+	// It may have been changed meanwhile.
+	if _, reasons = probe.Unpatched(f.fs.Root(), pid, unpatched, true); len(reasons) > 0 {
+		return nil, fmt.Errorf("attach to process %d: %w: it is left alone", pid, errors.Join(append(reasons, f.withdraw(pid))...))
+	}
+	return unpatched, nil
+}
+
+// note keeps why objects of a process are left alone until somebody asks.
+func (f *family) note(pid int, reasons []error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, reason := range reasons {
+		if text := fmt.Sprintf("process %d: %v: it is left alone", pid, reason); len(f.notes) < maxWarnings && !slices.Contains(f.notes, text) {
+			f.notes = append(f.notes, text)
+		}
+	}
+}
+
+// noted is what was noted since the last time.
+func (f *family) noted() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	notes := f.notes
+	f.notes = nil
+	return notes
+}
+
+// withdraw takes all probes off a process.
+func (f *family) withdraw(pid int) error {
+	f.mu.Lock()
+	delete(f.probed, pid)
+	f.mu.Unlock()
+	return f.tracer.Detach(pid)
 }
 
 // intern replaces the files of objects by those that are open already.
@@ -128,6 +174,9 @@ func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)
 	f.mu.Unlock()
 	objects, missing := discover(pid) // if it has none yet, it is looked at again
 	_, err = f.extend(pid, objects)
+	if errors.Is(missing, probe.ErrInterpreter) { // it is about to map the files that its predecessor was probed in
+		err = errors.Join(err, f.withdraw(pid))
+	}
 	if done = err != nil || slices.ContainsFunc(objects, isLast) || missing != nil && !(hasLoader(pid) && notLoadedYet(missing)); done {
 		f.settle(pid)
 		if err == nil && staysBare(pid, missing) {

@@ -49,7 +49,7 @@ func traceFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "comm", Usage: "trace the processes named `NAME`, and their children"},
 		&cli.StringSliceFlag{Name: "cgroup", Usage: "trace the processes in the control group `PATH` and below, and their children"},
 		&cli.StringSliceFlag{Name: "container", Usage: "trace the processes in the container `ID|NAME` (docker, podman, containerd, Kubernetes' pods, systemd's units), and their children"},
-		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "trace all processes, and those that come"},
+		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "trace all processes, and those that come; a valgrind or qemu-user that starts meanwhile dies (SIGTRAP)"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop after `TIME`, such as 30s (default: until Ctrl-C or the processes' end)"},
 		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of `KIND`: " + strings.Join(event.Kinds(), ", ")},

@@ -350,6 +350,9 @@ func (s *session) report(final bool) *analyzer.Report {
 	}
 	s.analyzer.SetLoss(loss)
 	s.noteLosses()
+	for _, note := range s.family.noted() {
+		s.warn("%s", note)
+	}
 	pressure := s.pressure()
 	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()

@@ -22,7 +22,7 @@ import (
 // the proc file system is mounted, usually "/proc".
 //
 // Errors: os.ErrProcessDone (no such process, or it exits meanwhile),
-// os.ErrPermission, ErrKernelThread, ErrGoProgram, ErrStripped,
+// os.ErrPermission, ErrKernelThread, ErrInterpreter, ErrGoProgram, ErrStripped,
 // ErrNoAllocator, and Err32Bit and ErrNotSupportedMachine for the program.
 func Discover(root string, pid int) ([]Object, error) { return NewFinder(root, Choice{}).Discover(pid) }
 
@@ -44,6 +44,10 @@ func (d *Finder) DiscoverAll(pid int) (found, marked []Object, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
 	}
+	if interprets(s.dir, mappings) {
+		return nil, nil, fmt.Errorf("find the allocator of process %d: %w", pid, ErrInterpreter)
+	}
+	s.alone = withoutLoader(s.dir)
 	for _, file := range groupByFile(mappings) {
 		s.inspect(file)
 	}
@@ -68,6 +72,7 @@ type survey struct {
 	problems []error  // files that could not be inspected
 	program  *Object  // the static program, if the process is one
 	goBuilt  bool
+	alone    bool // the program has no dynamic loader
 }
 
 // mappings reads the executable mappings of a process that has some.
@@ -125,6 +130,10 @@ func groupByFile(mappings []mapping) [][]mapping {
 // inspect looks at one mapped file and records what it is.
 func (s *survey) inspect(file []mapping) {
 	first := file[0]
+	if s.alone && filepath.Base(first.path) != programName(s.dir) {
+		s.problems = append(s.problems, fmt.Errorf("%s: %w", first.path, errOwnMapping))
+		return
+	}
 	f, err := openMapped(s.dir, first)
 	if errors.Is(err, debugfile.ErrNotRegular) {
 		return

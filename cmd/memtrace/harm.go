@@ -1,0 +1,33 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// refuseHarm is an error if probes in files, which everybody gets who maps them, would break a process that runs: one that
+// interprets machine code, or whose allocator was patched. Each process alone is left alone where it has probes of its own.
+func (s *session) refuseHarm(pids []int) error {
+	if !s.tracer.Config().Everywhere {
+		return nil
+	}
+	var errs []error
+	for _, pid := range pids {
+		objects, err := s.finder.Discover(pid)
+		if errors.Is(err, probe.ErrInterpreter) {
+			errs = append(errs, err)
+		}
+		_, patched := probe.Unpatched(s.fs.Root(), pid, objects, true) // a breakpoint is no jump
+		probe.CloseAll(objects)
+		for _, reason := range patched {
+			errs = append(errs, fmt.Errorf("process %d: %w", pid, reason))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--all puts probes into files, for all that map them, and would break these: end them first, or choose processes by -p, "+
+		"--comm, --cgroup or --container:\n%w", errors.Join(errs...))
+}
