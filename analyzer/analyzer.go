@@ -56,12 +56,13 @@ type Analyzer struct {
 	regions   regionSites
 	stacks    stackStore
 	threads   lastAllocs
-	windows   uint64 // closed so far, since warmAt
-	warmedUp  bool   // the warm-up is over
-	warmAt    uint64 // ns since Config.Start
-	series    int    // sites with a liveStats
-	untracked uint64 // blocks that no memory could be had for
-	strangers uint64 // events of processes not known
+	windows   uint64   // closed so far, since warmAt
+	warmedUp  bool     // the warm-up is over
+	warmAt    uint64   // ns since Config.Start
+	series    int      // sites with a liveStats
+	untracked uint64   // blocks that no memory could be had for
+	past      []string // warnings about programs that others have replaced
+	strangers uint64   // events of processes not known
 
 	recent recentProcesses
 	epoch  uint64                // changes of which process a PID means

@@ -125,7 +125,7 @@ func (a *Analyzer) free(p *process, e *event.Event, hash uint64) {
 	}
 	b, ok := p.heap.remove(e.Addr, hash)
 	if !ok {
-		a.freeUnknown(e)
+		a.freeUnknown(p, e, hash)
 		return
 	}
 	a.events.Free++
@@ -137,12 +137,13 @@ func (a *Analyzer) free(p *process, e *event.Event, hash uint64) {
 }
 
 // freeUnknown applies the Free of a block that is not known.
-func (a *Analyzer) freeUnknown(e *event.Event) {
+func (a *Analyzer) freeUnknown(p *process, e *event.Event, hash uint64) {
 	if e.Flags&event.FlagNested != 0 {
 		return // the release's own
 	}
 	if e.Interval() == 0 {
 		a.events.UnmatchedFree++
+		p.unseen.freed(e.Addr, hash)
 	} else if !a.config.Counted {
 		return // of a block that is not in the sample
 	}
@@ -222,6 +223,7 @@ func (a *Analyzer) reallocOld(p *process, e *event.Event) {
 	}
 	if e.Interval() == 0 && !a.mayBeLeftOut() {
 		a.events.UnmatchedFree++
+		p.unseen.freed(e.Old, hash)
 	}
 }
 

@@ -259,8 +259,10 @@ func (a *Analyzer) warnings() []string {
 	warn(a.sites.beyond, "%d allocations are counted under [all other sites]: there are too many sites")
 	warn(a.intervals.stray, "%d blocks were sampled at one interval too many: estimates treat them as if it were the nearest other one")
 	warn(a.strangers, "%d events came from processes that are not traced")
+	out = append(out, a.past...)
 	for _, p := range a.processes {
 		out = append(out, p.pages.warnings(p)...)
+		out = append(out, a.unseenWarnings(p)...)
 		if p.pools != nil {
 			warn(p.pools.beyond, "%d blocks of pools are not known to be in one, and stay live when it ends: there are too many pools")
 		}

@@ -70,6 +70,7 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 	c.usage, c.rssBy, c.traced, c.blocks = res.Usage, res.RSSBy, res.Traced, res.Blocks
 	c.usage.SampledNS = c.at
 	c.stacksNotFound, c.unmeasured = res.StacksNotFound, res.Unmeasured
+	proc.unseen.looked(c.unexplained(proc.info.GoHeap), base == nil && !proc.child)
 	for _, id := range proc.image.all() {
 		s := a.sites.at(id)
 		if int(id) >= sites || s.liveCount == 0 || !a.watch(s) {

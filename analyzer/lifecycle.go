@@ -83,6 +83,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	a.releaseAll(p)
 	a.dropRegions(p)
 	p.heap.close()
+	a.remember(a.unseenWarnings(p))
 	base := p.image
 	if len(base.stacks) == 0 {
 		base = base.base
@@ -93,6 +94,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	p.faults.drop(&a.events)
 	p.pools = nil
 	p.replaced, p.pages, p.verdicts, p.leaked, p.check = overwrites{}, correlation{}, nil, nil, nil
+	p.unseen, p.info.GoHeap, p.info.Untraced = unseen{}, false, nil
 	p.partial, p.info.Attached, p.info.Unprobed = false, false, false
 }
 

@@ -17,5 +17,6 @@ func (a *Analyzer) Pause() {
 		p.verdicts, p.leaked = nil, nil
 		a.dropRegions(p)
 		p.info.Attached = true
+		p.unseen.unclear = true
 	}
 }

@@ -11,6 +11,8 @@ type ProcessInfo struct {
 	Attached   bool     // attached while running: blocks from before are unknown
 	Unprobed   bool     // none of its allocations is seen: it has no allocator that can be probed
 	Allocators []string // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
+	GoHeap     bool     // its Go code allocates from a heap that is not seen, beside the one that is
+	Untraced   []string // functions that may allocate, by their names, and are not probed, as --alloc-fn takes them
 }
 
 // A process is the state of one traced process: of its present program image,
@@ -27,6 +29,7 @@ type process struct {
 	pools    *pools       // nil: no event told of one
 	regions  *regionTable // nil until the first
 	pages    correlation
+	unseen   unseen
 	verdicts []Leak // of the last leak check
 	leaked   leakedBlocks
 	check    *LeakCheck

@@ -99,7 +99,7 @@ func (s *session) forked(e event.Event) {
 	t.objects, t.probed = s.family.of(pid), e.Time
 	switch {
 	case parent != nil:
-		t.base, t.bare, t.left = parent.base, parent.bare, slices.Clone(parent.left)
+		t.base, t.bare, t.left, t.goHeap = parent.base, parent.bare, slices.Clone(parent.left), parent.goHeap
 	case !everywhere:
 		t.base = &analyzer.Baseline{}
 	}

@@ -105,6 +105,7 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 		t.base = &analyzer.Baseline{}
 	}
 	known := s.targets[t.pid] == t
+	t.goHeap = slices.ContainsFunc(objects, func(o probe.Object) bool { return o.WithGo })
 	s.enlist(t)
 	if _, err := s.family.extend(t.pid, objects); err != nil {
 		if !isGone(err) { // else what it ran had its probes, or it counts as missed

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -30,6 +31,7 @@ type target struct {
 	since   uint64 // ns: when it lived for certain, no later than its first event
 
 	bare   bool      // it has no allocator that can be probed
+	goHeap bool      // it has a heap of Go's runtime beside those that are probed
 	child  bool      // it was made by a process under trace
 	shared bool      // its memory is its parent's, until it executes a program
 	probed uint64    // ns: when it got its probes, 0 before
@@ -96,6 +98,7 @@ func (t *target) describe() analyzer.ProcessInfo {
 	identify(t.held.Process).describe(&info)
 	if !t.bare {
 		info.Allocators = allocatorNames(t.objects, t.left)
+		info.GoHeap, info.Untraced = t.goHeap, untracedNames(t.objects, t.left)
 	}
 	return info
 }
@@ -106,6 +109,19 @@ func allocatorNames(objects, left []probe.Object) (names []string) {
 	for i := range objects {
 		if !hasFile(left, &objects[i]) {
 			names = append(names, fmt.Sprintf("%s %s", objects[i].Family, objects[i].Path))
+		}
+	}
+	return names
+}
+
+// untracedNames names functions of the probed files that may allocate and are not
+// probed, as --alloc-fn takes them.
+func untracedNames(objects, left []probe.Object) (names []string) {
+	for i := range objects {
+		for _, name := range objects[i].Others {
+			if !hasFile(left, &objects[i]) {
+				names = append(names, filepath.Base(objects[i].Path)+"!"+name)
+			}
 		}
 	}
 	return names

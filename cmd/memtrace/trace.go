@@ -91,6 +91,9 @@ func (s *session) beginHeld(t *target) error {
 	if err := s.adopt(t, objects, false); err != nil {
 		return err
 	}
+	if t.goHeap {
+		s.correlateTarget(t) // what later readings are compared with
+	}
 	if !t.held.Alive() {
 		return fmt.Errorf("attach to process %d: it ended meanwhile: %w", t.pid, procfs.ErrGone)
 	}

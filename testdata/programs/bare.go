@@ -15,6 +15,9 @@ import (
 	"time"
 )
 
+// atGrowth is what else is done then.
+var atGrowth = func() {}
+
 func main() {
 	switch args := os.Args[1:]; {
 	case len(args) == 0:
@@ -49,6 +52,7 @@ func grow() {
 	rss()
 	fmt.Println("ready")
 	in.ReadString('\n')
+	atGrowth()
 	before := heap()
 	blocks := make([][]byte, 1024)
 	for i := range blocks {

@@ -19,7 +19,8 @@ import (
 
 // Discover finds the allocators in a running process: one Object, with its
 // File open, for each mapped executable file that has Probes. Root is where
-// the proc file system is mounted, usually "/proc".
+// the proc file system is mounted, usually "/proc". Where a file is mapped that the
+// Go toolchain built, all have WithGo: the heap of Go's runtime is not theirs.
 //
 // Errors: os.ErrProcessDone (no such process, or it exits meanwhile),
 // os.ErrPermission, ErrKernelThread, ErrInterpreter, ErrGoProgram, ErrStripped,
@@ -52,6 +53,9 @@ func (d *Finder) DiscoverAll(pid int) (found, marked []Object, err error) {
 		s.inspect(file)
 	}
 	if len(s.found) > 0 {
+		for i := range s.found {
+			s.found[i].WithGo = s.goBuilt
+		}
 		return s.found, s.marked, nil
 	}
 	if _, _, err := s.readMaps(); err != nil { // the likeliest reason that nothing was found
@@ -156,6 +160,7 @@ func (s *survey) inspect(file []mapping) {
 		o.Text = append(o.Text, m.Range)
 	}
 	s.found = append(s.found, o)
+	s.goBuilt = s.goBuilt || o.Go
 }
 
 func (s *survey) reject(path string, o Object, err error) {
@@ -197,7 +202,7 @@ func (s *survey) failure() error {
 		more = fmt.Sprintf(" and %d more", len(looked)-shown)
 		looked = looked[:shown]
 	}
-	return fmt.Errorf("%w: looked for malloc and free (also with prefixes je_, _rjem_ and mi_) in %s%s", ErrNoAllocator, strings.Join(looked, ", "), more)
+	return fmt.Errorf("%w: looked for malloc and free (also with prefixes je_, _rjem_, mi_, tc_ and rp) in %s%s", ErrNoAllocator, strings.Join(looked, ", "), more)
 }
 
 // hostMachine is the machine whose code this kernel runs.

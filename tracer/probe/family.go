@@ -40,7 +40,7 @@ var familyMarks = []struct {
 }
 
 // prefixFamilies are those whose names have a prefix.
-var prefixFamilies = map[string]Family{"je_": Jemalloc, "_rjem_": Jemalloc, "mi_": Mimalloc, "tc_": Tcmalloc}
+var prefixFamilies = map[string]Family{"je_": Jemalloc, "_rjem_": Jemalloc, "mi_": Mimalloc, "tc_": Tcmalloc, "rp": FamilyUnknown}
 
 // libcMark is defined by every C library and by nothing else.
 const libcMark = "__libc_start_main"

@@ -28,13 +28,15 @@ const (
 	groupMapping              // mmap, munmap and the like
 	groupMi                   // mimalloc's own interface, always prefixed
 	groupTc                   // tcmalloc's own interface, always prefixed
+	groupRp                   // rpmalloc's own interface, always prefixed
+	groupMoz                  // of Mozilla's allocator: the first argument is an arena
 	groupRust                 // what Rust programs with an allocator of their own call
 )
 
 // prefixes are what programs that bring an allocator along put before its
 // names, so that it stands beside the C library's: jemalloc in C programs and
 // in Rust's, mimalloc and tcmalloc.
-var prefixes = [...]string{"", "je_", "_rjem_", "mi_", "tc_"}
+var prefixes = [...]string{"", "je_", "_rjem_", "mi_", "tc_", "rp"}
 
 // functionTable lists every function that may be probed, the most telling of
 // several names for one function first.
@@ -137,6 +139,15 @@ var functionTable = []function{
 	{name: "deletearray_aligned_nothrow", shape: Free, args: [3]uint8{1}, group: groupTc},
 	{name: "malloc_skip_new_handler", shape: Malloc, args: [3]uint8{1}, group: groupTc},
 
+	{name: "aligned_calloc", shape: Calloc, args: [3]uint8{2, 3}, group: groupRp},
+	{name: "aligned_realloc", shape: Realloc, args: [3]uint8{1, 3}, group: groupRp},
+
+	{name: "moz_arena_malloc", shape: Malloc, args: [3]uint8{2}, group: groupMoz},
+	{name: "moz_arena_calloc", shape: Calloc, args: [3]uint8{2, 3}, group: groupMoz},
+	{name: "moz_arena_realloc", shape: Realloc, args: [3]uint8{2, 3}, group: groupMoz},
+	{name: "moz_arena_memalign", shape: Malloc, args: [3]uint8{3}, group: groupMoz},
+	{name: "moz_arena_free", shape: Free, args: [3]uint8{2}, group: groupMoz},
+
 	{name: "_Znwm", shape: Malloc, args: [3]uint8{1}, group: groupCXX, throws: true},
 	{name: "_Znam", shape: Malloc, args: [3]uint8{1}, group: groupCXX, throws: true},
 	{name: "_ZnwmRKSt9nothrow_t", shape: Malloc, args: [3]uint8{1}, group: groupCXX},
@@ -197,11 +208,13 @@ func (fn function) takes(prefix string) bool {
 	case groupC:
 		return true
 	case groupX:
-		return prefix != "mi_" && prefix != "tc_"
+		return prefix != "mi_" && prefix != "tc_" && prefix != "rp"
 	case groupMi:
 		return prefix == "mi_"
 	case groupTc:
 		return prefix == "tc_"
+	case groupRp:
+		return prefix == "rp"
 	}
 	return prefix == ""
 }

@@ -59,6 +59,7 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 	known := im.candidates(&o, syms.found)
 	im.dropForwarders(&o, known)
 	im.addUsers(&o, known, &syms)
+	o.Others = im.otherEntries(&o, known, syms.others)
 	if err := im.placeAll(&o, known, syms.variables); err != nil {
 		return Object{}, err
 	}

@@ -21,6 +21,8 @@ type Object struct {
 	Source  string        // what named its functions: "exported symbols", "symbol table", "debug file PATH", ".gnu_debugdata", "DWARF"
 	Static  bool          // an executable that uses no dynamic loader
 	Go      bool          // built by the Go toolchain
+	WithGo  bool          // such a file is mapped beside it, or it is one itself: see Discover
+	Others  []string      // functions of it that may allocate, by their names, and are not probed
 	Probes  []Probe       // sorted by Entry; empty where the file has no allocator
 	Skipped []Skip        // functions left out, each with the reason
 	Marks   []StaticProbe // USDT probes that are about memory and not among Probes

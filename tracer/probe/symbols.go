@@ -33,6 +33,7 @@ type symbols struct {
 	users     []symbol          // of what is asked for
 	variables map[string]uint64 // that hold pools, where they are
 	source    string            // what named the functions; see Object.Source
+	others    []symbol          // that may allocate, by their names; see Object.Others
 }
 
 // has says whether a way to get a block and one to give it back are defined,
@@ -142,6 +143,7 @@ func (s *symbols) add(raw rawSymbol, names []byte) {
 	hidden := elf.ST_VISIBILITY(raw.other) != elf.STV_DEFAULT
 	found := symbol{addr: raw.value, size: raw.size, ifunc: kind == elf.STT_GNU_IFUNC}
 	s.addUser(name[:end], found)
+	s.addOther(name[:end], raw)
 	s.define(name[:end], found, elf.ST_BIND(raw.info) == elf.STB_LOCAL && !hidden)
 }
 
@@ -249,6 +251,7 @@ func (s *symbols) complete() bool {
 func (s symbols) with(more symbols) symbols {
 	s.found = append(s.found, more.found...)
 	s.users = append(s.users, more.users...)
+	s.others = append(s.others, more.others...)
 	s.count += more.count
 	maps.Copy(s.defined, more.defined)
 	maps.Copy(s.variables, more.variables)
