@@ -82,6 +82,7 @@ func (r *Residency) Measure(p *procfs.Process, base *Baseline, sites int, blocks
 	r.begin(p, sites)
 	defer r.end()
 	began := time.Now()
+	r.layout.statics.p = p
 	err := r.layout.load(p.Smaps, base)
 	if err != nil {
 		return Residence{}, err
@@ -123,7 +124,7 @@ func (r *Residency) end() {
 	if r.source != nil {
 		_ = r.source.Close()
 	}
-	r.p, r.source = nil, nil
+	r.p, r.source, r.layout.statics.p = nil, nil, nil
 }
 
 // block accounts for one block.
@@ -225,12 +226,13 @@ func (r *Residency) readPages(m *mapping) error {
 }
 
 // readSplit reads the page states of heap that no block led to, but that
-// lies partly in the baseline, so that its rest can be told apart; and those of
+// lies partly in the baseline, so that its rest can be told apart; those of memory
+// of which a file's static data is but the beginning; and those of
 // mappings that several call sites mapped, or that were not seen as a whole.
 func (r *Residency) readSplit() error {
 	for i := range r.layout.mappings {
 		m := &r.layout.mappings[i]
-		if (m.isHeap() || m.regions) && m.spans > 1 && m.pages == pagesUnread {
+		if ((m.isHeap() || m.regions) && m.spans > 1 || m.static != 0) && m.pages == pagesUnread {
 			if err := r.readPages(m); err != nil {
 				return err
 			}

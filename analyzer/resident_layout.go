@@ -44,6 +44,7 @@ type mapping struct {
 	pages      pagesState
 	spans      int // number of spans, from firstSpan on
 	firstSpan  int
+	static     uint64 // where the static data of the file before ends within it; 0: it is that as a whole, or not at all
 	firstChunk uint64
 	table      int
 }
@@ -86,7 +87,9 @@ type layout struct {
 	file     uint64
 	shmem    uint64
 	end      uint64 // of the mapping before
-	data     bool   // the mapping before is a file's private writable part
+	statics  statics
+	dataEnd  uint64 // of the file whose private writable part is the mapping before: where its static data ends; 0: not known
+	data     bool   // the mapping before is such a part
 	guard    bool   // the mapping before may be a stack's guard
 }
 
@@ -120,6 +123,9 @@ func (l *layout) add(v *procfs.VMA) {
 	}
 	l.guard = v.Perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.Size() <= maxGuard
 	m.class, m.mayBeHeap = l.classify(v)
+	if m.class == classOther && m.mayBeHeap && l.dataEnd > v.Start && l.dataEnd < v.End {
+		m.static = l.dataEnd
+	}
 	if l.sums != nil {
 		l.sums.add(v)
 	}
@@ -136,7 +142,8 @@ func (l *layout) add(v *procfs.VMA) {
 
 // classify says which part of RSSBy a mapping is where no block is found in
 // it, and whether blocks would make it heap. Anonymous memory that begins
-// where a file's writable private mapping ends is the .bss of that file.
+// where a file's writable private mapping ends is the .bss of that file, as far
+// as the file has one.
 func (l *layout) classify(v *procfs.VMA) (c class, mayBeHeap bool) {
 	private := v.Perms&procfs.Shared == 0
 	adjacent := l.data && v.Start == l.end
@@ -147,7 +154,9 @@ func (l *layout) classify(v *procfs.VMA) (c class, mayBeHeap bool) {
 	case procfs.KindShmem:
 		return classShmem, false
 	case procfs.KindFile:
-		l.data = private && v.Perms&procfs.Write != 0
+		if l.data = private && v.Perms&procfs.Write != 0; l.data {
+			l.dataEnd = l.statics.end(v)
+		}
 		return classFile, false
 	case procfs.KindHeap:
 		return classAnon, true
@@ -155,7 +164,7 @@ func (l *layout) classify(v *procfs.VMA) (c class, mayBeHeap bool) {
 		switch {
 		case !private:
 			return classShmem, false
-		case adjacent && v.Perms&procfs.Write != 0:
+		case adjacent && v.Perms&procfs.Write != 0 && (l.dataEnd == 0 || l.dataEnd > v.Start):
 			return classOther, true
 		}
 		return classAnon, true
@@ -299,10 +308,14 @@ func (l *layout) split(pages *pageStates) (by RSSBy, traced, unmeasured uint64) 
 			by.Shmem += m.rss - m.anonymous
 			by.Other += m.anonymous
 		default:
-			own := l.ownBehind(m, pages)
-			by.AnonMmap += own
+			own, static := l.ownBehind(m, pages), m.rss
+			if m.static != 0 {
+				static = l.staticOf(m, pages)
+			}
+			static = min(static, m.rss-own)
+			by.AnonMmap += m.rss - static
 			traced += own
-			by.Other += m.rss - own
+			by.Other += static
 		}
 	}
 	return by, traced, unmeasured
@@ -355,6 +368,18 @@ func (l *layout) ownBehind(m *mapping, pages *pageStates) uint64 {
 		return 0
 	}
 	return l.ownOf(m, pages)
+}
+
+// staticOf is how much of a mapping's resident set is the file's static data.
+func (l *layout) staticOf(m *mapping, pages *pageStates) uint64 {
+	switch m.pages {
+	case pagesKnown:
+		resident, _ := pages.count(m, m.start, m.static)
+		return resident
+	case pagesNone:
+		return 0
+	}
+	return m.static - m.start // at the most
 }
 
 // ownOf is how much of a mapping's resident set the program was seen to map
