@@ -143,7 +143,7 @@ func (a *Analyzer) freeUnknown(p *process, e *event.Event, hash uint64) {
 	}
 	if e.Interval() == 0 {
 		a.events.UnmatchedFree++
-		p.unseen.freed(e.Addr, hash)
+		p.strayFree(e, e.Addr, hash)
 	} else if !a.config.Counted {
 		return // of a block that is not in the sample
 	}
@@ -223,7 +223,7 @@ func (a *Analyzer) reallocOld(p *process, e *event.Event) {
 	}
 	if e.Interval() == 0 && !a.mayBeLeftOut() {
 		a.events.UnmatchedFree++
-		p.unseen.freed(e.Old, hash)
+		p.strayFree(e, e.Old, hash)
 	}
 }
 

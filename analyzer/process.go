@@ -9,6 +9,7 @@ type ProcessInfo struct {
 	Comm       string
 	Exe        string
 	Attached   bool     // attached while running: blocks from before are unknown
+	Probed     uint64   // ns, CLOCK_MONOTONIC: since when all of its calls are seen; 0: they may not be
 	Unprobed   bool     // none of its allocations is seen: it has no allocator that can be probed
 	Allocators []string // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
 	GoHeap     bool     // its Go code allocates from a heap that is not seen, beside the one that is

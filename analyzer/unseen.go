@@ -3,6 +3,8 @@ package analyzer
 import (
 	"fmt"
 	"strings"
+
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // unseen is what tells that a process has blocks that the trace never saw being
@@ -32,8 +34,13 @@ const (
 	minUnexplainedShare = 4 // a quarter
 )
 
-// freed notes a free of a block that is not known.
-func (u *unseen) freed(addr, hash uint64) {
+// strayFree notes a free of a block that is not known. While the probes come, those
+// of free may be there before the others.
+func (p *process) strayFree(e *event.Event, addr, hash uint64) {
+	if p.info.Probed == 0 || e.Time < p.info.Probed {
+		return
+	}
+	u := &p.unseen
 	u.frees++
 	if u.strays == nil {
 		u.strays = new(strays)

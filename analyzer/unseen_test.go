@@ -17,6 +17,7 @@ func TestFreesThatMatchNothing(t *testing.T) {
 		again    bool // each address twice
 		lost     uint64
 		paused   bool
+		late     bool // the probes are there only after these
 		want     string
 	}{
 		"from the start":  {want: "100 frees"},
@@ -24,11 +25,15 @@ func TestFreesThatMatchNothing(t *testing.T) {
 		"attached, twice": {attached: true, again: true, want: "process 7: at least "},
 		"lost":            {lost: 1},
 		"paused":          {again: true, paused: true},
+		"probes to come":  {again: true, late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := New(Config{})
 			defer a.Close()
-			a.AddProcess(ProcessInfo{PID: 7, Attached: c.attached, Untraced: []string{"lib.so!take"}})
+			a.AddProcess(ProcessInfo{PID: 7, Attached: c.attached, Probed: 1, Untraced: []string{"lib.so!take"}})
+			if c.late {
+				a.Describe(ProcessInfo{PID: 7, Probed: 2 * frees})
+			}
 			if c.paused {
 				a.Pause()
 			}

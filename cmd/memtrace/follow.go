@@ -287,7 +287,7 @@ func (s *session) extend(t *target, r found) {
 	whole := t.base == nil && known && !r.exec
 	if r.exec {
 		t.space = nil // of the program before; the names it gave stay
-		whole = len(news) == 0 && len(t.objects) > 0 && t.probed < t.execed || s.guarded[t.pid] && !s.family.wasLate(t.pid, t.execs, news)
+		whole = len(news) == 0 && len(t.objects) > 0 && t.probed != 0 && t.probed < t.execed || s.guarded[t.pid] && !s.family.wasLate(t.pid, t.execs, news)
 	}
 	if r.exec && s.tracer.Config().Everywhere {
 		whole = s.family.ready(r.objects, t.execed)

@@ -92,7 +92,7 @@ func threadHint(fs procfs.FS, tid int) error {
 
 // describe says who the process is, for the Report.
 func (t *target) describe() analyzer.ProcessInfo {
-	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Unprobed: t.bare}
+	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Probed: t.probed, Unprobed: t.bare}
 	// A process that has just ended has no names any more. Where it stood still
 	// before, they were read then, and are added once its last event is read.
 	identify(t.held.Process).describe(&info)
