@@ -126,6 +126,8 @@ func (s *session) bore(r found) {
 	case r.err == nil: // its fork is still to come, or it has ended
 	case errors.Is(r.err, errCrowded): // counted there
 		s.incomplete(t, r.err)
+	case errors.Is(r.err, errNoParent) && t != nil: // counted as it ends, or by missedChildren
+		s.incomplete(t, r.err)
 	case t == nil || isGone(r.err):
 		if waiting {
 			s.missed++
@@ -237,8 +239,14 @@ func (s *session) forget(pid int) {
 
 // missedChildren says of which children nothing was seen, "" if there are none.
 func (s *session) missedChildren() (texts []string) {
-	if s.missed > 0 {
-		texts = append(texts, children(s.missed)+" could not be attached to, or ended before: the allocations were not seen")
+	missed := s.missed
+	for _, t := range s.targets {
+		if t.child && !t.exited && errors.Is(t.untraced, errNoParent) {
+			missed++
+		}
+	}
+	if missed > 0 {
+		texts = append(texts, children(missed)+" could not be attached to, or ended before: the allocations were not seen")
 	}
 	if n := s.family.leftAlone(); n > 0 {
 		texts = append(texts, children(n)+" came while the probes of too many others were being removed, and were left alone: the allocations were not seen")

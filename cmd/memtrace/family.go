@@ -52,6 +52,10 @@ type bareExec struct {
 // removed as fast.
 var errCrowded = errors.New("too many short-lived children")
 
+// errNoParent: a child that runs has outlived its parent, or comes before it was
+// attached to itself.
+var errNoParent = errors.New("nothing is known of its parent")
+
 const (
 	// birthPatience is how long a child waits at its birth for the probes of
 	// others to be removed.
@@ -238,7 +242,7 @@ func (f *family) wasLate(pid, execs int, news []probe.Object) bool {
 func (f *family) inherit(child int, held bool) error {
 	objects, known := f.knownOf(f.parent(child))
 	if !known {
-		return fmt.Errorf("attach to process %d: nothing is known of its parent", child)
+		return fmt.Errorf("attach to process %d: %w", child, errNoParent)
 	}
 	for deadline := time.Now().Add(birthPatience); f.tracer.Behind(); time.Sleep(birthPoll) {
 		if !held || time.Now().After(deadline) {
