@@ -28,6 +28,9 @@ type image struct {
 	unpacked map[string][]byte // decompressed sections, in memory of their own
 }
 
+// errNotELF: code lies in a file of another kind.
+var errNotELF = errors.New("not an ELF file")
+
 // openImage reads the headers of a 64-bit little-endian ELF file. It takes
 // over the caller's use of f, also where it fails.
 func openImage(f *mappedFile) (img *image, err error) {
@@ -37,6 +40,9 @@ func openImage(f *mappedFile) (img *image, err error) {
 			files.release(f)
 		}
 	}()
+	if !bytes.HasPrefix(f.data, []byte(elf.ELFMAG)) {
+		return nil, fmt.Errorf("read ELF headers of %s: %w", f.path, errNotELF)
+	}
 	e, err := elf.NewFile(bytes.NewReader(f.data))
 	if err == nil && (e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB) {
 		err = errors.New("not a 64-bit little-endian ELF file")

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // appendTo adds text to a file, which is made if need be.
@@ -145,4 +148,34 @@ func FuzzPerfMap(f *testing.F) {
 		m.parse(text)
 		m.name(addr)
 	})
+}
+
+// TestCodeInMemoryFile: code that a program wrote into a file in memory has no names, and that is no trouble.
+// A broken ELF file there is one.
+func TestCodeInMemoryFile(t *testing.T) {
+	for text, warnings := range map[string]int{"\xc3 is code": 0, "\x7fELF and no more": 1} {
+		fd, err := unix.MemfdCreate("code", unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Close(fd) }()
+		if _, err := unix.Write(fd, append([]byte(text), make([]byte, 4096)...)); err != nil {
+			t.Fatal(err)
+		}
+		code, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_SHARED)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Munmap(code) }()
+		s, err := NewSpace("/proc", os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		r := newResolver(t, Options{})
+		f := r.Frames(s, []uint64{uint64(uintptr(unsafe.Pointer(unsafe.SliceData(code)))) + 8}, false)
+		if got := append(s.Warnings(), r.Warnings()...); len(got) != warnings || len(f) != 1 {
+			t.Errorf("%q: frames %+v, warnings %q, want %d", text, f, got, warnings)
+		}
+	}
 }

@@ -18,7 +18,7 @@ func (r *Resolver) Object(s *Space, addr uint64) string {
 	mod := r.enter(m.file)
 	defer r.leave(mod)
 	if err := mod.load(r.loader, m.path, s.root); err != nil {
-		r.warnings.add(m.path, err.Error())
+		r.warn(m, err)
 	}
 	if mod.img == nil {
 		return ""

@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -190,7 +191,7 @@ func (r *Resolver) place(s *Space, addr uint64) (p place, ok bool) {
 	defer files.release(m.file)
 	p.module = r.enter(m.file)
 	if err := p.module.load(r.loader, m.path, s.root); err != nil {
-		r.warnings.add(m.path, err.Error())
+		r.warn(m, err)
 	}
 	if p.module.img == nil {
 		return p, false
@@ -200,6 +201,14 @@ func (r *Resolver) place(s *Space, addr uint64) (p place, ok bool) {
 		p.addr = vaddr
 	}
 	return p, ok
+}
+
+// warn tells of a mapped file that can't be read as it should be. What a program wrote into
+// memory as a file of its own, to run it, need be no ELF file.
+func (r *Resolver) warn(m mapping, err error) {
+	if !errors.Is(err, errNotELF) || !m.mayBeJIT() {
+		r.warnings.add(m.path, err.Error())
+	}
 }
 
 // enter returns the module of f, which can't go away until leave.
