@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -55,5 +57,21 @@ func TestChooseByName(t *testing.T) {
 	}
 	if _, err := (selection{comms: []string{"no such name"}}).choose(fs); err == nil || err.Error() != "no process is named no such name" {
 		t.Errorf("for a name that nobody has the error is %v", err)
+	}
+}
+
+// A name or a path is taken as it is, commas and all: several of them are several flags.
+func TestChooseByNameWithComma(t *testing.T) {
+	var got settings
+	app := &cli.App{Name: "memtrace", Flags: traceFlags(), Action: func(c *cli.Context) (err error) {
+		got, err = readSettings(c)
+		return err
+	}}
+	if err := app.Run([]string{"memtrace", "--comm", "a,b", "--comm", "c", "--cgroup", "/x,y", "--container", "one,two"}); err != nil {
+		t.Fatal(err)
+	}
+	c := got.chosen
+	if !slices.Equal(c.comms, []string{"a,b", "c"}) || !slices.Equal(c.cgroups, []string{"/x,y"}) || !slices.Equal(c.containers, []string{"one,two"}) {
+		t.Errorf("chosen are %q, %q and %q", c.comms, c.cgroups, c.containers)
 	}
 }

@@ -46,15 +46,15 @@ type settings struct {
 func traceFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "trace process `PID` (several: -p 1,2 or -p 1 -p 2)"},
-		&cli.StringSliceFlag{Name: "comm", Usage: "trace the processes named `NAME`, and their children"},
-		&cli.StringSliceFlag{Name: "cgroup", Usage: "trace the processes in the control group `PATH` and below, and their children"},
-		&cli.StringSliceFlag{Name: "container", Usage: "trace the processes in the container `ID|NAME` (docker, podman, containerd, Kubernetes' pods, systemd's units), and their children"},
+		wholeFlag("comm", "trace the processes named `NAME`, and their children"),
+		wholeFlag("cgroup", "trace the processes in the control group `PATH` and below, and their children"),
+		wholeFlag("container", "trace the processes in the container `ID|NAME` (docker, podman, containerd, Kubernetes' pods, systemd's units), and their children"),
 		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "trace all processes, and those that come; a valgrind or qemu-user that starts meanwhile dies (SIGTRAP)"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop after `TIME`, such as 30s (default: until Ctrl-C or the processes' end)"},
 		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of `KIND`: " + strings.Join(event.Kinds(), ", ")},
 		&cli.Uint64Flag{Name: "min-size", Usage: "with --events: only events of at least `BYTES`"},
-		&cli.StringFlag{Name: "function", Usage: "with --events: only events whose site's function contains `TEXT`"},
+		&cli.StringFlag{Name: "function", Usage: "with --events: only events with a function in their stack, by its symbol, whose name contains `TEXT`"},
 	}, commonFlags()...)
 }
 
@@ -131,7 +131,7 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.filter, err = readFilter(c); err != nil {
 		return s, err
 	}
-	s.chosen = selection{c.StringSlice("comm"), c.StringSlice("cgroup"), c.StringSlice("container"), c.Bool("all")}
+	s.chosen = selection{wholes(c, "comm"), wholes(c, "cgroup"), wholes(c, "container"), c.Bool("all")}
 	if s.pids, err = parsePIDs(c.StringSlice("pid")); err != nil {
 		return s, err
 	}

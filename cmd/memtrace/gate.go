@@ -44,7 +44,7 @@ func gateFlags() []cli.Flag {
 		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
 		&cli.PathFlag{Name: "baseline", Usage: "don't fail on leaks that `FILE` has, an earlier Report (--format json)"},
 		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names, in LeakSanitizer's or Valgrind's format"},
-		&cli.StringSliceFlag{Name: "gen-suppressions", Usage: "write suppressions of what was found to `FILE` in Valgrind's format, to lsan:FILE in LeakSanitizer's; - is stdout"},
+		wholeFlag("gen-suppressions", "write suppressions of what was found to `FILE` in Valgrind's format, to lsan:FILE in LeakSanitizer's; - is stdout"),
 		&cli.PathFlag{Name: "junit", Usage: "write the result to `FILE` as JUnit XML"},
 		&cli.PathFlag{Name: "sarif", Usage: "write the leaks to `FILE` as SARIF 2.1.0"},
 		&cli.PathFlag{Name: "summary", Usage: "write a summary to `FILE` in Markdown (and, under GitHub Actions, to the job's summary)"},

@@ -29,7 +29,7 @@ func outletsOf(c *cli.Context) (out []*outlet, err error) {
 			out = append(out, &o)
 		}
 	}
-	for _, path := range c.StringSlice("gen-suppressions") {
+	for _, path := range wholes(c, "gen-suppressions") {
 		o := &outlet{flag: "gen-suppressions", path: path, style: analyzer.ValgrindStyle}
 		if rest, ok := strings.CutPrefix(path, "lsan:"); ok {
 			o.path, o.style = rest, analyzer.LSanStyle
