@@ -272,7 +272,7 @@ func (u *untraced) show(failed []error) error {
 	u.report = u.found.Report(u.top)
 	u.report.Warnings = append(u.report.Warnings, u.resolver.Warnings()...)
 	u.gate.conclude(u.report, true, failed)
-	opt := report.Options{Format: u.format}
+	opt := report.Options{Format: u.format, Compact: true}
 	if u.format == report.Text {
 		opt.Color = term.IsTerminal(int(os.Stdout.Fd())) && tui.UseColor(os.Getenv)
 		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {

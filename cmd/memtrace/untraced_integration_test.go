@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -25,6 +26,9 @@ func checkFromOutside(t *testing.T, pid int, more ...string) *analyzer.Report {
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("memtrace %v: %v", args, err)
+	}
+	if lines := bytes.Count(out, []byte("\n")); lines != 1 {
+		t.Errorf("memtrace %v prints %d lines, want one as all other Reports in JSON", args, lines)
 	}
 	return parseReport(t, string(out))
 }
