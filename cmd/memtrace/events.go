@@ -74,6 +74,7 @@ type siteName struct {
 	pid    int
 	frames []uint64
 	name   string
+	sought int // whether some function of the stack is the one asked for: 1, it is; -1, it is not; 0, that is not known
 }
 
 func newEventOutput(f eventFilter, names *namer, fs procfs.FS, start uint64) *eventOutput {
@@ -114,11 +115,9 @@ func (o *eventOutput) events(events []event.Event) {
 		if !o.filter.passes(e) {
 			continue
 		}
-		site := o.site(e)
-		if o.filter.function != "" && !strings.Contains(site, o.filter.function) {
-			continue
+		if o.filter.function == "" || o.sought(e) {
+			o.line(e, o.site(e))
 		}
-		o.line(e, site)
 	}
 	o.flush()
 }
@@ -165,6 +164,23 @@ func (o *eventOutput) site(e *event.Event) string {
 		o.frames[e.Stack] = s
 	}
 	return s.name
+}
+
+// sought reports whether the function asked for is anywhere in an event's stack: what
+// it calls allocates on its behalf, by whatever wrapper.
+func (o *eventOutput) sought(e *event.Event) bool {
+	s, ok := o.frames[e.Stack]
+	if !ok || e.Stack == 0 {
+		return false
+	}
+	if s.sought == 0 && o.names.space(s.pid) != nil { // else there may be names later
+		s.sought = -1
+		if slices.ContainsFunc(s.frames, func(ret uint64) bool { return strings.Contains(o.names.function(s.pid, ret), o.filter.function) }) {
+			s.sought = 1
+		}
+		o.frames[e.Stack] = s
+	}
+	return s.sought > 0
 }
 
 // thread names a thread as it was called when it was first seen.
