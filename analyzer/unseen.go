@@ -12,6 +12,7 @@ import (
 type unseen struct {
 	frees   uint64 // of blocks that are not known
 	again   uint64 // of those: at an address that such a free has been seen at before
+	passed  uint64 // that may be the end of a thread, and are in neither
 	strays  *strays
 	unclear bool // calls were not looked at for a while: frees match nothing for that
 
@@ -19,12 +20,25 @@ type unseen struct {
 	first uint64 // what unexplained was at the first reading
 }
 
-// strays are the first addresses at which frees matched nothing. Of a process
-// that was attached to, the first such free at each may be of a block from before;
-// the second one cannot be.
-type strays [1 << 10]uint64
+// strays are frees that matched nothing.
+type strays struct {
+	// The first addresses of such frees. Of a process that was attached to, the first at
+	// each may be of a block from before; the second one cannot be.
+	at [1 << 10]uint64
+	// Those of threads that are not their process's first.
+	by [64]struct {
+		thread uint32
+		frees  uint32
+		last   uint64 // ns
+	}
+}
 
 const (
+	// maxCached is more than glibc's malloc keeps for a thread. When that ends, glibc frees
+	// them all once more: docs/tracing.md.
+	maxCached = 4096
+	// sameThread is how long a thread may pause and still be taken for the same one, in ns: IDs come again.
+	sameThread = 10_000_000_000
 	// minStrayFrees is how many frees must match nothing before it is said: a few
 	// may be of calls that were under way as the probes came.
 	minStrayFrees = 16
@@ -41,17 +55,32 @@ func (p *process) strayFree(e *event.Event, addr, hash uint64) {
 		return
 	}
 	u := &p.unseen
-	u.frees++
 	if u.strays == nil {
 		u.strays = new(strays)
 	}
-	slot := &u.strays[hash%uint64(len(u.strays))]
+	if e.TID != e.PID && !u.strays.beyondCache(e) {
+		u.passed++
+		return
+	}
+	u.frees++
+	slot := &u.strays.at[hash%uint64(len(u.strays.at))]
 	switch *slot {
 	case 0:
 		*slot = addr
 	case addr:
 		u.again++
 	}
+}
+
+// beyondCache reports whether a thread has made more such frees than its end can.
+func (s *strays) beyondCache(e *event.Event) bool {
+	by := &s.by[e.TID%uint32(len(s.by))]
+	if by.thread != e.TID || e.Time-min(e.Time, by.last) > sameThread {
+		by.thread, by.frees = e.TID, 0
+	}
+	by.last = e.Time
+	by.frees++
+	return by.frees > maxCached
 }
 
 // looked notes the first reading of a process's memory. One that was seen from
@@ -116,6 +145,9 @@ func (a *Analyzer) strayFrees(p *process) string {
 	n, least, since := p.unseen.frees, "", "although it was seen from its first instruction on and nothing was lost"
 	if p.info.Attached || p.child {
 		n, least, since = p.unseen.again, "at least ", "at addresses at which one had been freed since the attach already, although nothing was lost"
+	}
+	if p.unseen.passed > 0 {
+		least = "at least "
 	}
 	if n < minStrayFrees || !a.sawCalls(p) {
 		return ""

@@ -11,16 +11,20 @@ import (
 // Of a process seen from its start each free that matches nothing counts; of one that was attached to, those at
 // an address that matched nothing before. Where calls may have been lost, neither tells anything.
 func TestFreesThatMatchNothing(t *testing.T) {
-	const frees = 100
+	const few, thread = 100, 8
 	for name, c := range map[string]struct {
 		attached bool
 		again    bool // each address twice
+		thread   uint32
+		frees    uint64
 		lost     uint64
 		paused   bool
 		late     bool // the probes are there only after these
 		want     string
 	}{
-		"from the start":  {want: "100 frees"},
+		"from the start":  {want: "process 7: 100 frees"},
+		"a thread's end":  {thread: thread, frees: maxCached},
+		"not its end":     {thread: thread, frees: maxCached + few, want: "process 7: at least 100 frees"},
 		"attached, once":  {attached: true},
 		"attached, twice": {attached: true, again: true, want: "process 7: at least "},
 		"lost":            {lost: 1},
@@ -32,18 +36,19 @@ func TestFreesThatMatchNothing(t *testing.T) {
 			defer a.Close()
 			a.AddProcess(ProcessInfo{PID: 7, Attached: c.attached, Probed: 1, Untraced: []string{"lib.so!take"}})
 			if c.late {
-				a.Describe(ProcessInfo{PID: 7, Probed: 2 * frees})
+				a.Describe(ProcessInfo{PID: 7, Probed: 2 * few})
 			}
 			if c.paused {
 				a.Pause()
 			}
+			frees := max(c.frees, few)
 			var events []event.Event
-			for i := range uint64(frees) {
+			for i := range frees {
 				addr := 0x1000 * (1 + i)
 				if c.again {
 					addr = 0x1000 * (1 + i/2)
 				}
-				events = append(events, event.Event{Kind: event.Free, PID: 7, TID: 7, Time: 1 + i, Addr: addr})
+				events = append(events, event.Event{Kind: event.Free, PID: 7, TID: max(7, c.thread), Time: 1 + i, Addr: addr})
 			}
 			a.Apply(events)
 			a.SetLoss(event.Loss{RingFull: c.lost})
