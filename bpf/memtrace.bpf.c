@@ -229,6 +229,7 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 	t->hidden = 0;
 	t->relay = relay;
 	t->forward_sp = 0;
+	t->free_sp = 0;
 	keep_arguments(t, ctx, cookie);
 	if (!can_sample && (t->shape == SHAPE_REALLOC || t->shape == SHAPE_REALLOCARRAY || t->shape == SHAPE_RESIZE))
 		choose_old(self, t);
@@ -447,6 +448,24 @@ static __always_inline bool is_forwarded(struct pt_regs *ctx, struct thread *t, 
 	return forwarded;
 }
 
+/*
+ * A free that calls the one of another file to free the block, as those of preloaded counters
+ * do: the second hit comes for the same block deeper in the stack, with no
+ * allocation in between. Within one file it is another free of a block that was given out
+ * unseen.
+ */
+static __always_inline bool is_inner(struct pt_regs *ctx, struct thread *t, u64 cookie, u64 addr)
+{
+	u64 sp = REG_SP(ctx) + COOKIE_SP_DELTA(cookie);
+	u32 file = COOKIE_FILE(cookie);
+
+	if (sp < t->free_sp && t->freed == addr && file != t->free_file && file && t->free_file)
+		return true;
+	t->free_sp = sp;
+	t->free_file = file;
+	return false;
+}
+
 static __always_inline void free_enter(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie)
 {
 	u64 addr = reg_value(ctx, COOKIE_REG(cookie, 0));
@@ -462,7 +481,7 @@ static __always_inline void free_enter(struct self self, struct pt_regs *ctx, st
 	}
 	if (COOKIE_SHAPE(cookie) == SHAPE_MUNMAP)
 		munmap_enter(self, ctx, t, cookie, addr);
-	else if (!is_forwarded(ctx, t, cookie, addr))
+	else if (!is_inner(ctx, t, cookie, addr) && !is_forwarded(ctx, t, cookie, addr))
 		free_block(self, t, addr, is_ending(ctx, t));
 }
 

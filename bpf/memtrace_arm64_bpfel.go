@@ -225,6 +225,7 @@ type MemtraceThread struct {
 	Freed        uint64
 	Ending       uint64
 	ForwardSp    uint64
+	FreeSp       uint64
 	WalkedTo     uint64
 	Countdown    uint64
 	Random       uint64
@@ -262,6 +263,8 @@ type MemtraceThread struct {
 	Keep     uint32
 	Relay    uint32
 	Left     uint32
+	FreeFile uint32
+	Unused   uint32
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {

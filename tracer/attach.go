@@ -168,7 +168,7 @@ func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []prob
 func (t *Tracer) multi(name string, typ ebpf.AttachType, ret bool, path string, pid int, probes []probe.Probe) (link.Link, error) {
 	places := make([]multiPlace, len(probes))
 	for i := range probes {
-		cookie, err := t.cookie(pid, &probes[i])
+		cookie, err := t.cookie(pid, path, &probes[i])
 		if err != nil {
 			return nil, fmt.Errorf("attach to %s in %s: %w", probes[i].Name, path, err)
 		}
@@ -185,7 +185,7 @@ func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, pat
 	}
 	for i := range probes {
 		prog := t.kernel.program(name)
-		cookie, err := t.cookie(pid, &probes[i])
+		cookie, err := t.cookie(pid, path, &probes[i])
 		if err != nil {
 			return fmt.Errorf("attach to %s in %s: %w", probes[i].Name, path, err)
 		}

@@ -3,6 +3,9 @@ package tracer
 import (
 	"errors"
 	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/bpf"
 	"github.com/memtrace/memtrace/tracer/probe"
@@ -14,14 +17,48 @@ type cookies struct {
 	variables places[int64]              // distances of variables that hold a pool
 	caches    places[probe.ThreadCache]  // where mallocs find their results
 	marks     places[[3]probe.StaticArg] // where the arguments of USDT probes are
+	files     numbers                    // of files with a free
+}
+
+// maxFiles is how many files are told apart by a number that fits into a cookie.
+const maxFiles = 255
+
+// numbers are given to files in the order of their first use, from 1 on.
+type numbers struct {
+	mu sync.Mutex
+	of map[fileKey]uint64
+}
+
+// fileKey tells files apart.
+type fileKey struct {
+	device, inode uint64
+}
+
+// number is that of an open file; 0 where there are too many.
+func (n *numbers) number(path string) uint64 {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return 0
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := fileKey{st.Dev, st.Ino}
+	if n.of[key] == 0 && len(n.of) < maxFiles {
+		if n.of == nil {
+			n.of = make(map[fileKey]uint64)
+		}
+		n.of[key] = uint64(len(n.of) + 1)
+	}
+	return n.of[key]
 }
 
 func newCookies() cookies {
 	return cookies{variables: places[int64]{first: 1}, caches: places[probe.ThreadCache]{first: 1}}
 }
 
-// cookie packs what the programs must know of a probe; see bpf/headers/record.h.
-func (t *Tracer) cookie(pid int, p *probe.Probe) (uint64, error) {
+// cookie packs what the programs must know of a probe in the file that path leads to; see
+// bpf/headers/record.h.
+func (t *Tracer) cookie(pid int, path string, p *probe.Probe) (uint64, error) {
 	c := uint64(uint32(pid)) | uint64(p.Shape&15)<<32 | uint64(p.Shape>>4)<<55
 	if p.Shape.IsMark() {
 		place, err := t.markPlace(p.Static)
@@ -33,6 +70,9 @@ func (t *Tracer) cookie(pid int, p *probe.Probe) (uint64, error) {
 	}
 	if p.MayForward != "" || p.Throws {
 		c |= 1 << 48
+	}
+	if p.Shape == probe.Free {
+		c |= t.cookies.files.number(path) << 56
 	}
 	if p.Shape == probe.PoolChange {
 		c |= uint64(p.Change&15) << 44

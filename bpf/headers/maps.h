@@ -104,6 +104,7 @@ struct thread {
 	u64 freed;      /* the last block that was freed */
 	u64 ending;     /* sp at the entry of the function that ends a pool's blocks; 0: none in progress */
 	u64 forward_sp; /* at the entry of that free, if it may jump on to another */
+	u64 free_sp;    /* at the entry of that free, if the thread has allocated nothing since */
 	u64 walked_to;  /* where the last walk ended; 0: there was none */
 	u64 countdown;  /* bytes up to the next hit */
 	u64 random;     /* state of the random numbers; 0: none yet */
@@ -119,6 +120,8 @@ struct thread {
 	u32 keep;       /* what of it is to be recorded */
 	u32 relay;      /* enum relay: of the call in progress */
 	u32 left;       /* the block that its realloc was given was left out */
+	u32 free_file;  /* which file the function of the last free is in */
+	u32 unused;
 	u64 recorded;   /* calls so far */
 	u64 timed;      /* ns: since when the call in progress costs time; 0: its time is not taken */
 	struct known_probe known[KNOWN_PROBES];

@@ -82,6 +82,7 @@ static __always_inline void mark_alloc(struct self self, struct pt_regs *ctx, st
 	t->old = weight;
 	t->began = 0;
 	t->forward_sp = 0;
+	t->free_sp = 0;
 	if (can_sample) {
 		count_hit(self, HIT_ENTRY, 1);
 		t->latest = 0;

@@ -159,7 +159,7 @@ enum pool_change {
  * the shape's arguments; bit 48 says that a free may jump on to another
  * probed one, and that a malloc throws where it fails, 49 to 54 by how many words the stack has grown since its entry; 56
  * to 63 are the place in pool_variables of the variable that holds the pool, of a
- * malloc that in thread_caches. A malloc that hands small alignments on has that of its alignment as a second register.
+ * malloc that in thread_caches, of a free the number of its file. A malloc that hands small alignments on has that of its alignment as a second register.
  * That of a USDT probe has the place in marks of its arguments instead of registers.
  */
 #define COOKIE_TGID(c) ((u32)(c))
@@ -170,6 +170,7 @@ enum pool_change {
 #define COOKIE_THROWS(c) (((c) >> 48) & 1) /* of a malloc or calloc */
 #define COOKIE_SP_DELTA(c) ((((c) >> 49) & 63) * 8)
 #define COOKIE_VARIABLE(c) ((u32)((c) >> 56))
+#define COOKIE_FILE(c) ((u32)((c) >> 56)) /* of a free; 0: unknown */
 #define COOKIE_MARK(c) ((u32)((c) >> 36) & (MAX_MARKS - 1))
 #define MAX_MARKS 4096
 #define COOKIE_CHANGE(c) COOKIE_REG(c, 2) /* takes no third argument */

@@ -120,6 +120,7 @@ static __always_inline bool claim_slot(struct thread *t, struct self self)
 	t->freed = 0;
 	t->ending = 0;
 	t->forward_sp = 0;
+	t->free_sp = 0;
 	t->interval = 0;
 	t->random = 0;
 	t->latest = 0;

@@ -96,6 +96,9 @@ func (t *target) describe() analyzer.ProcessInfo {
 	// A process that has just ended has no names any more. Where it stood still
 	// before, they were read then, and are added once its last event is read.
 	identify(t.held.Process).describe(&info)
+	if slices.ContainsFunc(t.objects, namesFunctions) {
+		info.Probed = 0 // calls within those functions are theirs, and not seen
+	}
 	if !t.bare {
 		info.Allocators = allocatorNames(t.objects, t.left)
 		info.GoHeap, info.Untraced = t.goHeap, untracedNames(t.objects, t.left)
@@ -112,6 +115,11 @@ func allocatorNames(objects, left []probe.Object) (names []string) {
 		}
 	}
 	return names
+}
+
+// namesFunctions reports whether functions that the user named are probed in a file.
+func namesFunctions(o probe.Object) bool {
+	return slices.ContainsFunc(o.Probes, func(p probe.Probe) bool { return p.Family == probe.User })
 }
 
 // untracedNames names functions of the probed files that may allocate and are not
