@@ -247,6 +247,17 @@ static __always_inline u32 step_signal(struct scratch *s)
 	return CAME_ON;
 }
 
+/* The function has changed to another stack since it saved the frame pointer, right below its return address. */
+static __always_inline u32 step_switch(struct scratch *s)
+{
+	u64 fp = s->at.fp;
+
+	if (!fp || fp & 7 || !read_user(fp, &s->at.fp) || !read_user(fp + 8, &s->at.pc))
+		return CAME_TO_NOTHING;
+	s->at.sp = fp + 16;
+	return s->at.pc ? CAME_ON : CAME_TO_BOTTOM;
+}
+
 static __always_inline bool find_cfa(struct scratch *s, struct unwind_rule *rule, u32 frame, u32 place, u64 *cfa)
 {
 	s64 off = rule->cfa;
@@ -304,6 +315,8 @@ __attribute__((noinline)) int step_out(u32 frame, u32 number, u32 place)
 		return step_by_fp(s, frame);
 	if (rule->kind == RULE_SIGNAL)
 		return step_signal(s);
+	if (rule->kind == RULE_SWITCH)
+		return step_switch(s);
 	if (!find_cfa(s, rule, frame, place, &cfa) || cfa < s->at.sp)
 		return CAME_TO_NOTHING;
 	BARRIER(frame);

@@ -31,6 +31,7 @@ enum rule_kind {
 	RULE_PLT,    /* sp + 8, and 8 more from the param-th byte of a 16-byte PLT entry on */
 	RULE_SIGNAL, /* a frame made by the kernel: all registers are in it */
 	RULE_END,    /* the bottom of the stack */
+	RULE_SWITCH, /* called on another stack: the frame pointer leads back */
 };
 
 struct unwind_rule {

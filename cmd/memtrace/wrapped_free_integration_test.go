@@ -14,12 +14,11 @@ func TestFreeThatCallsAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, more := range map[string][]string{
-		"auto": nil, "uprobe_multi": {"--attach", "uprobe_multi"}, "perf_cookie": {"--attach", "perf_cookie"}, "perf": {"--attach", "perf"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, mechanism := range mechanismsHere(t) {
+		t.Run(string(mechanism), func(t *testing.T) {
 			t.Parallel()
-			c, r := runAnswering(t, []string{"LD_PRELOAD=" + counter}, more, []string{testProgram("every_function"), "run"})
+			how := []string{"--attach", string(mechanism)}
+			c, r := runAnswering(t, []string{"LD_PRELOAD=" + counter}, how, []string{testProgram("every_function"), "run"})
 			c.checkSites(t, &r)
 			if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) != 0 {
 				t.Errorf("%d events lost, %d frees of nothing; warnings %q", r.Events.Lost, r.Events.UnmatchedFree, r.Warnings)

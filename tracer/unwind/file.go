@@ -42,6 +42,7 @@ type Source struct {
 	sections []*section
 	restorer uint64 // address of the code that signal handlers return to, where that has no row; 0: none
 	start    muslStart
+	switches []Range // code of Go's runtime that runs on another stack than its caller
 }
 
 // Open reads the call frame information of an ELF file. A file without any is
@@ -66,6 +67,9 @@ func Open(r io.ReaderAt) (*Source, error) {
 	}
 	if s.sections, err = frameSections(e, s.machine); err != nil {
 		return nil, err
+	}
+	if s.machine.raSaved < 0 {
+		s.switches = findSwitches(e)
 	}
 	if needed, err := e.ImportedLibraries(); err != nil || len(needed) == 0 { // a C library, static, or the vDSO
 		s.restorer = findRestorer(e, s.machine.restorer)
@@ -102,6 +106,7 @@ func (s *Source) Build() (*File, error) {
 	if s.start.from != 0 {
 		all.addMuslStart(s.start)
 	}
+	all.addSwitches(s.switches)
 	out.Bad = all.bad
 	return out, out.split(all)
 }

@@ -40,6 +40,9 @@ func (s *Source) Key() [sha256.Size]byte {
 	}
 	number(s.machine.ra, s.restorer, uint64(len(s.segments)))
 	fmt.Fprint(h, s.start)
+	if len(s.switches) > 0 {
+		fmt.Fprint(h, s.switches)
+	}
 	for _, segment := range s.segments {
 		number(segment.Offset, segment.Size, segment.Address)
 	}
@@ -202,7 +205,7 @@ func (t *Table) checkRows(rows uint32, dict uint64) error {
 		}
 	}
 	for _, r := range t.rules {
-		if r.Kind > End || r.Reg >= SavedRegisters {
+		if r.Kind > Switch || r.Reg >= SavedRegisters {
 			return fmt.Errorf("%w: a rule of kind %d", errPacked, r.Kind)
 		}
 	}

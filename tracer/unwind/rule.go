@@ -31,6 +31,9 @@ const (
 	Signal
 	// End is the outermost frame of a thread: its return address is undefined.
 	End
+	// Switch is a function that has changed to another stack: the frame pointer
+	// leads back, to where it saved its caller's below its return address.
+	Switch
 )
 
 // SavedRegisters is how many callee-saved registers a Rule tells of.
@@ -59,6 +62,8 @@ func (r Rule) String() string {
 		return "signal"
 	case End:
 		return "end"
+	case Switch:
+		return "switch"
 	case SP:
 		fmt.Fprintf(&b, "sp%+d", r.CFA)
 	case FP:
