@@ -74,7 +74,7 @@ func TestUnknownEntryPoint(t *testing.T) {
 }
 
 // A Go program with C code has two heaps, of which C's is traced. What Go's grew by is no block, and that is said.
-func TestGoHeapBesideC(t *testing.T) {
+func TestGoProgramWithC(t *testing.T) {
 	t.Parallel()
 	c := spawn(t, exec.Command(testProgram("mixed_heap")))
 	c.lineWith("ready")
