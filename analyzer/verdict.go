@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/reach"
@@ -89,6 +90,9 @@ func (a *Analyzer) NewCheck(pid uint32) (*Check, error) {
 func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64) (reach.Result, error) {
 	pools := c.proc.pools
 	o.AllSeen = o.AllSeen && a.sawAll(c.proc)
+	if o.AllSeen && a.sawMappings(c.proc) {
+		o.Mapped = c.proc.mapped
+	}
 	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
 		c.proc.heap.all(func(b block) bool {
 			return pools.poolOf(b.addr) != 0 || yield(b.addr, b.size, uint32(b.site))
@@ -115,6 +119,37 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 // have been left out without any block of the sample telling.
 func (a *Analyzer) sawAll(p *process) bool {
 	return a.events.Lost == 0 && a.untracked == 0 && a.sampling() == nil && !a.mayBeLeftOut() && !p.partial && p.pools == nil
+}
+
+// sawMappings reports whether what a process's program itself has mapped is known,
+// as far as the analyzer can tell: the C library's mmap was probed, and all of its
+// allocators are such that keep nothing of the program's between blocks. An
+// allocator of the program's own may, in headers in front of them.
+func (a *Analyzer) sawMappings(p *process) bool {
+	libc, other := false, false
+	for _, name := range p.info.Allocators {
+		switch family, _, _ := strings.Cut(name, " "); family {
+		case "glibc", "musl":
+			libc, other = true, other || family == "musl"
+		case "jemalloc", "tcmalloc", "mimalloc", "scudo":
+			other = true
+		default:
+			return false
+		}
+	}
+	return libc && other && a.regions.untracked == 0
+}
+
+// mapped yields what the program mapped itself, as far as it is there.
+func (p *process) mapped(yield func(start, end uint64) bool) {
+	if p.regions == nil {
+		return
+	}
+	for r := range p.regions.all {
+		if !yield(r.start, r.end) {
+			return
+		}
+	}
 }
 
 // Conclude turns what the scans agree on into verdicts, for the Reports to

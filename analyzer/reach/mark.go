@@ -1,10 +1,8 @@
 package reach
 
 import (
-	"cmp"
 	"math/bits"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +28,8 @@ type marker struct {
 	sharing sync.Mutex
 	shared  []uint32 // blocks whose edges any worker may follow
 	workers []*worker
-	dead    []zone // ascending; what is in none of them is alive
+	dead    zones // what is in none of them is alive
+	own     zones // those of dead that are the allocator's own
 
 	// How pointers are taken; constant while workers run.
 	startOnly bool // pointers into a block are only noted
@@ -40,22 +39,19 @@ type marker struct {
 	sweeping  bool // what is found has its turn later
 }
 
-// A zone is memory from start up to, not including, end.
-type zone struct{ start, end uint64 }
-
 // A worker is one goroutine's state.
 type worker struct {
 	*marker
-	buf, far *buffer
-	current  uint32 // the window whose pending blocks are going to be looked for once more; noBlock: none
-	again    bool   // something in it became pending
-	cursor   int
-	blocks   []claimed
-	notes    []interior
-	recent   [recentNotes]interior
-	// rootBytes is what of the roots was read.
-	rootBytes uint64
-	assumed   int // pointers into blocks taken for ones to their start, as too many were noted
+	buf, far  *buffer
+	current   uint32 // the window whose pending blocks are going to be looked for once more; noBlock: none
+	again     bool   // something in it became pending
+	cursor    int
+	blocks    []claimed
+	notes     []interior
+	recent    [recentNotes]interior
+	rootBytes uint64 // what of the roots was read
+	ownBytes  uint64 // what would be a root if it were not the allocator's own
+	assumed   int    // pointers into blocks taken for ones to their start, as too many were noted
 
 	// Of the sweep:
 	batch   *batch
@@ -163,8 +159,7 @@ func (w *worker) rootsIn(n uint32) {
 
 // alive follows the words from at to end that are in no dead zone.
 func (w *worker) alive(at, end uint64) {
-	w.rootBytes += end - at
-	for _, z := range w.deadFrom(at) {
+	for _, z := range w.dead.from(at) {
 		if z.start >= end {
 			break
 		}
@@ -178,14 +173,8 @@ func (w *worker) alive(at, end uint64) {
 
 // isAlive reports whether no dead zone has a part of the word at an address.
 func (w *worker) isAlive(at uint64) bool {
-	zones := w.deadFrom(at)
-	return len(zones) == 0 || zones[0].start >= at+8
-}
-
-// deadFrom returns the dead zones that do not end before an address.
-func (m *marker) deadFrom(at uint64) []zone {
-	first, _ := slices.BinarySearchFunc(m.dead, at, func(z zone, at uint64) int { return cmp.Compare(z.end, at+1) })
-	return m.dead[first:]
+	dead := w.dead.from(at)
+	return len(dead) == 0 || dead[0].start >= at+8
 }
 
 // drain follows pointers until no block is pending.

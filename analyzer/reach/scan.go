@@ -40,6 +40,9 @@ type Options struct {
 	// AllSeen says that every block of the process is among those given, so
 	// that the rest of glibc's memory holds nothing but what was freed.
 	AllSeen bool
+	// Mapped yields all memory that the process mapped other than for its
+	// allocators, which are all known. Nil: neither is known.
+	Mapped func(yield func(start, end uint64) bool)
 	// Free yields, ascending, memory outside of blocks that is known to hold
 	// nothing but what was freed. It is no root. It may be nil.
 	Free func(yield func(start, end uint64) bool)
@@ -63,6 +66,7 @@ type Result struct {
 	Skipped int    // blocks at addresses that no allocator gives; they are in no sum
 
 	Roots   uint64 // memory read outside of blocks
+	Own     uint64 // memory outside of blocks that is the allocators' own, and no root
 	Read    uint64 // all that was read, over all passes
 	Unread  uint64 // could not be read; nothing there was followed
 	Swapped uint64 // was in swap, and was read from there
@@ -126,8 +130,6 @@ type scan struct {
 	stacks  []stack
 	held    bitmap // reachable
 	kept    bitmap // reachable or possible
-
-	rootBytes uint64
 }
 
 func (c *scan) prepare(blocks Blocks) error {
@@ -148,15 +150,18 @@ func (c *scan) prepare(blocks Blocks) error {
 	}
 	c.stacks = c.space.stacks(c.p, c.options.Threads)
 	c.marker.slack = c.options.Slack
+	own := c.ownMemory()
+	c.marker.own = own
+	dead := append([]zone(nil), own...)
 	for _, s := range c.stacks {
-		c.marker.dead = append(c.marker.dead, s.dead)
+		dead = append(dead, s.dead)
 	}
 	if c.options.Free != nil {
 		for start, end := range c.options.Free {
-			c.marker.dead = append(c.marker.dead, zone{start, end})
+			dead = append(dead, zone{start, end})
 		}
 	}
-	slices.SortFunc(c.marker.dead, func(a, b zone) int { return cmp.Compare(a.start, b.start) })
+	c.marker.dead = joined(dead)
 	return nil
 }
 
@@ -202,11 +207,12 @@ func (c *scan) reachable() {
 	c.now()
 	m.drain()
 	for _, w := range m.workers {
-		c.rootBytes += w.rootBytes
+		c.Roots += w.rootBytes
+		c.Own += w.ownBytes
 	}
 	if c.options.Threads == nil {
 		for _, z := range revived(c.stacks, c.p) {
-			c.marker.dead = nil
+			c.marker.dead = c.marker.own
 			m.workers[0].zone(z)
 		}
 		c.revive()
@@ -395,7 +401,6 @@ func (c *scan) finish(blocks Blocks) {
 	c.Read, c.Unread = c.mem.read.Load(), c.mem.failed.Load()
 	c.LongestStep = time.Duration(c.mem.longest.Load())
 	c.Memory = c.index.memory() + uint64(5*len(c.held)*8) + c.marker.edges.memory() + uint64(len(c.space.windows))*24
-	c.Roots = c.rootBytes
 	for _, w := range c.marker.workers {
 		c.Assumed += w.assumed
 	}

@@ -105,7 +105,9 @@ func (w *worker) countRoots(win *window) {
 		return
 	}
 	for at, end := range w.gaps(win) {
-		w.rootBytes += end - at
+		own := w.own.bytes(at, end)
+		w.rootBytes += end - at - own
+		w.ownBytes += own
 	}
 }
 
