@@ -92,6 +92,7 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 	o.AllSeen = o.AllSeen && a.sawAll(c.proc)
 	if o.AllSeen && a.sawMappings(c.proc) {
 		o.Mapped = c.proc.mapped
+		o.Mimalloc = slices.ContainsFunc(c.proc.info.Allocators, func(name string) bool { return strings.HasPrefix(name, "mimalloc ") })
 	}
 	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
 		c.proc.heap.all(func(b block) bool {

@@ -11,10 +11,9 @@ import (
 // the program's pointers, and is no root.
 //
 // jemalloc says itself what is its own. Where every block and every mapping of
-// the program's has been seen, what lies between two blocks in one mapping is
-// an allocator's, too. Below the first block and above the last one of a
-// mapping may be something else, as the kernel makes one mapping of several
-// that adjoin: data of a library below, the loader's memory above.
+// the program's has been seen, what else lies between two blocks in mappings that
+// adjoin is an allocator's, too. Below the first block and above the last one may
+// be something else: data of a library below, the loader's memory above.
 func (c *scan) ownMemory() zones {
 	j := c.space.findJemalloc(&c.mem, &c.index)
 	own := append([]zone(nil), j.base...)
@@ -24,12 +23,12 @@ func (c *scan) ownMemory() zones {
 	own = append(own, j.extents...)
 	if c.options.Mapped != nil {
 		var between []zone
-		for i := range c.space.maps {
-			between = append(between, c.space.betweenBlocks(&c.space.maps[i], &c.index))
+		for z := range c.space.anonymous {
+			between = append(between, c.between(z))
 		}
 		var mapped []zone
 		for start, end := range c.options.Mapped {
-			in := c.index.span(start, end)
+			in := c.between(zone{start, end})
 			mapped = append(mapped, zone{start, max(in.start, start)}, zone{max(in.end, start), end})
 		}
 		own = append(own, joined(between).without(joined(mapped))...)
@@ -37,16 +36,50 @@ func (c *scan) ownMemory() zones {
 	return joined(own)
 }
 
-// betweenBlocks is what lies in a mapping from its first block to its last one.
-func (s *space) betweenBlocks(v *vma, x *index) zone {
-	if !v.read || v.kind != procfs.KindAnon || v.perms&procfs.Shared != 0 {
-		return zone{}
+// anonymous yields private anonymous memory of any protection, adjoining mappings as one.
+func (s *space) anonymous(yield func(z zone) bool) {
+	var z zone
+	for i := range s.maps {
+		v := &s.maps[i]
+		if v.kind != procfs.KindAnon || v.perms&procfs.Shared != 0 {
+			continue
+		}
+		if v.start != z.end {
+			if z.end != 0 && !yield(z) {
+				return
+			}
+			z.start = v.start
+		}
+		z.end = v.end
 	}
-	return x.span(v.start, v.end)
+	if z.end != 0 {
+		yield(z)
+	}
+}
+
+// Of mimalloc's, all of these lie within one mapping of its own.
+const (
+	mimallocSlice   = 64 << 10 // begins with the record of its blocks (version 3)
+	mimallocSegment = 32 << 20 // begins with those of all its slices (version 2)
+)
+
+// between is what lies in a zone from its first block to its last one. mimalloc
+// has records in front of blocks that say where the first one is.
+func (c *scan) between(z zone) zone {
+	in := c.index.span(z.start, z.end)
+	if !c.options.Mimalloc || in.start == 0 {
+		return in
+	}
+	unit := uint64(mimallocSegment)
+	if below := c.space.mappingOf(z.start - 1); below != nil && below.inode != 0 {
+		unit = mimallocSlice // what is in front may be data of that library
+	}
+	in.start = max(z.start, in.start&^(unit-1))
+	return in
 }
 
 // span is from the first block that starts between two addresses, at the
-// beginnings of pages, to the last one; nothing where there are not two.
+// beginnings of pages, to the start of the last one.
 func (x *index) span(start, end uint64) (z zone) {
 	for win := start &^ (winBytes - 1); win < end; win += winBytes {
 		if at, ok := x.edge(start, end, win, false); ok {

@@ -43,6 +43,8 @@ type Options struct {
 	// Mapped yields all memory that the process mapped other than for its
 	// allocators, which are all known. Nil: neither is known.
 	Mapped func(yield func(start, end uint64) bool)
+	// Mimalloc says that it is one of those allocators.
+	Mimalloc bool
 	// Free yields, ascending, memory outside of blocks that is known to hold
 	// nothing but what was freed. It is no root. It may be nil.
 	Free func(yield func(start, end uint64) bool)

@@ -57,7 +57,7 @@ func (w *worker) sweepWindow(n uint32, heap bool) {
 		want = win.present
 	}
 	in := w.inner(win)
-	if in.at >= in.end || want == 0 && !heap {
+	if in.at >= in.end && !in.crosses || want == 0 && !heap {
 		return
 	}
 	w.buf.fill(w.mem, win, want)
