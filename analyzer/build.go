@@ -71,6 +71,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 	for i := range r.Sites {
 		a.name(&r.Sites[i], symb)
 	}
+	r.dropOwnBlocks()
 	r.Regions, r.RegionsMore = a.reportRegions(opt.Top, symb)
 	r.Identify()
 	return r

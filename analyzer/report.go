@@ -152,15 +152,22 @@ type HeapWalk struct {
 // LeakCheck says how a process's memory was read for leaks, and what that
 // cost the process.
 type LeakCheck struct {
-	When         string `json:"when"`       // running, stopped, before_exit, after_exit
-	Scans        int    `json:"scans"`      // that agree
-	Registers    bool   `json:"registers"`  // were read, too
-	RootBytes    uint64 `json:"root_bytes"` // memory outside of blocks that was read for pointers
-	ReadBytes    uint64 `json:"read_bytes"` // all that was read, over all passes
-	UnreadBytes  uint64 `json:"unread_bytes"`
-	SwappedBytes uint64 `json:"swapped_bytes"`
-	TookNS       uint64 `json:"took_ns"`  // the last scan
-	PauseNS      uint64 `json:"pause_ns"` // for which the process stood still; 0: it ran
+	When      string `json:"when"`       // running, stopped, before_exit, after_exit
+	Scans     int    `json:"scans"`      // that agree
+	Registers bool   `json:"registers"`  // were read, too
+	RootBytes uint64 `json:"root_bytes"` // memory outside of blocks that was read for pointers
+	// AllocatorBytes is memory outside of blocks that is an allocator's own: its
+	// records, and what was freed. It is no root. UnsureBytes, of RootBytes, lies
+	// among blocks and was a root as it could not be told from blocks that were
+	// not seen: what only an allocator's records or freed memory point to there
+	// was taken for reachable.
+	AllocatorBytes uint64 `json:"allocator_bytes"`
+	UnsureBytes    uint64 `json:"unsure_bytes"`
+	ReadBytes      uint64 `json:"read_bytes"` // all that was read, over all passes
+	UnreadBytes    uint64 `json:"unread_bytes"`
+	SwappedBytes   uint64 `json:"swapped_bytes"`
+	TookNS         uint64 `json:"took_ns"`  // the last scan
+	PauseNS        uint64 `json:"pause_ns"` // for which the process stood still; 0: it ran
 	// LongestHoldNS is the longest call that read the process's memory or page
 	// map: its mmap lock was never held for longer by one of them.
 	LongestHoldNS uint64 `json:"longest_hold_ns"`

@@ -126,7 +126,7 @@ func (u *Untraced) addProcess(info ProcessInfo, r *heapwalk.Result, res *Residen
 			Looks: r.Looks, ClearedCount: r.Cleared.Count, ClearedBytes: r.Cleared.Bytes, TookNS: uint64(r.Took),
 		},
 		LeakCheck: &LeakCheck{
-			When: string(CheckRunning), Scans: r.Scans, Registers: o.Registers, RootBytes: r.Scan.Roots, ReadBytes: r.Scan.Read,
+			When: string(CheckRunning), Scans: r.Scans, Registers: o.Registers, RootBytes: r.Scan.Roots, AllocatorBytes: r.Scan.Own, ReadBytes: r.Scan.Read,
 			UnreadBytes: r.Scan.Unread, SwappedBytes: r.Scan.Swapped, TookNS: uint64(r.Scan.Took), PauseNS: uint64(o.Paused),
 			LongestHoldNS: uint64(r.LongestStep),
 		},

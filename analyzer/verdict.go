@@ -90,10 +90,7 @@ func (a *Analyzer) NewCheck(pid uint32) (*Check, error) {
 func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64) (reach.Result, error) {
 	pools := c.proc.pools
 	o.AllSeen = o.AllSeen && a.sawAll(c.proc)
-	if o.AllSeen && a.sawMappings(c.proc) {
-		o.Mapped = c.proc.mapped
-		o.Mimalloc = slices.ContainsFunc(c.proc.info.Allocators, func(name string) bool { return strings.HasPrefix(name, "mimalloc ") })
-	}
+	a.describeAllocators(c.proc, &o)
 	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
 		c.proc.heap.all(func(b block) bool {
 			return pools.poolOf(b.addr) != 0 || yield(b.addr, b.size, uint32(b.site))
@@ -122,23 +119,30 @@ func (a *Analyzer) sawAll(p *process) bool {
 	return a.events.Lost == 0 && a.untracked == 0 && a.sampling() == nil && !a.mayBeLeftOut() && !p.partial && p.pools == nil
 }
 
-// sawMappings reports whether what a process's program itself has mapped is known,
-// as far as the analyzer can tell: the C library's mmap was probed, and all of its
-// allocators are such that keep nothing of the program's between blocks. An
-// allocator of the program's own may, in headers in front of them.
-func (a *Analyzer) sawMappings(p *process) bool {
-	libc, other := false, false
+// describeAllocators says what a scan may know of the allocators' own memory. Where
+// the C library's mmap was probed it is known what the program has mapped itself. Of
+// the allocators that are named here nothing between blocks is the program's; an
+// allocator of its own may keep pointers in headers in front of them.
+func (a *Analyzer) describeAllocators(p *process, o *reach.Options) {
+	libc, others, strange := false, false, false
 	for _, name := range p.info.Allocators {
 		switch family, _, _ := strings.Cut(name, " "); family {
-		case "glibc", "musl":
-			libc, other = true, other || family == "musl"
-		case "jemalloc", "tcmalloc", "mimalloc", "scudo":
-			other = true
+		case "glibc":
+			libc = true
+		case "musl":
+			libc, others = true, true
+		case "mimalloc":
+			others, o.Mimalloc = true, true
+		case "jemalloc", "tcmalloc", "scudo":
+			others = true
 		default:
-			return false
+			strange = true
 		}
 	}
-	return libc && other && a.regions.untracked == 0
+	if o.AllSeen && libc && others && !strange && a.regions.untracked == 0 {
+		o.Mapped = p.mapped
+	}
+	o.Unsure = !o.AllSeen || o.Mapped == nil && (others || strange)
 }
 
 // mapped yields what the program mapped itself, as far as it is there.
@@ -239,7 +243,7 @@ func (l leakedBlocks) find(addr uint64) (uint32, bool) {
 func (c *Check) report() *LeakCheck {
 	return &LeakCheck{
 		When: string(c.When), Scans: c.scans, Registers: c.regs,
-		RootBytes: c.last.Roots, ReadBytes: c.read, UnreadBytes: c.last.Unread, SwappedBytes: c.last.Swapped,
+		RootBytes: c.last.Roots, AllocatorBytes: c.last.Own, UnsureBytes: c.last.Unsure, ReadBytes: c.read, UnreadBytes: c.last.Unread, SwappedBytes: c.last.Swapped,
 		TookNS: uint64(c.last.Took), PauseNS: uint64(c.Paused), LongestHoldNS: uint64(c.hold),
 	}
 }

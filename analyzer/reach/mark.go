@@ -30,6 +30,7 @@ type marker struct {
 	workers []*worker
 	dead    zones // what is in none of them is alive
 	own     zones // those of dead that are the allocator's own
+	unsure  zones // what may be
 
 	// How pointers are taken; constant while workers run.
 	startOnly bool // pointers into a block are only noted
@@ -51,7 +52,9 @@ type worker struct {
 	recent    [recentNotes]interior
 	rootBytes uint64 // what of the roots was read
 	ownBytes  uint64 // what would be a root if it were not the allocator's own
-	assumed   int    // pointers into blocks taken for ones to their start, as too many were noted
+	// unsureBytes is what of rootBytes may be the allocator's own.
+	unsureBytes uint64
+	assumed     int // pointers into blocks taken for ones to their start, as too many were noted
 
 	// Of the sweep:
 	batch   *batch

@@ -23,7 +23,7 @@ func (c *scan) ownMemory() zones {
 	own = append(own, j.extents...)
 	if c.options.Mapped != nil {
 		var between []zone
-		for z := range c.space.anonymous {
+		for z := range c.space.anonymous(procfs.KindAnon) {
 			between = append(between, c.between(z))
 		}
 		var mapped []zone
@@ -36,24 +36,37 @@ func (c *scan) ownMemory() zones {
 	return joined(own)
 }
 
-// anonymous yields private anonymous memory of any protection, adjoining mappings as one.
-func (s *space) anonymous(yield func(z zone) bool) {
-	var z zone
-	for i := range s.maps {
-		v := &s.maps[i]
-		if v.kind != procfs.KindAnon || v.perms&procfs.Shared != 0 {
-			continue
+// amongBlocks is what lies between the blocks of all mappings that adjoin.
+func (c *scan) amongBlocks() zones {
+	var all []zone
+	for _, kind := range []procfs.Kind{procfs.KindAnon, procfs.KindHeap} {
+		for z := range c.space.anonymous(kind) {
+			all = append(all, c.between(z))
 		}
-		if v.start != z.end {
-			if z.end != 0 && !yield(z) {
-				return
-			}
-			z.start = v.start
-		}
-		z.end = v.end
 	}
-	if z.end != 0 {
-		yield(z)
+	return joined(all)
+}
+
+// anonymous yields private memory of a kind, of any protection, adjoining mappings as one.
+func (s *space) anonymous(kind procfs.Kind) func(yield func(z zone) bool) {
+	return func(yield func(z zone) bool) {
+		var z zone
+		for i := range s.maps {
+			v := &s.maps[i]
+			if v.kind != kind || v.perms&procfs.Shared != 0 {
+				continue
+			}
+			if v.start != z.end {
+				if z.end != 0 && !yield(z) {
+					return
+				}
+				z.start = v.start
+			}
+			z.end = v.end
+		}
+		if z.end != 0 {
+			yield(z)
+		}
 	}
 }
 

@@ -43,6 +43,9 @@ type Options struct {
 	// Mapped yields all memory that the process mapped other than for its
 	// allocators, which are all known. Nil: neither is known.
 	Mapped func(yield func(start, end uint64) bool)
+	// Unsure says that what lies among blocks may be blocks that are not known, or
+	// allocators' own memory: how much of the roots that is, is counted.
+	Unsure bool
 	// Mimalloc says that it is one of those allocators.
 	Mimalloc bool
 	// Free yields, ascending, memory outside of blocks that is known to hold
@@ -69,6 +72,7 @@ type Result struct {
 
 	Roots   uint64 // memory read outside of blocks
 	Own     uint64 // memory outside of blocks that is the allocators' own, and no root
+	Unsure  uint64 // of Roots: what lies between blocks, and may be the allocators' own
 	Read    uint64 // all that was read, over all passes
 	Unread  uint64 // could not be read; nothing there was followed
 	Swapped uint64 // was in swap, and was read from there
@@ -154,6 +158,9 @@ func (c *scan) prepare(blocks Blocks) error {
 	c.marker.slack = c.options.Slack
 	own := c.ownMemory()
 	c.marker.own = own
+	if c.options.Unsure {
+		c.marker.unsure = c.amongBlocks().without(own)
+	}
 	dead := append([]zone(nil), own...)
 	for _, s := range c.stacks {
 		dead = append(dead, s.dead)
@@ -211,6 +218,7 @@ func (c *scan) reachable() {
 	for _, w := range m.workers {
 		c.Roots += w.rootBytes
 		c.Own += w.ownBytes
+		c.Unsure += w.unsureBytes
 	}
 	if c.options.Threads == nil {
 		for _, z := range revived(c.stacks, c.p) {

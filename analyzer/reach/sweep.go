@@ -108,6 +108,7 @@ func (w *worker) countRoots(win *window) {
 		own := w.own.bytes(at, end)
 		w.rootBytes += end - at - own
 		w.ownBytes += own
+		w.unsureBytes += w.unsure.bytes(at, end)
 	}
 }
 

@@ -79,6 +79,9 @@ func addCheck(p *page, c *analyzer.LeakCheck) {
 		roots += " and the registers"
 	}
 	items := []string{"checked " + when, roots + ", " + size(c.ReadBytes) + " read in all"}
+	if c.UnsureBytes > 0 {
+		items = append(items, size(c.UnsureBytes)+" of the roots lie among blocks: what was freed there, or an allocator's records, may hide leaks")
+	}
 	if c.UnreadBytes > 0 {
 		items = append(items, size(c.UnreadBytes)+" could not be read")
 	}

@@ -1,0 +1,60 @@
+package analyzer
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// dropOwnBlocks takes what an allocator lost of its own out of a Report's leaks:
+// tcmalloc makes an object as it starts, and another in its place. The program
+// can do nothing about it. Stacks must be named.
+func (r *Report) dropOwnBlocks() {
+	if len(r.Leaks) == 0 {
+		return
+	}
+	files := make(map[int][]string) // of allocators, by Process.ID
+	for i := range r.Processes {
+		files[r.Processes[i].ID] = allocatorFiles(r.Processes[i].Allocators)
+	}
+	sites := r.siteIndex()
+	r.Leaks = slices.DeleteFunc(r.Leaks, func(l Leak) bool {
+		site := sites[l.Site]
+		return site != nil && IsVerdict(l.Kind) && ofAllocator(site.frames(), files[l.Process])
+	})
+}
+
+// allocatorFiles are the files that hold nothing but an allocator.
+func allocatorFiles(allocators []string) (out []string) {
+	for _, name := range allocators {
+		family, file, _ := strings.Cut(name, " ")
+		base := path.Base(file)
+		if strings.HasPrefix(base, "lib"+family) || strings.Contains(base, "scudo") {
+			out = append(out, file)
+		}
+	}
+	return out
+}
+
+// ofAllocator reports whether a block was allocated by an allocator itself, with
+// no frame of anything else but the loader; or, where it is linked into the
+// program, by the one function that is known to.
+func ofAllocator(stack []*Frame, files []string) bool {
+	stack = slices.DeleteFunc(slices.Clone(stack), func(f *Frame) bool { return isAllocator(f.Function) })
+	if len(stack) == 0 {
+		return false
+	}
+	if strings.HasPrefix(stack[0].Function, "MallocExtension::Register(") {
+		return true
+	}
+	return slices.Contains(files, stack[0].Module) && !slices.ContainsFunc(stack, func(f *Frame) bool {
+		return !slices.Contains(files, f.Module) && !isLoader(f.Module)
+	})
+}
+
+// isLoader tells the file that loads programs, and runs the constructors of libraries.
+func isLoader(file string) bool {
+	base := path.Base(file)
+	return strings.HasPrefix(base, "ld-linux") || strings.HasPrefix(base, "ld-musl") || strings.HasPrefix(base, "ld.so") ||
+		strings.HasPrefix(base, "ld-2.")
+}
