@@ -120,29 +120,35 @@ func (a *Analyzer) sawAll(p *process) bool {
 }
 
 // describeAllocators says what a scan may know of the allocators' own memory. Where
-// the C library's mmap was probed it is known what the program has mapped itself. Of
-// the allocators that are named here nothing between blocks is the program's; an
-// allocator of its own may keep pointers in headers in front of them.
+// the C library's mmap was probed it is known what the program has mapped itself.
+// An allocator of the program's own may keep pointers in headers in front of its blocks.
 func (a *Analyzer) describeAllocators(p *process, o *reach.Options) {
-	libc, others, strange := false, false, false
+	libc, strange := false, false
 	for _, name := range p.info.Allocators {
 		switch family, _, _ := strings.Cut(name, " "); family {
 		case "glibc":
 			libc = true
-		case "musl":
-			libc, others = true, true
 		case "mimalloc":
-			others, o.Mimalloc = true, true
-		case "jemalloc", "tcmalloc", "scudo":
-			others = true
+			o.Mimalloc = true
+		case "scudo":
+			o.Scudo = true
+		case "jemalloc":
+		case "tcmalloc":
+			o.Unsure = true
+		case "musl":
+			libc, o.Unsure = true, true
 		default:
 			strange = true
 		}
 	}
-	if o.AllSeen && libc && others && !strange && a.regions.untracked == 0 {
+	o.Allocators = allocatorFiles(p.info.Allocators)
+	o.Unsure = o.Unsure || strange || !o.AllSeen
+	switch {
+	case o.AllSeen && libc && !strange && a.regions.untracked == 0:
 		o.Mapped = p.mapped
+	case o.Mimalloc || o.Scudo:
+		o.Unsure = true
 	}
-	o.Unsure = !o.AllSeen || o.Mapped == nil && (others || strange)
 }
 
 // mapped yields what the program mapped itself, as far as it is there.

@@ -159,7 +159,7 @@ func BenchmarkPlainRead(b *testing.B) {
 	p := startHeap(b, benchSize(), "far").process
 	m := &memory{tid: p.PID()}
 	var s space
-	if err := s.load(p, m, &index{}, false); err != nil {
+	if err := s.load(p, m, &index{}, &Options{}); err != nil {
 		b.Fatal(err)
 	}
 	buf, err := newBuffer()

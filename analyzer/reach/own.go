@@ -10,30 +10,143 @@ import (
 // they keep there are records of blocks, and what was freed. It holds none of
 // the program's pointers, and is no root.
 //
-// jemalloc says itself what is its own. Where every block and every mapping of
-// the program's has been seen, what else lies between two blocks in mappings that
-// adjoin is an allocator's, too. Below the first block and above the last one may
-// be something else: data of a library below, the loader's memory above.
+// jemalloc says itself what is its own; a library that is nothing but an allocator
+// has its own data. Where every block and every mapping of the program's has been
+// seen, those parts of the address space are, too, that others give to nobody else.
 func (c *scan) ownMemory() zones {
 	j := c.space.findJemalloc(&c.mem, &c.index)
-	own := append([]zone(nil), j.base...)
+	own := append(append([]zone(nil), j.base...), c.space.allocatorData(&c.mem)...)
 	if !c.options.AllSeen {
 		return joined(append(own, j.stacks...))
 	}
 	own = append(own, j.extents...)
 	if c.options.Mapped != nil {
-		var between []zone
-		for z := range c.space.anonymous(procfs.KindAnon) {
-			between = append(between, c.between(z))
-		}
-		var mapped []zone
-		for start, end := range c.options.Mapped {
-			in := c.between(zone{start, end})
-			mapped = append(mapped, zone{start, max(in.start, start)}, zone{max(in.end, start), end})
-		}
-		own = append(own, joined(between).without(joined(mapped))...)
+		own = append(own, joined(c.reserved()).without(c.mapped())...)
 	}
 	return joined(own)
+}
+
+// reserved is what mimalloc and scudo have reserved for blocks alone.
+func (c *scan) reserved() (out []zone) {
+	if c.options.Scudo {
+		out = c.space.enclosed(&c.index)
+	}
+	if c.options.Mimalloc {
+		for z := range c.space.anonymous(procfs.KindAnon) {
+			out = append(out, c.segments(z)...)
+		}
+	}
+	return out
+}
+
+// mapped is what the program mapped itself, but for what it gave to an allocator.
+func (c *scan) mapped() zones {
+	var out []zone
+	for start, end := range c.options.Mapped {
+		in := zone{start, start}
+		if c.options.Mimalloc {
+			in = c.withRecords(zone{start, end})
+		}
+		out = append(out, zone{start, max(in.start, start)}, zone{max(in.end, start), end})
+	}
+	return joined(out)
+}
+
+// Of mimalloc's, all of these lie within one mapping of its own.
+const (
+	mimallocSlice   = 64 << 10 // begins with the record of its blocks (version 3)
+	mimallocSegment = 32 << 20 // begins with those of all its slices (version 2)
+)
+
+// segments are those of mimalloc's in a zone that have blocks, from the first
+// block to the last one of the zone.
+func (c *scan) segments(z zone) (out []zone) {
+	in := c.withRecords(z)
+	for at := in.start; at < in.end; {
+		next := min(at&^(mimallocSegment-1)+mimallocSegment, in.end)
+		if c.index.span(at&^(pageBytes-1), next).start != 0 {
+			out = append(out, zone{at, next})
+		}
+		at = next
+	}
+	return out
+}
+
+// withRecords is what lies in a zone from its first block to its last one, and the
+// records that mimalloc has in front, which say where the first block is.
+func (c *scan) withRecords(z zone) zone {
+	in := c.index.span(z.start, z.end)
+	if in.start == 0 {
+		return in
+	}
+	unit := uint64(mimallocSegment)
+	if below := c.space.mappingOf(z.start - 1); below != nil && below.inode != 0 {
+		unit = mimallocSlice // what is in front may be data of that library
+	}
+	in.start = max(z.start, in.start&^(unit-1))
+	return in
+}
+
+// reservation is the least that scudo reserves for blocks of a class.
+const reservation = 64 << 20
+
+// enclosed are mappings with large reservations on both sides, as scudo has for
+// each class, among those that have blocks.
+func (s *space) enclosed(x *index) (out []zone) {
+	isReserved := func(v *vma) bool {
+		return v.kind == procfs.KindAnon && v.perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.end-v.start >= reservation
+	}
+	for i := 1; i+1 < len(s.maps); i++ {
+		below, v, above := &s.maps[i-1], &s.maps[i], &s.maps[i+1]
+		if v.read && v.kind == procfs.KindAnon && below.end == v.start && v.end == above.start && isReserved(below) && isReserved(above) {
+			out = append(out, zone{v.start, v.end})
+		}
+	}
+	if len(out) < 2 || x.span(out[0].start, out[len(out)-1].end).start == 0 {
+		return nil
+	}
+	return out
+}
+
+// allocatorData is the data of libraries that hold nothing but an allocator, as
+// their headers have it.
+func (s *space) allocatorData(mem *memory) (out []zone) {
+	for i := range s.maps {
+		v := &s.maps[i]
+		if !v.allocator || !v.first {
+			continue
+		}
+		var words [128]uint64
+		if mem.words(v.start, words[:]) == nil {
+			out = append(out, writable(v.start, words[:])...)
+		}
+	}
+	return out
+}
+
+// writable are the segments of an ELF file that can be written, by the file's first
+// words, as it lies from base on. Its segments do not reach beyond 1 GiB.
+func writable(base uint64, w []uint64) (out []zone) {
+	const (
+		magic    = 0x464c457f
+		load     = 1
+		write    = 2 << 32 // flags are the upper half of the first word
+		most     = 1 << 30
+		phWords  = 7
+		phOffset = 4
+	)
+	if uint32(w[0]) != magic || w[phOffset]%8 != 0 {
+		return nil
+	}
+	first, count := w[phOffset]/8, w[7]&0xffff
+	for ; count > 0 && first+phWords <= uint64(len(w)); count-- {
+		p := w[first : first+phWords]
+		if uint32(p[0]) == load && p[0]&write != 0 && p[2] < most && p[5] < most {
+			out = append(out, zone{base + p[2], base + p[2] + p[5]})
+		}
+		first += phWords
+	}
+	return out
 }
 
 // amongBlocks is what lies between the blocks of all mappings that adjoin.
@@ -41,7 +154,7 @@ func (c *scan) amongBlocks() zones {
 	var all []zone
 	for _, kind := range []procfs.Kind{procfs.KindAnon, procfs.KindHeap} {
 		for z := range c.space.anonymous(kind) {
-			all = append(all, c.between(z))
+			all = append(all, c.index.span(z.start, z.end))
 		}
 	}
 	return joined(all)
@@ -68,27 +181,6 @@ func (s *space) anonymous(kind procfs.Kind) func(yield func(z zone) bool) {
 			yield(z)
 		}
 	}
-}
-
-// Of mimalloc's, all of these lie within one mapping of its own.
-const (
-	mimallocSlice   = 64 << 10 // begins with the record of its blocks (version 3)
-	mimallocSegment = 32 << 20 // begins with those of all its slices (version 2)
-)
-
-// between is what lies in a zone from its first block to its last one. mimalloc
-// has records in front of blocks that say where the first one is.
-func (c *scan) between(z zone) zone {
-	in := c.index.span(z.start, z.end)
-	if !c.options.Mimalloc || in.start == 0 {
-		return in
-	}
-	unit := uint64(mimallocSegment)
-	if below := c.space.mappingOf(z.start - 1); below != nil && below.inode != 0 {
-		unit = mimallocSlice // what is in front may be data of that library
-	}
-	in.start = max(z.start, in.start&^(unit-1))
-	return in
 }
 
 // span is from the first block that starts between two addresses, at the

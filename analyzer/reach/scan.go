@@ -46,8 +46,10 @@ type Options struct {
 	// Unsure says that what lies among blocks may be blocks that are not known, or
 	// allocators' own memory: how much of the roots that is, is counted.
 	Unsure bool
-	// Mimalloc says that it is one of those allocators.
-	Mimalloc bool
+	// Mimalloc and Scudo say that they are among those allocators.
+	Mimalloc, Scudo bool
+	// Allocators are the files of libraries that hold nothing but an allocator.
+	Allocators []string
 	// Free yields, ascending, memory outside of blocks that is known to hold
 	// nothing but what was freed. It is no root. It may be nil.
 	Free func(yield func(start, end uint64) bool)
@@ -147,7 +149,7 @@ func (c *scan) prepare(blocks Blocks) error {
 		return err
 	}
 	c.mem.tid, c.mem.still = tid, c.options.Threads != nil
-	if err := c.space.load(c.p, &c.mem, &c.index, c.options.AllSeen); err != nil {
+	if err := c.space.load(c.p, &c.mem, &c.index, &c.options); err != nil {
 		return err
 	}
 	c.marker, err = newMarker(&c.index, &c.space, &c.mem, workersFor(c.options.Workers))
@@ -160,6 +162,9 @@ func (c *scan) prepare(blocks Blocks) error {
 	c.marker.own = own
 	if c.options.Unsure {
 		c.marker.unsure = c.amongBlocks().without(own)
+		if c.options.Mapped != nil {
+			c.marker.unsure = c.marker.unsure.without(c.mapped())
+		}
 	}
 	dead := append([]zone(nil), own...)
 	for _, s := range c.stacks {

@@ -37,14 +37,17 @@ type vma struct {
 	inode      uint64
 	arena      bool // of glibc, for a thread
 	roots      bool // what blocks do not cover is a root
+	allocator  bool // of a library that is nothing but an allocator
+	first      bool // it has the file's beginning
 	read       bool
 }
 
-// load reads what memory the process has. With allSeen, memory that only an
+// load reads what memory the process has. With AllSeen, memory that only an
 // allocator can have written to is no root: what is left there is free.
-func (s *space) load(p *procfs.Process, mem *memory, x *index, allSeen bool) error {
+func (s *space) load(p *procfs.Process, mem *memory, x *index, o *Options) error {
 	err := p.Maps(func(v *procfs.VMA) {
-		s.maps = append(s.maps, vma{start: v.Start, end: v.End, kind: v.Kind, perms: v.Perms, inode: v.Inode})
+		of := v.Inode != 0 && slices.Contains(o.Allocators, string(v.Path))
+		s.maps = append(s.maps, vma{start: v.Start, end: v.End, kind: v.Kind, perms: v.Perms, inode: v.Inode, allocator: of, first: v.Offset == 0})
 	})
 	if err != nil {
 		return err
@@ -54,7 +57,7 @@ func (s *space) load(p *procfs.Process, mem *memory, x *index, allSeen bool) err
 		v.read = s.mayHoldPointers(i)
 		v.arena = v.read && isArena(v, mem)
 		// In [heap] and arenas glibc's allocator alone puts anything but blocks.
-		v.roots = v.read && !(allSeen && (v.arena || v.kind == procfs.KindHeap))
+		v.roots = v.read && !(o.AllSeen && (v.arena || v.kind == procfs.KindHeap))
 	}
 	if err := s.loadPages(p, mem); err != nil {
 		return err

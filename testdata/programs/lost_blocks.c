@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Loses blocks of sizes from 16 to 100,000 bytes in several threads, and keeps
+ * others in every kind of place, after it has filled its allocator's caches. It
+ * is for any allocator: what that has of blocks in its own memory must neither
+ * hold a lost one, nor may the program's pointers that lie among it be passed over.
+ *
+ *   lost_blocks run|attach
+ *
+ * attach: it waits for a line on stdin first. Its lines are
+ *
+ *   case NAME SIZE definite|indirect|possible     one for each block that is not reachable
+ *   ready
+ *
+ * Then it ends. Of its threads one has ended by then, the others stand still.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NOIPA __attribute__((noipa))
+
+enum { SIZES = 5, LOST = 20, KEPT = 10, THREADS = 4, BATCH = 300 };
+static const size_t sizes[SIZES] = { 16, 100, 1000, 10000, 100000 };
+
+struct link {
+	struct link *next;
+	void *block;
+};
+
+static void *volatile global[THREADS][SIZES][KEPT];
+static struct link *volatile chain[THREADS];
+static void *volatile *mapped[THREADS], *volatile *unseen[THREADS];
+static _Thread_local void *volatile local[SIZES][KEPT];
+static pthread_barrier_t done;
+
+NOIPA static void scrub(void)
+{
+	volatile char room[32 << 10];
+	memset((void *)room, 0, sizeof(room));
+}
+
+NOIPA static void *take(size_t size)
+{
+	void *b = malloc(size);
+	if (!b)
+		abort();
+	memset(b, 0, size);
+	return b;
+}
+
+/* What is freed goes to the thread's cache and beyond; blocks come from there afterwards. */
+NOIPA static void fill_caches(void)
+{
+	for (int s = 0; s < SIZES; s++) {
+		int n = sizes[s] > 1000 ? BATCH / 10 : BATCH;
+		void *some[BATCH];
+		for (int i = 0; i < n; i++)
+			some[i] = take(sizes[s]);
+		for (int i = 0; i < n; i++)
+			free(some[i]);
+		memset(some, 0, sizeof(some));
+		__asm__ volatile("" ::"r"(some) : "memory");
+	}
+}
+
+NOIPA static void lose(void)
+{
+	for (int s = 0; s < SIZES; s++)
+		for (int i = 0; i < LOST; i++)
+			take(sizes[s]);
+	for (int i = 0; i < LOST; i++)
+		*(void **)take(64) = take(200);
+}
+
+NOIPA static void keep(int t)
+{
+	for (int s = 0; s < SIZES; s++)
+		for (int i = 0; i < KEPT; i++) {
+			struct link *l = take(sizeof(*l));
+			l->next = chain[t];
+			l->block = take(sizes[s]);
+			chain[t] = l;
+			global[t][s][i] = take(sizes[s]);
+			mapped[t][s * KEPT + i] = take(sizes[s]);
+			unseen[t][s * KEPT + i] = take(sizes[s]);
+			if (t != 1) /* that one ends, and its variables with it */
+				local[s][i] = take(sizes[s]);
+		}
+	for (int i = 0; i < KEPT; i++)
+		mapped[t][SIZES * KEPT + i] = (char *)take(5000) + 2000;
+}
+
+NOIPA static void work(int t)
+{
+	size_t room = 1 << 16;
+	fill_caches();
+	mapped[t] = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Not by the C library's function, where it could be seen. */
+	unseen[t] = (void *)syscall(SYS_mmap, NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mapped[t] == MAP_FAILED || unseen[t] == MAP_FAILED)
+		abort();
+	keep(t);
+	lose();
+	fill_caches();
+	scrub();
+}
+
+static void *thread(void *number)
+{
+	work((int)(intptr_t)number);
+	if ((intptr_t)number == 1)
+		return NULL;
+	pthread_barrier_wait(&done);
+	for (;;)
+		pause();
+}
+
+static void say(void)
+{
+	for (int t = 0; t < THREADS; t++) {
+		for (int s = 0; s < SIZES; s++)
+			for (int i = 0; i < LOST; i++)
+				printf("case lost %zu definite\n", sizes[s]);
+		for (int i = 0; i < LOST; i++)
+			printf("case lost_with_another 64 definite\ncase of_a_lost_one 200 indirect\n");
+		for (int i = 0; i < KEPT; i++)
+			printf("case interior 5000 possible\n");
+	}
+	puts("ready");
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[THREADS];
+	static char out[1 << 12];
+	char c;
+
+	setvbuf(stdout, out, _IOFBF, sizeof(out));
+	if (argc < 2 || (!strcmp(argv[1], "attach") && read(0, &c, 1) != 1))
+		return 2;
+	pthread_barrier_init(&done, NULL, THREADS - 1);
+	for (int t = 1; t < THREADS; t++)
+		pthread_create(&threads[t], NULL, thread, (void *)(intptr_t)t);
+	pthread_join(threads[1], NULL);
+	work(0);
+	pthread_barrier_wait(&done);
+	say();
+	scrub();
+	_exit(0);
+}
