@@ -19,6 +19,7 @@
 //	mark.go     reads again what must be, from window to window until there is no more
 //	words.go    the words of what is read again
 //	interior.go which pointers into a block are as good as one to its start
+//	empty.go    arrays without elements, whose pointer is the address after them
 //	scan.go     all of it together
 //	agree.go    what scans agree on
 //

@@ -69,6 +69,9 @@ func (m *marker) asStart(n interior) bool {
 	if n.offset > size {
 		return false
 	}
+	if m.isArray(n, size) {
+		return true
+	}
 	var head [2]uint64
 	if size < 16 || m.mem.words(n.start, head[:]) != nil {
 		return false
@@ -76,14 +79,35 @@ func (m *marker) asStart(n interior) bool {
 	switch {
 	case n.offset == 8 && m.isSize(head[0], size-8):
 		return true // a length in front (sqlite's allocator)
-	case n.offset == 8 && head[0] != 0 && (size-8)%head[0] <= min(m.slack, size-8):
-		return true // new T[n]: the number of elements in front
 	case n.offset == 24 && head[0] <= head[1] && m.isSize(head[1], size-25):
 		return true // std::string of before C++11: length, capacity, references
 	case n.offset == 16 && isCount(head[0]) && isCount(head[1]):
 		return true // Rust's Rc and Arc as raw pointers: strong and weak references in front
 	}
 	return n.offset%8 == 0 && (m.isDTV(n, head, size) || m.isAligned(n) || m.isSecondBase(n, head[0]) || m.isSwissTable(n))
+}
+
+// isArray recognises what new T[n] returns where T has a destructor. Their number
+// stands in front of the elements, at the end of a cookie that is as long as T
+// is aligned to, and 8 bytes at least (Itanium C++ ABI, 2.7).
+func (m *marker) isArray(n interior, size uint64) bool {
+	const longest = 64 // of a cache line: what types are aligned to
+	if n.offset < 8 || n.offset > longest || n.offset&(n.offset-1) != 0 || n.offset > size {
+		return false
+	}
+	var number [1]uint64
+	if m.mem.words(n.start+n.offset-8, number[:]) != nil {
+		return false
+	}
+	each := uint64(1) // at least, and the unit of an element's size
+	if n.offset > 8 {
+		each = n.offset
+	}
+	elements := size - n.offset
+	if number[0] == 0 {
+		return elements <= m.slack
+	}
+	return number[0] <= elements/each && elements%(number[0]*each) <= m.slack
 }
 
 // isDTV recognises a thread's vector of TLS blocks, to which glibc keeps a

@@ -37,7 +37,8 @@ type marker struct {
 	quiet     bool // what is found is not followed
 	unaligned bool // pointers at any byte
 	slack     uint64
-	sweeping  bool // what is found has its turn later
+	empty     *emptyArrays // looked for; nil: none
+	sweeping  bool         // what is found has its turn later
 }
 
 // A worker is one goroutine's state.

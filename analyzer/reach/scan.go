@@ -339,13 +339,20 @@ func (c *scan) possible() {
 	m.drain()
 	m.edges.open = false
 	if m.seen.count() < c.index.count {
-		m.unaligned = true
+		m.unaligned, m.empty = true, c.emptyArrays()
 		for addr, i := range c.index.all {
 			if m.seen.has(i) {
 				m.workers[0].follow(i, addr)
 			}
 		}
 		m.roots()
+		if m.empty != nil {
+			for _, t := range c.options.Threads {
+				m.workers[0].registers(t.Words)
+			}
+			c.now()
+			c.settleEmpty()
+		}
 		m.unaligned = false
 	}
 	c.kept = append(bitmap(nil), m.seen...)

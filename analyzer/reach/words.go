@@ -87,6 +87,9 @@ func zeroBytes(v uint64) uint64 {
 
 // pointer takes a word that may point to a block.
 func (w *worker) pointer(word uint64, owner uint32, b *buffer, p unsafe.Pointer) {
+	if w.empty != nil {
+		w.empty.after(w, word, owner, p)
+	}
 	addr := word & addrMask
 	if w.x.near[addr>>nearShift] == 0 {
 		return
