@@ -20,7 +20,7 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 	if lost := r.Events.Lost; traced && lost > 0 {
 		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
 	}
-	if traced && r.Tracer.Attach != analyzer.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 {
+	if traced && r.Tracer.Attach != analyzer.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) {
 		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
 	}
 	if o := r.Overhead; traced && o != nil && o.PausedNS > 0 {
@@ -33,6 +33,18 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 		add("the trace ended after %s, before the warm-up of %v was over", seconds(r.WindowNS), j.opt.WarmUp)
 	}
 	return out
+}
+
+// allocatedNothing reports whether the programs of a trace without any allocation
+// had none to be seen: each was traced from its first instruction, and has no
+// memory to speak of that an unknown allocator may have from the kernel.
+func allocatedNothing(r *analyzer.Report) bool {
+	const loaders = 128 << 10 // the dynamic loader and the C library map some ten KiB for themselves
+	return len(r.Processes) > 0 && !slices.ContainsFunc(r.Processes, func(p analyzer.Process) bool {
+		by := &p.RSSBy
+		return p.Attached || p.Unprobed || p.Usage.SampledNS == 0 ||
+			by.HeapLive+by.HeapOverhead+by.HeapBeforeAttach+by.AnonMmap > loaders
+	})
 }
 
 // needsWarmth reports whether a rule counts only after the warm-up.

@@ -143,8 +143,19 @@ func TestWarmUpDoesNotCount(t *testing.T) {
 
 func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 	for want, spoil := range map[string]func(*analyzer.Report, *Options, *Evidence){
-		"5 events were lost":     func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Lost = 5 },
-		"no allocation was seen": func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Alloc = 0 },
+		"5 events were lost": func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Lost = 5 },
+		"no allocation was seen": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+			r.Events.Alloc, r.Processes[0].Attached = 0, true
+		},
+		"no allocation was seen, so": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+			r.Events.Alloc, r.Processes[0].RSSBy.AnonMmap = 0, 1<<20
+		},
+		"no allocation was seen, so nothing": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+			r.Events.Alloc, r.Processes[0].Unprobed = 0, true
+		},
+		"no allocation was seen, so nothing was checked": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+			r.Events.Alloc, r.Processes[0].Usage.SampledNS = 0, 0
+		},
 		"nothing was seen for 3s": func(r *analyzer.Report, _ *Options, _ *Evidence) {
 			r.Overhead = &analyzer.Overhead{Limit: 0.05, PausedNS: uint64(3 * time.Second)}
 		},
@@ -169,6 +180,12 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 		if len(o.Problems) != 1 || !strings.Contains(o.Problems[0], want) || statuses(o)[0] != "unknown" || o.Failed {
 			t.Errorf("%s: %+v", want, o)
 		}
+	}
+	// A program that allocates nothing leaks nothing.
+	none := at(time.Second, 0, 0, 1<<20)
+	none.Processes[0].RSSBy = analyzer.RSSBy{AnonMmap: 12 << 10, File: 1 << 20}
+	if o := New(Options{Rules: rules(t, "definite")}).Conclude(none, Evidence{}); len(o.Problems) != 0 || statuses(o)[0] != "passed" {
+		t.Errorf("%+v", o)
 	}
 	// Faults that were missed say nothing of leaks, and a limit on RSS asks for no trace.
 	r := at(time.Second, 1, 1, 1)

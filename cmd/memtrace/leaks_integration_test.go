@@ -127,6 +127,8 @@ func TestFailOnVerdicts(t *testing.T) {
 		args []string
 		code int
 	}{
+		{[]string{"run", "--fail-on", "definite", "--", testProgram("without_malloc")}, 0},
+		{[]string{"run", "--fail-on", "definite", "--", testProgram("without_malloc"), "own"}, exitFailed},
 		{[]string{"run", "--fail-on", "definite", "--", testProgram("leak_corpus"), "x"}, 23},
 		{[]string{"run", "--fail-on", "possible", "--error-exitcode", "9", "--", testProgram("leak_corpus"), "x"}, 9},
 		{[]string{"run", "--fail-on", "definite,indirect,possible", "--", testProgram("touch"), "run"}, 0},
