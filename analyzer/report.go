@@ -171,6 +171,24 @@ type LeakCheck struct {
 	// LongestHoldNS is the longest call that read the process's memory or page
 	// map: its mmap lock was never held for longer by one of them.
 	LongestHoldNS uint64 `json:"longest_hold_ns"`
+	// Reachable are the blocks that the last scan found a chain of pointers to from
+	// a root, ReachableBy the same by what kind of root.
+	Reachable   LeakSum     `json:"reachable"`
+	ReachableBy ReachableBy `json:"reachable_by"`
+}
+
+// ReachableBy splits the reachable blocks: each counts for the first kind of roots
+// that leads to it, in this order, so that it shows what only the later ones, which
+// may hold remains of what was freed, lead to. Its fields add up to all.
+type ReachableBy struct {
+	Globals          LeakSum `json:"globals"`            // data of the program and its libraries
+	ThreadLocal      LeakSum `json:"thread_local"`       // thread-local variables, thread control blocks, the loader's memory beside them
+	Stacks           LeakSum `json:"stacks"`             // of threads
+	Registers        LeakSum `json:"registers"`          // and blocks that were just being handed out
+	Shmem            LeakSum `json:"shmem"`              // shared memory
+	AnonMmap         LeakSum `json:"anon_mmap"`          // other anonymous memory, without blocks
+	HeapBeforeAttach LeakSum `json:"heap_before_attach"` // glibc's heap outside of the blocks that are known, where others may be
+	Allocator        LeakSum `json:"allocator"`          // anonymous memory with blocks, outside of them: an allocator's own records, too
 }
 
 // Usage is the kernel's view of a process at SampledNS.

@@ -128,7 +128,7 @@ func (u *Untraced) addProcess(info ProcessInfo, r *heapwalk.Result, res *Residen
 		LeakCheck: &LeakCheck{
 			When: string(CheckRunning), Scans: r.Scans, Registers: o.Registers, RootBytes: r.Scan.Roots, AllocatorBytes: r.Scan.Own, ReadBytes: r.Scan.Read,
 			UnreadBytes: r.Scan.Unread, SwappedBytes: r.Scan.Swapped, TookNS: uint64(r.Scan.Took), PauseNS: uint64(o.Paused),
-			LongestHoldNS: uint64(r.LongestStep),
+			LongestHoldNS: uint64(r.LongestStep), Reachable: sumOf(r.Scan.Sums[reach.Reachable]), ReachableBy: reachableBy(&r.Scan),
 		},
 	}
 	if o.Paused > 0 {

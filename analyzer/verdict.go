@@ -251,6 +251,19 @@ func (c *Check) report() *LeakCheck {
 		When: string(c.When), Scans: c.scans, Registers: c.regs,
 		RootBytes: c.last.Roots, AllocatorBytes: c.last.Own, UnsureBytes: c.last.Unsure, ReadBytes: c.read, UnreadBytes: c.last.Unread, SwappedBytes: c.last.Swapped,
 		TookNS: uint64(c.last.Took), PauseNS: uint64(c.Paused), LongestHoldNS: uint64(c.hold),
+		Reachable: sumOf(c.last.Sums[reach.Reachable]), ReachableBy: reachableBy(&c.last),
+	}
+}
+
+func sumOf(s reach.Sum) LeakSum { return LeakSum{Count: s.Count, Bytes: s.Bytes} }
+
+// reachableBy puts what a scan found into the Report's words.
+func reachableBy(r *reach.Result) ReachableBy {
+	by := func(kind reach.RootKind) LeakSum { return sumOf(r.ByRoots[kind]) }
+	return ReachableBy{
+		Globals: by(reach.Globals), ThreadLocal: by(reach.ThreadLocal), Stacks: by(reach.Stacks), Registers: by(reach.Registers),
+		Shmem: by(reach.SharedMemory), AnonMmap: by(reach.Anonymous), HeapBeforeAttach: by(reach.HeapBeforeAttach),
+		Allocator: by(reach.AllocatorMemory),
 	}
 }
 

@@ -17,9 +17,10 @@ const pickMost = pageBytes / 8
 type batch struct {
 	n     int
 	word  [batchSize]uint64
-	owner [batchSize]uint32 // the block that the word is in, or noBlock
-	off   [batchSize]uint32 // where in its window it stands
-	at    [batchSize]uint64 // offset of the line to be looked at in this step
+	owner [batchSize]uint32   // the block that the word is in, or noBlock
+	off   [batchSize]uint32   // where in its window it stands
+	kind  [batchSize]RootKind // of the roots that it is in
+	at    [batchSize]uint64   // offset of the line to be looked at in this step
 	ref   [batchSize]pageRef
 	block [batchSize]uint32 // the one that starts there, notStart or nowhere
 	found [2 * pickMost]uint16
@@ -42,6 +43,9 @@ func (w *worker) candidate(b *buffer, off uint64, owner uint32) {
 	q := w.batch
 	n := q.n & (batchSize - 1)
 	q.word[n], q.owner[n], q.off[n] = word, owner, uint32(off)
+	if owner == noBlock {
+		q.kind[n] = w.kindOf(b.addr + off)
+	}
 	if q.n++; q.n == batchSize {
 		w.flushFrom(b)
 	}
@@ -66,10 +70,14 @@ func (w *worker) flushFrom(b *buffer) {
 		switch {
 		case i == nowhere || i == owner || w.skip:
 		case i == notStart:
+			w.kind = q.kind[k]
 			w.unclear(q.word[k], uint64(q.off[k]), owner, b)
 		case w.noting:
 			w.noteEdge(i)
-		case !w.seen.has(i):
+		case w.seen.has(i):
+		case owner == noBlock:
+			w.fromRoot(i, q.kind[k])
+		default:
 			w.seen.add(i)
 		}
 	}

@@ -10,6 +10,7 @@
 //
 //	space.go    which memory there is: windows of 256 KiB and the pages in them
 //	stacks.go   which part of it is dead: stacks below their stack pointers
+//	roots.go    what kinds of roots there are
 //	index.go    all blocks, by address
 //	find.go     which block an address is in
 //	memory.go   reads the target, in steps that hold its mmap lock shortly

@@ -11,6 +11,7 @@ type interior struct {
 	start  uint64
 	offset uint64 // above the size where the word bears a tag in its upper bits
 	i      uint32
+	kind   RootKind // of the roots that it stands in
 }
 
 const (

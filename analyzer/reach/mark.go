@@ -21,6 +21,7 @@ type marker struct {
 	seen    bitmap // blocks found
 	pending bitmap // blocks found that are to be read for their pointers
 	edges   edges
+	direct  direct
 	queued  []uint64
 	waiting atomic.Int64 // windows queued, and one if something is shared
 	active  atomic.Int64
@@ -39,6 +40,7 @@ type marker struct {
 	slack     uint64
 	empty     *emptyArrays // looked for; nil: none
 	sweeping  bool         // what is found has its turn later
+	stage     RootKind     // the kind of roots that is followed
 }
 
 // A worker is one goroutine's state.
@@ -58,6 +60,8 @@ type worker struct {
 	assumed     int // pointers into blocks taken for ones to their start, as too many were noted
 
 	// Of the sweep:
+	span    span     // the last root was in
+	kind    RootKind // of the roots that the word looked at is in
 	batch   *batch
 	touched uint64   // of no meaning
 	owner   uint32   // the block whose candidates are looked at
@@ -87,6 +91,9 @@ func newMarker(x *index, s *space, mem *memory, workers int) (*marker, error) {
 		return nil, err
 	}
 	if err = m.edges.make(&x.area, x.count); err != nil {
+		return nil, err
+	}
+	if err = m.direct.make(&x.area, x.count); err != nil {
 		return nil, err
 	}
 	for i := range workers {

@@ -113,7 +113,7 @@ func (s *space) enclosed(x *index) (out []zone) {
 func (s *space) allocatorData(mem *memory) (out []zone) {
 	for i := range s.maps {
 		v := &s.maps[i]
-		if !v.allocator || !v.first {
+		if !v.allocator || v.offset != 0 {
 			continue
 		}
 		var words [128]uint64

@@ -68,7 +68,9 @@ type Sum struct{ Count, Bytes uint64 }
 
 // Result is what a Scan found. Sizes are bytes.
 type Result struct {
-	Sums    [4]Sum // by Kind
+	Sums [4]Sum // by Kind
+	// ByRoots are the reachable blocks by the first kind of roots that leads to them.
+	ByRoots [RootKinds]Sum
 	Leaks   []Leak // all blocks but the reachable ones, by address
 	Skipped int    // blocks at addresses that no allocator gives; they are in no sum
 
@@ -136,8 +138,12 @@ type scan struct {
 	mem     memory
 	marker  *marker
 	stacks  []stack
-	held    bitmap // reachable
-	kept    bitmap // reachable or possible
+	later   []interior // in roots that are not followed yet
+	tried   []interior // not as good as ones to the start
+	held    bitmap     // reachable
+	kept    bitmap     // reachable or possible
+
+	counted   bitmap // reachable blocks that are in ByRoots, or of the first kind of roots
 }
 
 func (c *scan) prepare(blocks Blocks) error {
@@ -157,6 +163,7 @@ func (c *scan) prepare(blocks Blocks) error {
 		return err
 	}
 	c.stacks = c.space.stacks(c.p, c.options.Threads)
+	c.space.findKinds(&c.mem, &c.index, c.stackPointers(), c.options.Threads)
 	c.marker.slack = c.options.Slack
 	own := c.ownMemory()
 	c.marker.own = own
@@ -215,11 +222,9 @@ func (c *scan) reachable() {
 	m := c.marker
 	m.startOnly = true
 	m.sweep()
-	for _, t := range c.options.Threads {
-		m.workers[0].registers(t.Words)
+	for kind := range RootKinds {
+		c.rootsOf(kind)
 	}
-	c.now()
-	m.drain()
 	for _, w := range m.workers {
 		c.Roots += w.rootBytes
 		c.Own += w.ownBytes
@@ -233,8 +238,10 @@ func (c *scan) reachable() {
 		c.revive()
 		c.now()
 		m.drain()
+		c.recognise()
+		c.countTo(Registers)
 	}
-	c.recognise()
+	c.restoreNotes()
 	c.held = append(bitmap(nil), m.seen...)
 }
 
@@ -309,23 +316,38 @@ func (w *worker) zone(z zone) {
 }
 
 // recognise follows the pointers into blocks that are as good as ones to their
-// start, until there are no more. The other ones are left in the notes.
+// start, until there are no more. The other ones are kept, and so are those in
+// roots whose turn has not come.
 func (c *scan) recognise() {
 	m := c.marker
+	m.workers[0].notes = append(m.workers[0].notes, c.later...)
+	c.later = c.later[:0]
 	for {
 		notes, any := m.takeNotes(), false
 		for _, n := range notes {
-			if !m.seen.has(n.i) && m.asStart(n) {
+			switch {
+			case m.seen.has(n.i):
+			case n.kind > m.stage:
+				c.later = append(c.later, n)
+			case m.asStart(n):
 				any = true
 				m.workers[0].found(n.i, n.start)
+			default:
+				c.tried = append(c.tried, n)
 			}
 		}
-		m.workers[0].notes = append(m.workers[0].notes, notes...)
 		if !any {
 			return
 		}
 		m.drain()
 	}
+}
+
+// restoreNotes leaves in the notes what recognise kept.
+func (c *scan) restoreNotes() {
+	w := c.marker.workers[0]
+	w.notes = append(append(w.notes, c.tried...), c.later...)
+	c.tried, c.later = nil, nil
 }
 
 // possible follows what is left: pointers into blocks, then such as are not
@@ -417,6 +439,7 @@ func (c *scan) finish(blocks Blocks) {
 			c.Leaks = append(c.Leaks, Leak{addr, size, 0, k})
 		}
 	}
+	c.countRest()
 	c.findSites(blocks)
 	c.Skipped = c.index.skipped
 	c.Swapped = c.space.swapped

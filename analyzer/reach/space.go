@@ -26,6 +26,7 @@ type window struct {
 type space struct {
 	windows []window // ascending
 	maps    []vma
+	spans   []span // of roots, ascending
 	swapped uint64 // bytes of pages in swap
 }
 
@@ -35,10 +36,11 @@ type vma struct {
 	kind       procfs.Kind
 	perms      procfs.Perms
 	inode      uint64
-	arena      bool // of glibc, for a thread
-	roots      bool // what blocks do not cover is a root
-	allocator  bool // of a library that is nothing but an allocator
-	first      bool // it has the file's beginning
+	offset     uint64 // into the file
+	arena      bool   // of glibc, for a thread
+	roots      bool   // what blocks do not cover is a root
+	allocator  bool   // of a library that is nothing but an allocator
+	blocks     bool   // some start there
 	read       bool
 }
 
@@ -47,7 +49,7 @@ type vma struct {
 func (s *space) load(p *procfs.Process, mem *memory, x *index, o *Options) error {
 	err := p.Maps(func(v *procfs.VMA) {
 		of := v.Inode != 0 && slices.Contains(o.Allocators, string(v.Path))
-		s.maps = append(s.maps, vma{start: v.Start, end: v.End, kind: v.Kind, perms: v.Perms, inode: v.Inode, allocator: of, first: v.Offset == 0})
+		s.maps = append(s.maps, vma{start: v.Start, end: v.End, kind: v.Kind, perms: v.Perms, inode: v.Inode, offset: v.Offset, allocator: of})
 	})
 	if err != nil {
 		return err

@@ -38,6 +38,14 @@ func (s *space) stacks(p *procfs.Process, stopped []Thread) (out []stack) {
 	return out
 }
 
+// stackPointers lists the threads' stack pointers, where known.
+func (c *scan) stackPointers() (out []uint64) {
+	for _, sp := range stackPointers(c.p, c.options.Threads) {
+		out = append(out, sp)
+	}
+	return out
+}
+
 // stackPointers yields threads and their stack pointers, where known.
 func stackPointers(p *procfs.Process, stopped []Thread) func(yield func(tid int, sp uint64) bool) {
 	return func(yield func(tid int, sp uint64) bool) {

@@ -126,10 +126,18 @@ func (w *worker) inside(i uint32, start, word uint64, owner uint32, b *buffer, p
 		return
 	}
 	if !w.startOnly || word-start < 8 {
+		if w.sweeping && owner == noBlock {
+			w.fromRoot(i, w.kind)
+			return
+		}
 		w.found(i, start)
 		return
 	}
-	w.note(interior{start, word - start, i})
+	kind := w.stage
+	if w.sweeping && owner == noBlock {
+		kind = w.kind
+	}
+	w.note(interior{start, word - start, i, kind})
 }
 
 // isNextChunk reports whether a word may be glibc's pointer to the chunk after

@@ -13,7 +13,7 @@ func addLeaks(p *page, r *analyzer.Report, limit int) {
 		return
 	}
 	if len(r.Leaks) == 0 {
-		p.line(bold, "Leaks: no candidate")
+		p.line(bold, noLeaks(r))
 		return
 	}
 	p.line(bold, leaksTitle(r.Leaks))
@@ -27,6 +27,37 @@ func addLeaks(p *page, r *analyzer.Report, limit int) {
 	if left := len(r.Leaks) - limit; left > 0 {
 		p.line(dim, "  and "+counted(uint64(left), "more leak", "more leaks"))
 	}
+}
+
+// noLeaks says what was looked at where no leak is to be shown.
+func noLeaks(r *analyzer.Report) string {
+	checked, sum := 0, analyzer.LeakSum{}
+	for i := range r.Processes {
+		if c := r.Processes[i].LeakCheck; c != nil {
+			checked++
+			sum.Count += c.Reachable.Count
+			sum.Bytes += c.Reachable.Bytes
+		}
+	}
+	where := ""
+	if all := len(r.Processes); checked < all {
+		where = fmt.Sprintf(" in %d of %d processes, which were checked", checked, all)
+	}
+	switch {
+	case checked == 0:
+		return "Leaks: no candidate"
+	case r.Outcome != nil && r.Outcome.Suppressed.Count > 0:
+		return "Leaks: none" + where + " but those suppressed; " + blocksOf(sum) + " reachable"
+	}
+	return "Leaks: none" + where + "; " + blocksOf(sum) + " reachable"
+}
+
+// blocksOf is a number of blocks with their size and a verb.
+func blocksOf(s analyzer.LeakSum) string {
+	if s.Count == 1 {
+		return "1 block of " + size(s.Bytes) + " is"
+	}
+	return count(s.Count) + " blocks of " + size(s.Bytes) + " are"
 }
 
 func leaksTitle(leaks []analyzer.Leak) string {
@@ -86,9 +117,30 @@ func addCheck(p *page, c *analyzer.LeakCheck) {
 		items = append(items, size(c.UnreadBytes)+" could not be read")
 	}
 	p.flow(plain, "  Check ", items, "; ")
+	p.flow(plain, "        ", reachable(c), ", ")
 	pause := "never stopped"
 	if c.PauseNS > 0 {
 		pause = "stood still for " + duration(c.PauseNS)
 	}
 	p.flow(plain, "        ", []string{pause, "its memory map was held for " + duration(c.LongestHoldNS) + " at a time at most"}, "; ")
+}
+
+// reachable says how many blocks a check found reachable, and how many of them
+// only from what kind of root.
+func reachable(c *analyzer.LeakCheck) []string {
+	items := []string{blocksOf(c.Reachable) + " reachable"}
+	by := &c.ReachableBy
+	for _, kind := range []struct {
+		sum  analyzer.LeakSum
+		from string
+	}{
+		{by.Globals, "from globals"}, {by.ThreadLocal, "only from thread-local memory"}, {by.Stacks, "only from stacks"},
+		{by.Registers, "only from registers"}, {by.Shmem, "only from shared memory"}, {by.AnonMmap, "only from other anonymous memory"},
+		{by.HeapBeforeAttach, "only from heap that is in no known block"}, {by.Allocator, "only from the allocator's memory"},
+	} {
+		if kind.sum.Count > 0 {
+			items = append(items, count(kind.sum.Count)+" ("+size(kind.sum.Bytes)+") "+kind.from)
+		}
+	}
+	return items
 }

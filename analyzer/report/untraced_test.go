@@ -16,11 +16,13 @@ func untracedReport() *analyzer.Report {
 		Schema: analyzer.Schema, Final: true, WindowNS: 1_500 * ms, Tracer: analyzer.TracerInfo{Attach: analyzer.NotTraced, Faults: "off", Unwind: "none"},
 		Processes: []analyzer.Process{{
 			ID: 1, PID: 4242, Comm: "service", Exe: "/usr/bin/service", Attached: true, Allocators: []string{"glibc /usr/lib/x86_64-linux-gnu/libc.so.6"},
-			Usage:     analyzer.Usage{RSS: 64 << 20, PSS: 60 << 20, USS: 58 << 20, SampledNS: 1},
-			RSSBy:     analyzer.RSSBy{HeapLive: 20 << 20, HeapOverhead: 4 << 20, AnonMmap: 32 << 20, File: 8 << 20},
-			Heap:      analyzer.Heap{LiveBytes: 21 << 20, LiveCount: 40_000, ResidentBytes: 20 << 20, UntouchedBytes: 1 << 20, CorrelatedNS: 1},
-			HeapWalk:  &analyzer.HeapWalk{Arenas: 4, FreeBytes: 3 << 20, CachedCount: 1278, CachedBytes: 90 << 10, MappedCount: 2, MappedBytes: 1 << 20, ClearedCount: 3, Looks: 31},
-			LeakCheck: &analyzer.LeakCheck{When: "running", Scans: 2, Registers: true, RootBytes: 30 << 20, ReadBytes: 110 << 20, LongestHoldNS: 210_000},
+			Usage:    analyzer.Usage{RSS: 64 << 20, PSS: 60 << 20, USS: 58 << 20, SampledNS: 1},
+			RSSBy:    analyzer.RSSBy{HeapLive: 20 << 20, HeapOverhead: 4 << 20, AnonMmap: 32 << 20, File: 8 << 20},
+			Heap:     analyzer.Heap{LiveBytes: 21 << 20, LiveCount: 40_000, ResidentBytes: 20 << 20, UntouchedBytes: 1 << 20, CorrelatedNS: 1},
+			HeapWalk: &analyzer.HeapWalk{Arenas: 4, FreeBytes: 3 << 20, CachedCount: 1278, CachedBytes: 90 << 10, MappedCount: 2, MappedBytes: 1 << 20, ClearedCount: 3, Looks: 31},
+			LeakCheck: &analyzer.LeakCheck{When: "running", Scans: 2, Registers: true, RootBytes: 30 << 20, ReadBytes: 110 << 20, LongestHoldNS: 210_000,
+				Reachable: analyzer.LeakSum{Count: 39_000, Bytes: 20 << 20}, ReachableBy: analyzer.ReachableBy{Globals: analyzer.LeakSum{Count: 38_990, Bytes: 19 << 20},
+					Stacks: analyzer.LeakSum{Count: 10, Bytes: 1 << 20}}},
 		}},
 		Sites: []analyzer.Site{
 			group(7, 120, 100_000, 11<<20, "type", "shop::Basket<std::string>"), group(3, 88, 50_000, 4<<20, "text", ""),
