@@ -126,9 +126,10 @@ func (l extentLayout) extent(word, addr, sized uint64) zone {
 		maxSlab    = 1 << 20
 		classes    = 235 // of all sizes; 232 where a page has 4 KiB
 		fewClasses = 190
+		usedBits   = 46
 	)
 	start, size, class := addr&^(pageBytes-1), sized&^(pageBytes-1), word>>l&0xff
-	if size == 0 || addr%recordAlign != 0 || start == 0 || start >= 1<<addrBits || size >= 1<<addrBits || word>>(l+8+18) != 0 {
+	if size == 0 || addr%recordAlign != 0 || start == 0 || start >= 1<<addrBits || size >= 1<<addrBits || word>>usedBits != 0 {
 		return zone{}
 	}
 	switch {

@@ -1,0 +1,30 @@
+package analyzer
+
+import "testing"
+
+// TestBlocksOfTheAllocator: what tcmalloc loses as it starts is no leak of the
+// program's; what a constructor or a program loses by way of it is.
+func TestBlocksOfTheAllocator(t *testing.T) {
+	const tcmalloc, loader = "/usr/lib/libtcmalloc_minimal.so.4", "/lib/ld-linux-x86-64.so.2"
+	frames := func(names ...string) (out []*Frame) {
+		for i := 0; i < len(names); i += 2 {
+			out = append(out, &Frame{Function: names[i], Module: names[i+1]})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		stack []*Frame
+		want  bool
+	}{
+		"its constructor":       {frames("operator new(unsigned long)", tcmalloc, "0x1b39a", tcmalloc, "call_init", loader), true},
+		"linked into a program": {frames("MallocExtension::Register(MallocExtension*)", "/bin/p", "call_init", "/lib/libc.so.6"), true},
+		"a program":             {frames("malloc", tcmalloc, "main", "/bin/p"), false},
+		"by way of it":          {frames("tc_new", tcmalloc, "main", "/bin/p"), false},
+		"another constructor":   {frames("malloc", tcmalloc, "0x10", "/lib/libfoo.so", "call_init", loader), false},
+		"no stack":              {nil, false},
+	} {
+		if got := ofAllocator(c.stack, allocatorFiles([]string{"glibc /lib/libc.so.6", "tcmalloc " + tcmalloc, "jemalloc /bin/p"})); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package reach
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestBlocksSideBySide: a block that begins within what is read at a time, where
+// the one before it ends, and reaches on, is read like any other.
+func TestBlocksSideBySide(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "side_by_side")
+	compile(t, "gcc", "-O1", "-o", program, programs+"/side_by_side.c")
+	c := startCorpus(t, program)
+	r, err := Scan(c.process, c.each, Options{AllSeen: true, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Sums[Reachable].Count != 3 {
+		t.Errorf("%+v, want 3 reachable blocks", r.Sums)
+	}
+}
+
+func TestZones(t *testing.T) {
+	all := joined([]zone{{50, 60}, {10, 20}, {20, 30}, {25, 28}, {70, 70}})
+	if want := (zones{{10, 30}, {50, 60}}); !slices.Equal(all, want) {
+		t.Errorf("joined: %v, want %v", all, want)
+	}
+	for at, want := range map[uint64]bool{9: false, 10: true, 29: true, 30: false, 49: false, 59: true, 60: false} {
+		if all.has(at) != want {
+			t.Errorf("%d is in them: %v", at, !want)
+		}
+	}
+	for _, c := range []struct{ at, end, want uint64 }{{0, 100, 30}, {15, 55, 20}, {30, 50, 0}, {12, 14, 2}} {
+		if n := all.bytes(c.at, c.end); n != c.want {
+			t.Errorf("from %d to %d are %d bytes, want %d", c.at, c.end, n, c.want)
+		}
+	}
+	without := all.without(zones{{5, 12}, {15, 16}, {29, 55}, {59, 90}})
+	if want := (zones{{12, 15}, {16, 29}, {55, 59}}); !slices.Equal(without, want) {
+		t.Errorf("without: %v, want %v", without, want)
+	}
+}
+
+// TestJemallocExtents takes words that gdb found in programs on jemalloc 5.3.0 and 5.2.1.
+func TestJemallocExtents(t *testing.T) {
+	for _, c := range []struct {
+		layout            extentLayout
+		bits, addr, sized uint64
+		want              zone
+	}{
+		{20, 0x10000170b002, 0x7ff343200000, 0x7000, zone{0x7ff343200000, 0x7ff343207000}},   // slab
+		{20, 0x2d0a000, 0x7ff345c08280, 0x15000, zone{0x7ff345c08000, 0x7ff345c1d000}},       // 80 KiB and a page
+		{20, 0x10000420a000, 0x7ff345480900, 0x301000, zone{0x7ff345480000, 0x7ff345781000}}, // 3 MiB and a page
+		{20, 0xe86a001, 0x7ff34401f000, 0x1e1000, zone{0x7ff34401f000, 0x7ff344200000}},      // free
+		{18, 0x5cf002, 0x7f75b5600000, 0x7000, zone{0x7f75b5600000, 0x7f75b5607000}},
+		{18, 0xb4e000, 0x7f75b8009d80, 0x15003, zone{0x7f75b8009000, 0x7f75b801e000}},
+		{18, 0x10000100e000, 0x7f68b6e00f40, 0x201000, zone{0x7f68b6e00000, 0x7f68b7001000}},
+		{18, 0x3a3e001, 0x7f75b641f000, 0x1e1000, zone{0x7f75b641f000, 0x7f75b6600000}},
+		{20, 0x5cf002, 0x7f75b5600000, 0x2000000, zone{}}, // a slab that is too large
+		{20, 0x2d0a000, 0x7ff345c08280, 0x16000, zone{}},  // not of its class's size
+		{20, 0x2d0a000, 0x7ff345c08288, 0x15000, zone{}},  // where no block can be
+		{20, 0x7f75b5600000, 0x7f75b641f000, 0x1e1000, zone{}},
+		{20, 0, 0, 0, zone{}},
+	} {
+		if got := c.layout.extent(c.bits, c.addr, c.sized); got != c.want {
+			t.Errorf("%#x %#x %#x: %x, want %x", c.bits, c.addr, c.sized, got, c.want)
+		}
+	}
+}
+
+// TestJemallocCacheStacks: dozens of stacks in a row are found, a few are not,
+// and none outside of the allocator's memory.
+func TestJemallocCacheStacks(t *testing.T) {
+	const at, room = 0x7f0000010000 - 0x400, 200 * 8 // the lower half of the address overflows between two of them
+	row := func(n uint64) (w []uint64) {
+		w = append(w, 1, 2)
+		for i := range n {
+			full, empty := at+i*room, at+(i+1)*room
+			w = append(w, empty-8*(i%20), i, (full+8*(i%7))&0xffff|full&0xffff<<16|empty&0xffff<<32)
+		}
+		return append(w, 3)
+	}
+	extents := zones{{at &^ 0xfff, at + 1<<20}}
+	if got := binsIn(row(40), extents, newBin); !slices.Equal(got, []zone{{at, at + 40*room}}) {
+		t.Errorf("40 stacks: %x", got)
+	}
+	if got := binsIn(row(20), extents, newBin); len(got) != 0 {
+		t.Errorf("20 stacks: %x", got)
+	}
+	if got := binsIn(row(40), zones{{at + room, at + 1<<20}}, newBin); len(got) != 1 || got[0].start < at+room {
+		t.Errorf("40 stacks, of which the first is elsewhere: %x", got)
+	}
+	old := func(n uint64) (w []uint64) {
+		for i := range n {
+			w = append(w, i%20<<32, i, at+(i+1)*room)
+		}
+		return w
+	}
+	if got := binsIn(old(40), extents, oldBin); !slices.Equal(got, []zone{{at, at + 40*room}}) {
+		t.Errorf("40 stacks of 5.2: %x", got)
+	}
+}
+
+// TestWritableSegments takes the beginning of an ELF file with a segment of code and one of data.
+func TestWritableSegments(t *testing.T) {
+	const base = 0x7f0000000000
+	w := make([]uint64, 32)
+	w[0], w[4], w[7] = 0x00010102464c457f, 64, 2
+	copy(w[8:], []uint64{5<<32 | 1, 0, 0, 0, 0x1000, 0x1000, 0x1000})
+	copy(w[15:], []uint64{6<<32 | 1, 0x1f00, 0x2f00, 0x2f00, 0x100, 0x5000, 0x1000})
+	if got := writable(base, w); !slices.Equal(got, []zone{{base + 0x2f00, base + 0x7f00}}) {
+		t.Errorf("%x", got)
+	}
+	w[4] = 1 << 40
+	if got := writable(base, w); len(got) != 0 {
+		t.Errorf("headers beyond what was read: %x", got)
+	}
+}

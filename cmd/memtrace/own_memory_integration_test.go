@@ -1,0 +1,77 @@
+//go:build integration
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// TestLeaksOnEachAllocator: what an allocator keeps of blocks in its own memory
+// holds none of them, and hides nothing of the program's that lies beside it.
+// The programs know what they have lost; lost_blocks has filled its allocator's caches before.
+func TestLeaksOnEachAllocator(t *testing.T) {
+	t.Parallel()
+	const jemalloc = "libjemalloc.a"
+	static := []string{"-lm", "-ldl", "-lstdc++"}
+	for _, b := range []build{
+		{allocator: "glibc", how: "shared"},
+		{allocator: "jemalloc", how: "preloaded", preload: jemallocLib},
+		{allocator: "jemalloc", how: "static", libraries: append([]string{"-l:" + jemalloc}, static...)},
+		{allocator: "tcmalloc", how: "preloaded", preload: tcmallocLib},
+		{allocator: "mimalloc", how: "preloaded", preload: mimallocLib},
+		{allocator: "scudo", how: "preloaded", preload: scudoLib},
+		{allocator: "musl", how: "shared", compiler: "musl-gcc"},
+		{allocator: "musl", how: "static", compiler: "musl-gcc", flags: []string{"-static"}},
+	} {
+		t.Run(b.allocator+"/"+b.how, func(t *testing.T) {
+			t.Parallel()
+			b.dir = t.TempDir()
+			b.findLost(t, []string{b.compile(t, "lost_blocks"), "run"})
+			if b.preload != "" {
+				b.findLost(t, []string{testProgram("leak_corpus"), "x"})
+			}
+		})
+	}
+	t.Run("jemalloc/child", func(t *testing.T) {
+		t.Parallel()
+		b := build{preload: jemallocLib, dir: t.TempDir()}
+		b.findLost(t, []string{"/bin/sh", "-c", `"$0" run; true`, b.compile(t, "lost_blocks")})
+	})
+	for _, library := range []string{jemallocLib, tcmallocLib} {
+		t.Run("attached/"+library, func(t *testing.T) {
+			t.Parallel()
+			program := exec.Command(testProgram("leak_corpus"), "attach")
+			program.Env = append(program.Environ(), "LD_PRELOAD="+privateLibrary(t, library))
+			a := attachToProgram(t, program)
+			a.proceed(t)
+			var r analyzer.Report
+			for !r.Final {
+				r = a.next(t)
+			}
+			if code := a.code(); code != 0 {
+				t.Errorf("the program's exit code is %d", code)
+			}
+			compareSums(t, &r, corpusSums(t, a.said.Bytes(), "only_from_a_freed_block"))
+			if check := r.Processes[0].LeakCheck; check.UnsureBytes == 0 || check.UnsureBytes > check.RootBytes {
+				t.Errorf("%d of %d bytes of roots may be the allocator's: what was freed before the attach is", check.UnsureBytes, check.RootBytes)
+			}
+		})
+	}
+}
+
+// findLost runs a program that says what it has lost.
+func (b build) findLost(t *testing.T, program []string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "report")
+	cmd := memtraceCommand(t, append([]string{"run", "--leaks", "--format", "json", "--report", file, "--"}, program...)...)
+	cmd.Env = append(cmd.Env, b.env(t)...)
+	out, code := finishLeaks(t, cmd)
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	compareSums(t, readReport(t, file), corpusSums(t, out, ""))
+}
