@@ -32,6 +32,8 @@ type marker struct {
 	dead    zones // what is in none of them is alive
 	own     zones // those of dead that are the allocator's own
 	unsure  zones // what may be
+	// threadStacks, ascending, are where return probes may have left pointers. None: they leave none.
+	threadStacks zones
 
 	// How pointers are taken; constant while workers run.
 	startOnly bool // pointers into a block are only noted
@@ -53,6 +55,7 @@ type worker struct {
 	blocks    []claimed
 	notes     []interior
 	recent    [recentNotes]interior
+	remains   []remain
 	rootBytes uint64 // what of the roots was read
 	ownBytes  uint64 // what would be a root if it were not the allocator's own
 	// unsureBytes is what of rootBytes may be the allocator's own.
@@ -187,6 +190,9 @@ func (w *worker) isAlive(at uint64) bool {
 	dead := w.dead.from(at)
 	return len(dead) == 0 || dead[0].start >= at+8
 }
+
+// live takes a zone out of the dead ones.
+func (m *marker) live(z zone) { m.dead = m.dead.without(zones{z}) }
 
 // drain follows pointers until no block is pending.
 func (m *marker) drain() { m.drainAfter(func(*worker) {}) }

@@ -3,5 +3,14 @@ package reach
 const regStack = 31 // sp in struct user_pt_regs
 
 const regThread = -1 // tpidr_el0 is in a set of its own
+// redZone: nothing below the stack pointer may be used (AAPCS64, universal stack constraints).
+const redZone = 0
+
+// returnsSave: return probes' trampoline is a breakpoint, and leaves nothing on the
+// stack (arch/arm64/kernel/probes/uprobes.c).
+const returnsSave = false
 
 const swissGroup = 8 // hashbrown's groups of control bytes, with NEON
+
+// interrupted is asked where return probes leave something behind.
+func (t *Thread) interrupted() bool { return true }

@@ -57,6 +57,11 @@ type Options struct {
 	// and yields memory, of Free or elsewhere, that was given out meanwhile: it
 	// is a root after all. It may be nil.
 	Revived func(yield func(start, end uint64) bool)
+	// Caller returns the address that the allocations of a site returned to; 0: it is not
+	// known. Nil: no return was probed.
+	Caller func(site uint32) uint64
+	// Unasked says that the kernel was not asked for the returns of some calls that were not recorded.
+	Unasked bool
 	// Slack is by how much at most the sizes of the blocks are larger than what
 	// was asked for, in bytes.
 	Slack   uint64
@@ -102,7 +107,7 @@ type Leak struct {
 // meanwhile may be called leaked, one that is moved about while the process
 // runs on, too: see Agree.
 func Scan(p *procfs.Process, blocks Blocks, o Options) (Result, error) {
-	c := &scan{p: p, options: o}
+	c := &scan{p: p, options: o, blocks: blocks}
 	defer c.close()
 	c.Began = time.Now()
 	if err := c.prepare(blocks); err != nil {
@@ -133,6 +138,7 @@ type scan struct {
 	Result
 	p       *procfs.Process
 	options Options
+	blocks  Blocks
 	index   index
 	space   space
 	mem     memory
@@ -143,7 +149,7 @@ type scan struct {
 	held    bitmap     // reachable
 	kept    bitmap     // reachable or possible
 
-	counted   bitmap // reachable blocks that are in ByRoots, or of the first kind of roots
+	counted bitmap // reachable blocks that are in ByRoots, or of the first kind of roots
 }
 
 func (c *scan) prepare(blocks Blocks) error {
@@ -183,6 +189,9 @@ func (c *scan) prepare(blocks Blocks) error {
 		}
 	}
 	c.marker.dead = joined(dead)
+	if c.options.Caller != nil && c.space.probesSave() {
+		c.marker.threadStacks = c.space.threadStacks(c.p, c.options.Threads)
+	}
 	return nil
 }
 
@@ -232,7 +241,7 @@ func (c *scan) reachable() {
 	}
 	if c.options.Threads == nil {
 		for _, z := range revived(c.stacks, c.p) {
-			c.marker.dead = c.marker.own
+			m.live(z)
 			m.workers[0].zone(z)
 		}
 		c.revive()
@@ -241,6 +250,9 @@ func (c *scan) reachable() {
 		c.recognise()
 		c.countTo(Registers)
 	}
+	c.decideRemains()
+	c.recognise()
+	c.countTo(Stacks)
 	c.restoreNotes()
 	c.held = append(bitmap(nil), m.seen...)
 }

@@ -42,6 +42,7 @@ type vma struct {
 	allocator  bool   // of a library that is nothing but an allocator
 	blocks     bool   // some start there
 	read       bool
+	trampoline bool // the kernel's, of return probes
 }
 
 // load reads what memory the process has. With AllSeen, memory that only an
@@ -49,7 +50,8 @@ type vma struct {
 func (s *space) load(p *procfs.Process, mem *memory, x *index, o *Options) error {
 	err := p.Maps(func(v *procfs.VMA) {
 		of := v.Inode != 0 && slices.Contains(o.Allocators, string(v.Path))
-		s.maps = append(s.maps, vma{start: v.Start, end: v.End, kind: v.Kind, perms: v.Perms, inode: v.Inode, offset: v.Offset, allocator: of})
+		s.maps = append(s.maps, vma{start: v.Start, end: v.End, kind: v.Kind, perms: v.Perms, inode: v.Inode, offset: v.Offset, allocator: of,
+			trampoline: string(v.Path) == "[uprobes]"})
 	})
 	if err != nil {
 		return err

@@ -11,13 +11,19 @@ type Thread struct {
 	TID   int
 	SP    uint64   // stack pointer; 0: not known
 	Words []uint64 // all registers
+	Exits bool     // it has called exit: no function of its goes on
 
 	signal unix.Signal // on its way when it stopped; 0: none
 }
 
-// redZone is the memory below the stack pointer that a function may use
-// without moving it (System V ABI for x86-64, 3.2.2).
-const redZone = 128
+// below is the end of what is dead of the thread's stack. A function may keep something
+// below its stack pointer for as long as it calls none; a thread that calls exit has called one.
+func (t *Thread) below() uint64 {
+	if t.Exits {
+		return t.SP
+	}
+	return t.SP - min(redZone, t.SP)
+}
 
 // A stack is the dead part of a thread's stack.
 type stack struct {
@@ -30,9 +36,9 @@ type stack struct {
 // all of it counts as alive.
 func (s *space) stacks(p *procfs.Process, stopped []Thread) (out []stack) {
 	limit := stackLimit(p.PID())
-	for tid, sp := range stackPointers(p, stopped) {
-		if z, ok := s.deadPart(sp, limit); ok {
-			out = append(out, stack{tid, z})
+	for t := range threadsOf(p, stopped) {
+		if z, ok := s.deadPart(t, limit); ok {
+			out = append(out, stack{t.TID, z})
 		}
 	}
 	return out
@@ -40,18 +46,18 @@ func (s *space) stacks(p *procfs.Process, stopped []Thread) (out []stack) {
 
 // stackPointers lists the threads' stack pointers, where known.
 func (c *scan) stackPointers() (out []uint64) {
-	for _, sp := range stackPointers(c.p, c.options.Threads) {
-		out = append(out, sp)
+	for t := range threadsOf(c.p, c.options.Threads) {
+		out = append(out, t.SP)
 	}
 	return out
 }
 
-// stackPointers yields threads and their stack pointers, where known.
-func stackPointers(p *procfs.Process, stopped []Thread) func(yield func(tid int, sp uint64) bool) {
-	return func(yield func(tid int, sp uint64) bool) {
+// threadsOf yields the threads whose stack pointers are known.
+func threadsOf(p *procfs.Process, stopped []Thread) func(yield func(t *Thread) bool) {
+	return func(yield func(t *Thread) bool) {
 		if stopped != nil {
-			for _, t := range stopped {
-				if t.SP != 0 && !yield(t.TID, t.SP) {
+			for i := range stopped {
+				if stopped[i].SP != 0 && !yield(&stopped[i]) {
 					return
 				}
 			}
@@ -62,29 +68,29 @@ func stackPointers(p *procfs.Process, stopped []Thread) func(yield func(tid int,
 			return // it ends, which is noticed when its memory is read
 		}
 		for _, tid := range tids {
-			if sp, ok, err := p.TaskStackPointer(tid); err == nil && ok && !yield(tid, sp) {
+			if sp, ok, err := p.TaskStackPointer(tid); err == nil && ok && !yield(&Thread{TID: tid, SP: sp}) {
 				return
 			}
 		}
 	}
 }
 
-// deadPart returns what lies below the red zone of a stack: of [stack], or of
+// deadPart returns what is dead of a thread's stack: of [stack], or of
 // a thread that glibc gave a stack of the usual size, with the guard in front
 // that it always has. Other memory below a stack pointer may be other stacks.
-func (s *space) deadPart(sp, limit uint64) (zone, bool) {
-	v := s.mappingOf(sp)
-	if v == nil || sp < v.start+redZone {
+func (s *space) deadPart(t *Thread, limit uint64) (zone, bool) {
+	v := s.mappingOf(t.SP)
+	if v == nil || t.below() <= v.start {
 		return zone{}, false
 	}
-	z := zone{v.start, sp - redZone}
-	if v.kind == procfs.KindStack {
-		return z, true
-	}
+	return zone{v.start, t.below()}, v.kind == procfs.KindStack || s.isWhole(v, limit)
+}
+
+// isWhole reports whether a mapping is a thread's stack of the usual size, with its guard.
+func (s *space) isWhole(v *vma, limit uint64) bool {
 	guard := s.mappingOf(v.start - 1)
-	whole := guard != nil && guard.perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 &&
+	return guard != nil && guard.perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 &&
 		guard.end-guard.start < maxGuard && v.end-guard.start == limit
-	return z, whole
 }
 
 // maxGuard bounds what is taken for a thread stack's guard.
@@ -107,12 +113,11 @@ func stackLimit(pid int) uint64 {
 // threads that run now, and what threads that went on have grown into.
 func revived(before []stack, p *procfs.Process) (out []zone) {
 	now := make(map[int]uint64)
-	for tid, sp := range stackPointers(p, nil) {
-		now[tid] = sp
+	for t := range threadsOf(p, nil) {
+		now[t.TID] = t.below()
 	}
 	for _, b := range before {
-		sp := max(now[b.tid], redZone) - redZone
-		if sp < b.dead.end {
+		if sp := now[b.tid]; sp < b.dead.end {
 			out = append(out, zone{max(sp, b.dead.start), b.dead.end})
 		}
 	}

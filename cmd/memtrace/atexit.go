@@ -8,6 +8,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/reach"
+	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/launch"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
@@ -194,7 +195,7 @@ func (s *session) lookAtEnd(e launch.Ending) {
 	if s.leaks && s.atExit != exitOff {
 		t.unchecked = s.checkEnding(t, e)
 	}
-	s.repair(t, still(e))
+	s.repair(t, still(t, e))
 	s.correlateTarget(t) // last, so that it tells where the leaked blocks are
 	if t.check != nil {
 		t.check.SetPause(time.Since(e.Since))
@@ -215,12 +216,30 @@ func (s *session) ending(pid int) *target {
 }
 
 // still are the threads of a program that stands still at its end.
-func still(e launch.Ending) []reach.Thread {
+func still(t *target, e launch.Ending) []reach.Thread {
 	threads := make([]reach.Thread, 0, len(e.Threads))
 	for _, thread := range e.Threads {
-		threads = append(threads, reach.Thread{TID: thread.TID, SP: thread.SP, Words: thread.Words})
+		still := reach.Thread{TID: thread.TID, SP: thread.SP, Words: thread.Words, Exits: thread.Exits}
+		if thread.Exits {
+			leave(&still, t, e.Before)
+		}
+		threads = append(threads, still)
 	}
 	return threads
+}
+
+// leave takes from a thread that has called exit what nobody has a use for any more: what exit itself keeps
+// on the stack, and the registers that a call does not save.
+func leave(thread *reach.Thread, t *target, before bool) {
+	if before { // it stands at exit's first instruction
+		if saved, ok := tracer.SavedAcrossCalls(thread.Words); ok {
+			thread.Words = saved
+		}
+		return
+	}
+	if call, ok := tracer.FindExitCall(t.pid, t.objects, thread.Words); ok && call.SP > thread.SP {
+		thread.SP, thread.Words = call.SP, call.Saved
+	}
 }
 
 // checkEnding checks a program that stands still at its end.
@@ -237,7 +256,7 @@ func (s *session) checkEnding(t *target, e launch.Ending) error {
 			s.warn("process %d blocks SIGURG, by which memtrace stops it as it calls exit: it was checked after its exit handlers", e.PID)
 		}
 	}
-	check, err := s.checkStill(t, still(e))
+	check, err := s.checkStill(t, still(t, e))
 	if err == nil {
 		s.conclude(check, when, time.Since(e.Since))
 		t.check = check

@@ -23,7 +23,7 @@ TP_MUSL   := every_function_musl two_threads_musl every_function_musl_static
 
 TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
             churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped \
-            escape libescape.so plain_sleep bare mixed_heap entries choose choose_lsan libcount_calls.so leak_corpus libleak_tls.so)
+            escape libescape.so plain_sleep bare mixed_heap entries choose choose_lsan libcount_calls.so leak_corpus libleak_tls.so leak_grid_O0 leak_grid_O2)
 # Programs that know their own stacks, without frame pointers, by level of optimisation.
 TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks_clang_$(level) stacks_cxx_clang_$(level) stacks_rust_$(level)) \
              stacks_static stacks_static_pie stacks_now stacks_musl stacks_musl_static
@@ -210,6 +210,11 @@ $(TP_OUT)/choose: $(TP_SRC)/choose.cc | $(TP_OUT)
 $(TP_OUT)/choose_lsan: $(TP_SRC)/choose.cc | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)$(CXX) -g -gdwarf-4 -O1 -fsanitize=leak -o $@ $<
+
+# Its frames are as the compiler makes them by itself.
+$(TP_OUT)/leak_grid_O%: $(TP_SRC)/leak_grid.cc | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CXX) -std=c++17 -g -O$* -Wall -Wextra -o $@ $<
 
 $(TP_OUT)/libcount_calls.so: testdata/tools/count_calls.c | $(TP_OUT)
 	$(TP_SAY)

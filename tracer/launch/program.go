@@ -3,6 +3,7 @@ package launch
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ type program struct {
 	held   map[int]bool // threads that stand still
 	since  time.Time    // when the first of them came
 	before bool         // one of them is at exit's entry
+	caller int          // that one
 	told   bool         // AtExit was called
 
 	starting bool // it has just been executed, and maps its libraries
@@ -141,7 +143,7 @@ func (w *Watcher) exitCalled(tid int) bool {
 		w.resume(tid, 0)
 		return true
 	}
-	p.before = true
+	p.before, p.caller = true, tid
 	p.hold(tid)
 	for _, other := range p.others(0) {
 		_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
@@ -154,7 +156,15 @@ func (w *Watcher) exitCalled(tid int) bool {
 // rather than exit_group, or was killed.
 func endsAlone(tid int) bool {
 	regs, err := readRegset(tid, noteStatus)
-	return err == nil && len(regs) > regCall && regs[regCall] == unix.SYS_EXIT
+	return err == nil && callOf(regs) == unix.SYS_EXIT
+}
+
+// callOf is the system call that a thread is in.
+func callOf(regs []uint64) uint64 {
+	if len(regs) <= regCall {
+		return math.MaxUint64
+	}
+	return regs[regCall]
 }
 
 // others lists the threads that do not stand still, but tid.
@@ -210,9 +220,11 @@ func (p *program) execs(tid int) bool {
 func (p *program) ending() Ending {
 	e := Ending{PID: p.pid, Before: p.before, Since: p.since}
 	for tid := range p.held {
-		t := Thread{TID: tid}
+		t := Thread{TID: tid, Exits: p.before && tid == p.caller}
 		if regs, err := readRegset(tid, noteStatus); err == nil && len(regs) > regStack {
 			t.SP, t.Words = regs[regStack], regs
+			// One that waits at its end has called that, unless it was killed.
+			t.Exits = t.Exits || !p.before && (callOf(regs) == unix.SYS_EXIT_GROUP || callOf(regs) == unix.SYS_EXIT)
 		}
 		if vectors, err := readRegset(tid, noteVectors); err == nil {
 			t.Words = append(t.Words, vectors...)

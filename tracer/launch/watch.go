@@ -49,6 +49,7 @@ type Thread struct {
 	TID   int
 	SP    uint64   // stack pointer
 	Words []uint64 // all registers, vector registers among them
+	Exits bool     // it has called exit, of the C library or of the kernel
 }
 
 // A Watcher keeps the threads of programs under ptrace until the programs end.

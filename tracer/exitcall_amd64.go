@@ -1,0 +1,24 @@
+package tracer
+
+import "github.com/memtrace/memtrace/tracer/unwind"
+
+// userFrame takes the innermost frame from a thread's general registers (struct
+// user_regs_struct: r15 r14 r13 r12 rbp rbx … rip cs eflags rsp).
+func userFrame(words []uint64) (f frame, pc uint64, ok bool) {
+	const rip, rsp = 16, 19
+	if len(words) <= rsp {
+		return f, 0, false
+	}
+	for i, reg := range [unwind.SavedRegisters]int{4, 5, 3, 2, 1, 0} { // rbp rbx r12 r13 r14 r15
+		f.saved[i] = words[reg]
+	}
+	f.sp = words[rsp]
+	return f, words[rip], true
+}
+
+// SavedAcrossCalls picks those general registers that a call leaves as they are (System V ABI for
+// x86-64, 3.2.1). The others, the vector registers among them, nobody has a use for once a call is made.
+func SavedAcrossCalls(words []uint64) ([]uint64, bool) {
+	f, _, ok := userFrame(words)
+	return f.saved[:], ok
+}
