@@ -19,8 +19,10 @@ type ReportOptions struct {
 type Symbolizer interface {
 	// Frames returns the functions of a process's return addresses,
 	// innermost first; one address gives several frames where functions
-	// were inlined, and always at least one. Stacks may share Frames.
-	Frames(pid int, addrs []uint64) []*Frame
+	// were inlined, and always at least one. Stacks may share Frames. at is when
+	// the stack was taken, ns of CLOCK_MONOTONIC: other code may be there by now. What
+	// is not known yet has no Module, and is asked for again.
+	Frames(pid int, addrs []uint64, at uint64) []*Frame
 }
 
 // sortKeys are the orders of a Report's sites, each from high to low.
@@ -215,14 +217,15 @@ func (a *Analyzer) nameStack(pid int, im *image, id event.StackID, other bool, s
 	case !ok:
 		n.function = "[stack lost]"
 	default:
-		n.stackEnding, n.frames = ref.ending, a.symbolize(pid, ref, symb)
+		n.stackEnding, n.frames = ref.ending, a.symbolize(pid, ref, symb, false)
 		n.function = siteFunction(n.frames)
 	}
 	return n
 }
 
-// symbolize names the frames of a stack, once.
-func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer) []*Frame {
+// symbolize names the frames of a stack, once all that they lie in is known; with
+// last set, for the last time.
+func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer, last bool) []*Frame {
 	if frames, ok := a.frames[ref]; ok {
 		return frames
 	}
@@ -230,13 +233,18 @@ func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer) []*Frame {
 	if symb == nil {
 		return bareFrames(addrs)
 	}
-	frames := symb.Frames(pid, addrs)
+	frames := symb.Frames(pid, addrs, ref.at)
 	if len(frames) == 0 {
 		return bareFrames(addrs)
 	}
-	a.frames[ref] = frames
+	if last || !slices.ContainsFunc(frames, (*Frame).isNowhere) {
+		a.frames[ref] = frames
+	}
 	return frames
 }
+
+// isNowhere reports whether it is not known what the code lies in.
+func (f *Frame) isNowhere() bool { return f.Module == "" }
 
 func bareFrames(addrs []uint64) []*Frame {
 	out := make([]*Frame, 0, len(addrs))

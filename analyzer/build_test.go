@@ -17,11 +17,15 @@ type names struct {
 	calls int
 }
 
-func (n *names) Frames(_ int, addrs []uint64) []*Frame {
+func (n *names) Frames(_ int, addrs []uint64, _ uint64) []*Frame {
 	n.calls++
 	var out []*Frame
 	for _, addr := range addrs {
-		out = append(out, &Frame{Function: n.of[addr]})
+		f := &Frame{Function: n.of[addr]}
+		if f.Function != "" {
+			f.Module = "/bin/program"
+		}
+		out = append(out, f)
 	}
 	return out
 }
@@ -66,6 +70,33 @@ func TestNamesOfUnmappedCode(t *testing.T) {
 	r := a.Report(testStart+10_000, ReportOptions{}, &names{of: map[uint64]string{0x10: "wrong", 0x20: "main", 0x11: "new", 0x21: "main"}})
 	if len(r.Sites) != 2 || r.Sites[0].Function != "old" || r.Sites[1].Function != "new" {
 		t.Errorf("got %+v, want the sites old and new", r.Sites)
+	}
+}
+
+// What is not known of a stack may be known at the next Report, and then stays; but not once
+// its program is gone.
+func TestUnknownCodeIsAskedForAgain(t *testing.T) {
+	a := newTestAnalyzer(t)
+	a.AddStack(event.Stack{ID: 7, PID: testPID, Frames: []uint64{0x10, 0x20}})
+	a.AddStack(event.Stack{ID: 8, PID: testPID, Frames: []uint64{0x11}})
+	a.Apply(new(trace).malloc(0x1000, 100, 7).malloc(0x2000, 50, 8).events)
+	for _, c := range []struct {
+		of   map[uint64]string
+		want [2]string
+	}{
+		{map[uint64]string{0x20: "main"}, [2]string{"", ""}},
+		{map[uint64]string{0x10: "plugin", 0x20: "main"}, [2]string{"plugin", ""}},
+		{map[uint64]string{0x10: "wrong", 0x20: "wrong"}, [2]string{"plugin", ""}},
+	} {
+		r := a.Report(testStart+10_000, ReportOptions{}, &names{of: c.of})
+		if r.Sites[0].Function != c.want[0] || r.Sites[1].Function != c.want[1] {
+			t.Errorf("got %q and %q, want %q", r.Sites[0].Function, r.Sites[1].Function, c.want)
+		}
+	}
+	a.NameStacks(testPID, &names{}, nil)
+	r := a.Report(testStart+20_000, ReportOptions{}, &names{of: map[uint64]string{0x10: "wrong", 0x11: "wrong"}})
+	if r.Sites[0].Function != "plugin" || r.Sites[1].Function != "" {
+		t.Errorf("got %q and %q after the last names", r.Sites[0].Function, r.Sites[1].Function)
 	}
 }
 

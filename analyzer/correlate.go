@@ -107,16 +107,18 @@ func (c *correlation) warnings(p *process) (out []string) {
 }
 
 // NameStacks names the stacks of a process's sites so far, those through an
-// address of which through is true; nil: all. It must be called before symb
-// forgets them, as with the present program image: see Config.Replaced.
+// address of which through is true; nil: all, and for the last time. It must be called
+// before symb forgets them, as with the present program image: see Config.Replaced.
 func (a *Analyzer) NameStacks(pid uint32, symb Symbolizer, through func(addr uint64) bool) {
 	p := a.byPID[pid]
 	if p == nil {
 		return
 	}
 	name := func(stack event.StackID) {
-		if ref, ok := p.image.stack(stack); ok && (through == nil || slices.ContainsFunc(a.stacks.frames(ref), through)) {
-			a.symbolize(int(pid), ref, symb)
+		ref, ok := p.image.stack(stack)
+		if ok && (through == nil || slices.ContainsFunc(a.stacks.frames(ref), through)) {
+			_, own := p.image.stacks[stack] // else it is of another, which may go on
+			a.symbolize(int(pid), ref, symb, through == nil && own && p.info.PID == pid)
 		}
 	}
 	for stack := range p.image.sites { // others may be of the image to come

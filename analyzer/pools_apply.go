@@ -137,7 +137,7 @@ func (a *Analyzer) poolName(p *process, own *pool, symb Symbolizer) string {
 		return own.name
 	}
 	if ref, ok := p.image.stack(own.made); ok {
-		return "of " + siteFunction(a.symbolize(int(p.info.PID), ref, symb))
+		return "of " + siteFunction(a.symbolize(int(p.info.PID), ref, symb, false))
 	}
 	return "[no name]"
 }

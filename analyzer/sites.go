@@ -93,6 +93,7 @@ type stackRef struct {
 	chunk, first uint32
 	frames       uint16
 	ending       stackEnding
+	at           uint64 // ns, CLOCK_MONOTONIC: when it was taken
 }
 
 // A stackStore keeps frames without a pointer per stack.
@@ -113,7 +114,7 @@ func (t *stackStore) add(s event.Stack) stackRef {
 		t.chunks = append(t.chunks, make([]uint64, 0, stackChunk))
 		last++
 	}
-	ref := stackRef{uint32(last), uint32(len(t.chunks[last])), uint16(len(frames)), ending}
+	ref := stackRef{uint32(last), uint32(len(t.chunks[last])), uint16(len(frames)), ending, s.Time}
 	t.chunks[last] = append(t.chunks[last], frames...)
 	return ref
 }

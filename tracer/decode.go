@@ -133,7 +133,7 @@ func decodeStack(record []byte, depth int) (event.Stack, bool) {
 		return event.Stack{}, false
 	}
 	s := event.Stack{
-		ID: event.StackID(h.Addr), PID: h.Tgid,
+		ID: event.StackID(h.Addr), Time: h.Time, PID: h.Tgid,
 		Truncated: h.Flags&recordTruncated != 0,
 		Deeper:    h.Flags&recordTruncated != 0 && n >= depth,
 		FPGuess:   h.Flags&recordFPGuess != 0,

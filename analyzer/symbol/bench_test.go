@@ -41,7 +41,7 @@ func fileSpace(t testing.TB, path string) *Space {
 			t.Fatal(err)
 		}
 		r := region{start: p.Vaddr, end: p.Vaddr + p.Filesz, offset: p.Off, inode: 1, path: path}
-		s.current = append(s.current, mapping{r, f})
+		s.current = append(s.current, mapping{region: r, file: f})
 	}
 	t.Cleanup(s.Close)
 	return s
@@ -188,7 +188,7 @@ func BenchmarkRefresh(b *testing.B) {
 	}
 	b.Cleanup(s.Close)
 	for b.Loop() {
-		if err := s.Refresh(); err != nil {
+		if err := s.Refresh(0); err != nil {
 			b.Fatal(err)
 		}
 	}

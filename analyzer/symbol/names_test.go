@@ -180,7 +180,7 @@ func TestConcurrently(t *testing.T) {
 				if name := r.Function(s, plain); name != "plain" {
 					t.Errorf("got %s, want plain", name)
 				}
-				if err := s.Refresh(); err != nil {
+				if err := s.Refresh(0); err != nil {
 					t.Error(err)
 				}
 			}

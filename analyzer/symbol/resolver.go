@@ -91,14 +91,22 @@ func (r *Resolver) Warnings() []string { return r.warnings.list() }
 // there, then the function itself. All addresses but the first are return
 // addresses, which are looked up one byte lower, inside the call; so is the
 // first where firstIsReturn is set. There is at least one Frame an address.
-// Stacks share Frames, which must not be changed.
+// Stacks share Frames, which must not be changed. They are as of now; see FramesAt.
 func (r *Resolver) Frames(s *Space, addrs []uint64, firstIsReturn bool) []*Frame {
+	return r.FramesAt(s, addrs, firstIsReturn, Now)
+}
+
+// Now is later than any time.
+const Now = ^uint64(0)
+
+// FramesAt is Frames of a stack that was taken at a time, by the clock of Refresh.
+func (r *Resolver) FramesAt(s *Space, addrs []uint64, firstIsReturn bool, at uint64) []*Frame {
 	frames := make([]*Frame, 0, len(addrs)+len(addrs)/2)
 	for i, addr := range addrs {
 		if (i > 0 || firstIsReturn) && addr > 0 {
 			addr--
 		}
-		frames = r.appendFrames(frames, s, addr)
+		frames = r.appendFrames(frames, s, addr, at)
 	}
 	return frames
 }
@@ -107,7 +115,7 @@ func (r *Resolver) Frames(s *Space, addrs []uint64, firstIsReturn bool) []*Frame
 // enough for every event, and knows no inlined functions. addr is looked up as
 // it is.
 func (r *Resolver) Function(s *Space, addr uint64) string {
-	p, ok := r.place(s, addr)
+	p, ok := r.place(s, addr, Now)
 	defer r.leave(p.module)
 	if !ok {
 		return p.frame().Function
@@ -126,8 +134,8 @@ func (r *Resolver) Function(s *Space, addr uint64) string {
 }
 
 // appendFrames appends the frames of one address.
-func (r *Resolver) appendFrames(frames []*Frame, s *Space, addr uint64) []*Frame {
-	p, ok := r.place(s, addr)
+func (r *Resolver) appendFrames(frames []*Frame, s *Space, addr, at uint64) []*Frame {
+	p, ok := r.place(s, addr, at)
 	defer r.leave(p.module)
 	if !ok {
 		f := p.frame()
@@ -176,8 +184,8 @@ func (p place) frame() Frame {
 func (p place) key() cacheKey { return cacheKey{p.module, p.addr} }
 
 // place finds the module of addr; ok is false where nothing more can be known.
-func (r *Resolver) place(s *Space, addr uint64) (p place, ok bool) {
-	m, ok := s.find(addr)
+func (r *Resolver) place(s *Space, addr, at uint64) (p place, ok bool) {
+	m, ok := s.find(addr, at)
 	if !ok {
 		return place{addr: addr}, false
 	}

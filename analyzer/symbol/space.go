@@ -27,19 +27,24 @@ const anonymous = "[anon]"
 // before stays resolvable.
 var ErrExited = errors.New("the process has exited")
 
-// Space is what a process had mapped executable, with the files behind it
+// Space is what a process has mapped executable over time, with the files behind it
 // held open. Refresh brings it up to date; mappings that went away still
-// answer for addresses that nothing newer covers. After an exec use a new one.
-// A Space may be used from several goroutines.
+// answer for addresses that nothing newer covered at the time that is asked for.
+// After an exec use a new one. A Space may be used from several goroutines.
 type Space struct {
 	proc string // /proc/PID, or that of another thread once the first has ended
 	root int    // O_PATH descriptor of the process's root directory where that is not our own, or -1
 	jit  perfMap
 
+	parent *Space // of a process that was forked: what it inherited
+	forked uint64 // when: what its parent mapped later is not its own
+
+	ancestors int
+
 	mu       sync.RWMutex
 	current  []mapping // ascending by start, not overlapping
 	retired  []mapping // latest last
-	gone     []region  // retired by the last Refresh
+	gone     []region  // retired since Unmapped was called
 	warnings warnings
 }
 
@@ -51,15 +56,36 @@ const maxThreadTries = 16
 // without a file and where the file could not be opened.
 type mapping struct {
 	region
-	file *mappedFile
+	file  *mappedFile
+	since uint64 // when it was there for certain, ns; 0: from the first
 }
+
+// maxAncestors bounds through how many processes names are inherited.
+const maxAncestors = 16
 
 // NewSpace reads what process pid has mapped. root is where procfs is
 // mounted, "/proc". A file that can't be opened is a warning, not an error.
 func NewSpace(root string, pid int) (*Space, error) {
+	return newSpace(root, pid).filled(0)
+}
+
+// Fork is NewSpace for a process that another, of which s is the Space, forked at
+// a time. What it inherited and has let go of keeps its names.
+func (s *Space) Fork(root string, pid int, forked, now uint64) (*Space, error) {
+	child := newSpace(root, pid)
+	if s.ancestors < maxAncestors {
+		child.parent, child.forked, child.ancestors = s, forked, s.ancestors+1
+	}
+	return child.filled(now)
+}
+
+func newSpace(root string, pid int) *Space {
 	proc := fmt.Sprintf("%s/%d", root, pid)
-	s := &Space{proc: proc, root: debugfile.OpenRoot(proc), jit: perfMap{proc: proc, every: perfMapEvery}}
-	if err := s.Refresh(); err != nil {
+	return &Space{proc: proc, root: debugfile.OpenRoot(proc), jit: perfMap{proc: proc, every: perfMapEvery}}
+}
+
+func (s *Space) filled(now uint64) (*Space, error) {
+	if err := s.Refresh(now); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -84,9 +110,10 @@ func (s *Space) Close() {
 }
 
 // Refresh reads the mappings again (/proc/PID/maps, some 10 µs and 0.1 µs a
-// mapping) and opens what is new. Where the process has exited it returns an
-// error that wraps ErrExited and changes nothing.
-func (s *Space) Refresh() error {
+// mapping) and opens what is new: that has been there from since on, ns of any
+// clock, which is that of FramesAt. Where the process has exited it
+// returns an error that wraps ErrExited and changes nothing.
+func (s *Space) Refresh(since uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text, err := s.readMaps()
@@ -99,20 +126,21 @@ func (s *Space) Refresh() error {
 	if err != nil {
 		return fmt.Errorf("read the mappings of %s: %w", s.proc, err)
 	}
-	s.update(parseMaps(text))
+	s.update(parseMaps(text), since)
 	return nil
 }
 
-// Unmapped returns a function that tells the addresses of code that the last
-// Refresh found unmapped: they keep their names until something else is mapped
-// there. It is nil where nothing was.
+// Unmapped returns a function that tells the addresses of code that was found
+// unmapped since the last call: it keeps its names as long as there is room for them.
+// It is nil where nothing was.
 func (s *Space) Unmapped() func(addr uint64) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.gone) == 0 {
 		return nil
 	}
 	gone := s.gone
+	s.gone = nil
 	return func(addr uint64) bool {
 		return slices.ContainsFunc(gone, func(r region) bool { return r.start <= addr && addr < r.end })
 	}
@@ -145,41 +173,50 @@ func (s *Space) readMaps() ([]byte, error) {
 }
 
 // update makes regions the current mappings.
-func (s *Space) update(regions []region) {
-	known := make(map[region]*mappedFile, len(s.current))
+func (s *Space) update(regions []region, since uint64) {
+	known := make(map[region]mapping, len(s.current))
 	for _, m := range s.current {
-		known[m.region] = m.file
+		known[m.region] = m
 	}
 	next := make([]mapping, 0, len(regions))
 	for _, r := range regions {
-		file, ok := known[r]
+		m, ok := known[r]
 		if ok {
 			delete(known, r)
-		} else if r.fileBacked() {
-			file = s.openFile(r)
-		} else if r.path == vdsoPath {
-			file = s.openVDSO(r)
+		} else {
+			m = mapping{region: r, since: since}
+			if r.fileBacked() {
+				m.file = s.openFile(r)
+			} else if r.path == vdsoPath {
+				m.file = s.openVDSO(r)
+			}
 		}
-		next = append(next, mapping{r, file})
+		next = append(next, m)
 	}
 	sort.Slice(next, func(i, j int) bool { return next[i].start < next[j].start })
-	s.gone = nil
 	for _, m := range s.current {
 		// Memory without a name, as of JIT compilers, comes and goes in numbers
 		// and has nothing to keep.
 		if _, gone := known[m.region]; gone && m.moduleName() != anonymous {
 			s.retire(m)
-			s.gone = append(s.gone, m.region)
+			if len(s.gone) < maxRetired {
+				s.gone = append(s.gone, m.region)
+			}
 		}
 	}
 	s.current = next
 }
 
 // retire keeps a mapping that went away. One that came and went before, as
-// with a plugin loaded in a loop, is kept once.
+// with a plugin loaded in a loop, is kept once where it alone was in its place.
 func (s *Space) retire(m mapping) {
-	for i, old := range s.retired {
-		if old == m {
+	for i := len(s.retired) - 1; i >= 0; i-- {
+		old := s.retired[i]
+		if old.overlaps(m.region) && old.region != m.region {
+			break
+		}
+		if old.region == m.region && old.file == m.file {
+			m.since = old.since
 			files.release(old.file)
 			s.retired = append(s.retired[:i], s.retired[i+1:]...)
 			break
@@ -192,30 +229,49 @@ func (s *Space) retire(m mapping) {
 	s.retired = append(s.retired, m)
 }
 
-// find returns the mapping that covers addr, with its file retained for the
+// find returns the mapping that covered addr at a time, with its file retained for the
 // caller, who releases it.
-func (s *Space) find(addr uint64) (mapping, bool) {
+func (s *Space) find(addr, at uint64) (mapping, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	m, ok := s.lookup(addr)
+	m, ok := s.lookup(addr, at)
+	if s.parent != nil && (!ok || m.since > at) {
+		if inherited, known := s.parent.find(addr, min(at, s.forked)); known {
+			if !ok || inherited.since < m.since {
+				return inherited, true
+			}
+			files.release(inherited.file)
+		}
+	}
 	if ok && m.file != nil {
 		files.retain(m.file)
 	}
 	return m, ok
 }
 
-func (s *Space) lookup(addr uint64) (mapping, bool) {
+// lookup returns the last mapping of addr that was there at a time, or else the
+// first that was seen later: what nobody has seen come was there before it was seen.
+func (s *Space) lookup(addr, at uint64) (found mapping, ok bool) {
 	i := sort.Search(len(s.current), func(i int) bool { return s.current[i].end > addr })
 	if i < len(s.current) && s.current[i].start <= addr {
-		return s.current[i], true
+		found, ok = s.current[i], true
+		if found.since <= at {
+			return found, true
+		}
 	}
 	for i := len(s.retired) - 1; i >= 0; i-- {
-		if m := s.retired[i]; m.start <= addr && addr < m.end {
+		m := s.retired[i]
+		if addr < m.start || m.end <= addr {
+			continue
+		}
+		if found, ok = m, true; m.since <= at {
 			return m, true
 		}
 	}
-	return mapping{}, false
+	return found, ok
 }
+
+func (r region) overlaps(o region) bool { return r.start < o.end && o.start < r.end }
 
 // openFile maps the file behind r: through map_files, which leads to the very
 // file even if it was deleted (needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),

@@ -50,7 +50,7 @@ func TestNamesSurvive(t *testing.T) {
 	if err := os.WriteFile(program, []byte("another file"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Refresh(); !errors.Is(err, ErrExited) {
+	if err := s.Refresh(0); !errors.Is(err, ErrExited) {
 		t.Errorf("Refresh after the exit: %v, want ErrExited", err)
 	}
 	for _, a := range addrs {
@@ -81,7 +81,7 @@ func TestUnloadedPlugin(t *testing.T) {
 	if err := os.Remove(plugin); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Refresh(); err != nil {
+	if err := s.Refresh(0); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range s.current {
@@ -217,8 +217,8 @@ func TestRetired(t *testing.T) {
 	s := &Space{root: -1}
 	at := func(start uint64, path string) region { return region{start: start, end: start + 0x1000, path: path} }
 	for range 10 {
-		s.update([]region{at(0x1000, "a"), at(0x2000, "b"), at(0x5000, "")})
-		s.update([]region{at(0x1000, "a")})
+		s.update([]region{at(0x1000, "a"), at(0x2000, "b"), at(0x5000, "")}, 1)
+		s.update([]region{at(0x1000, "a")}, 1)
 	}
 	if gone := s.Unmapped(); gone == nil || !gone(0x2000) || !gone(0x2fff) || gone(0x1fff) || gone(0x3000) || gone(0x5000) {
 		t.Error("unmapped are the bytes of b")
@@ -226,23 +226,47 @@ func TestRetired(t *testing.T) {
 	if len(s.retired) != 1 {
 		t.Errorf("%d retired mappings after ten times the same, want 1", len(s.retired))
 	}
-	s.update([]region{at(0x1000, "a")})
+	s.update([]region{at(0x1000, "a")}, 1)
 	if s.Unmapped() != nil {
 		t.Error("something is unmapped where nothing has changed")
 	}
-	s.update([]region{at(0x2800, "c")})
+	s.update([]region{at(0x2800, "c")}, 1)
 	for addr, want := range map[uint64]string{0x1000: "a", 0x1fff: "a", 0x2000: "b", 0x27ff: "b", 0x2800: "c", 0x37ff: "c"} {
-		if m, ok := s.find(addr); !ok || m.path != want {
+		if m, ok := s.find(addr, Now); !ok || m.path != want {
 			t.Errorf("%#x is in %q (%v), want %q", addr, m.path, ok, want)
 		}
 	}
-	if m, ok := s.find(0x3800); ok {
+	if m, ok := s.find(0x3800, Now); ok {
 		t.Errorf("0x3800 is in %q, want nowhere", m.path)
 	}
 	for i := range uint64(2 * maxRetired) {
-		s.update([]region{at(0x10000+i*0x1000, "d")})
+		s.update([]region{at(0x10000+i*0x1000, "d")}, 1)
 	}
 	if len(s.retired) != maxRetired {
 		t.Errorf("%d retired mappings, want %d", len(s.retired), maxRetired)
+	}
+}
+
+// TestMappedOverTime asks for what was mapped at an address when a stack was
+// taken: in a process, and in a child that has what it had.
+func TestMappedOverTime(t *testing.T) {
+	plugin := func(path string) []region { return []region{{start: 0x1000, end: 0x2000, path: path}} }
+	s := &Space{root: -1}
+	s.update(plugin("a"), 10)
+	s.update(nil, 20)
+	s.update(plugin("b"), 30)
+	child := &Space{root: -1, parent: s, forked: 25}
+	for at, want := range map[uint64]string{5: "a", 25: "a", 35: "a"} {
+		if m, ok := child.find(0x1000, at); !ok || m.path != want {
+			t.Errorf("in a child that has mapped nothing there was %q (%v) at %d, want %q", m.path, ok, at, want)
+		}
+	}
+	child.update(plugin("c"), 40)
+	for at, want := range map[uint64][2]string{5: {"a", "a"}, 10: {"a", "a"}, 25: {"a", "a"}, 30: {"b", "a"}, 35: {"b", "a"}, 40: {"b", "c"}, Now: {"b", "c"}} {
+		m, _ := s.find(0x1fff, at)
+		c, _ := child.find(0x1fff, at)
+		if m.path != want[0] || c.path != want[1] {
+			t.Errorf("at %d there were %q and, in the child, %q, want %q", at, m.path, c.path, want)
+		}
 	}
 }

@@ -71,10 +71,7 @@ func (b *bygones) add(to *[]shortcoming, pid int, reason error) {
 
 // release lets go of what a target holds of its process.
 func (s *session) release(t *target) {
-	if t.space != nil {
-		s.names.keep(t.pid, t.space)
-		t.space = nil
-	}
+	s.names.keep(t.pid)
 	t.close()
 }
 

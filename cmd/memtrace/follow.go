@@ -181,7 +181,7 @@ func (s *session) inheritNames(e event.Event) {
 	if t := s.targets[int(e.Child)]; t == nil || t.since < e.Time {
 		s.analyzer.NameStacks(e.Child, s.names, nil)
 	}
-	s.names.like(int(e.Child), int(e.PID))
+	s.names.like(int(e.Child), int(e.PID), e.Time)
 }
 
 // rename names what is known of a program that another replaced: its addresses

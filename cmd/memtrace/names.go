@@ -11,15 +11,20 @@ import (
 type namer struct {
 	resolver *symbol.Resolver
 
+	looking [16]sync.Mutex // by process: its mappings are read once at a time
+
 	mu      sync.Mutex
 	spaces  map[int]*symbol.Space
-	own     []*symbol.Space
-	fresh   map[int]bool       // processes that execute a program whose space is not known yet
-	next    map[int][]upcoming // in order
-	ahead   map[int]int        // how many execs of each process are still to come among the events
-	final   map[int]bool       // processes that have ended, and have their last names
-	stopped map[int]uint64     // when each process last stood still at an exec
-	read    map[int]uint64     // when the last exec was that has come among the events
+	made    map[int]uint64         // when that of each process was, if it is the process's own
+	forked  map[int]uint64         // when processes were forked that go by their parents' spaces
+	all     map[*symbol.Space]bool // those to be closed
+	ended   int                    // how many of them are of processes that have ended
+	fresh   map[int]bool           // processes that execute a program whose space is not known yet
+	next    map[int][]upcoming     // in order
+	ahead   map[int]int            // how many execs of each process are still to come among the events
+	final   map[int]bool           // processes that have ended, and have their last names
+	stopped map[int]uint64         // when each process last stood still at an exec
+	read    map[int]uint64         // when the last exec was that has come among the events
 }
 
 // upcoming is the space of a program whose exec is still to come among the
@@ -32,16 +37,17 @@ type upcoming struct {
 func newNamer(o symbol.Options) *namer {
 	return &namer{
 		resolver: symbol.NewResolver(o), spaces: make(map[int]*symbol.Space), fresh: make(map[int]bool),
+		made: make(map[int]uint64), forked: make(map[int]uint64), all: make(map[*symbol.Space]bool),
 		next: make(map[int][]upcoming), ahead: make(map[int]int), final: make(map[int]bool),
 		stopped: make(map[int]uint64), read: make(map[int]uint64),
 	}
 }
 
-// set makes s the address space of process pid from now on.
+// set makes s the address space of process pid from now on, read at a time, ns of CLOCK_MONOTONIC.
 // Where it is that of a program whose exec is still to come among the events,
 // what came before keeps its names. It is refused once last has seen all that
 // there will be: files that are opened while a process ends cannot all be.
-func (n *namer) set(pid int, s *symbol.Space) bool {
+func (n *namer) set(pid int, s *symbol.Space, at uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.final[pid] {
@@ -51,9 +57,70 @@ func (n *namer) set(pid int, s *symbol.Space) bool {
 		n.await(pid, s)
 		return true
 	}
-	n.spaces[pid] = s
+	n.begin(pid, s, at)
 	delete(n.fresh, pid)
 	return true
+}
+
+// begin gives process pid a space of its own.
+func (n *namer) begin(pid int, s *symbol.Space, at uint64) {
+	n.spaces[pid], n.made[pid] = s, at
+	delete(n.forked, pid)
+}
+
+// look reads what process pid has mapped by now, ns of CLOCK_MONOTONIC, and returns its
+// space: that of the last program that it has executed. Of a process that has just
+// ended it keeps what there is. It may be called from any goroutine. The space is the
+// namer's; it is nil where the process has ended.
+func (n *namer) look(root string, pid int, at uint64, alive func() bool) (*symbol.Space, error) {
+	lock := &n.looking[pid%len(n.looking)]
+	lock.Lock()
+	defer lock.Unlock()
+	s, parent, forked := n.newest(pid)
+	if s != nil {
+		return s, s.Refresh(at)
+	}
+	var err error
+	if parent != nil {
+		s, err = parent.Fork(root, pid, forked, at)
+	} else {
+		s, err = symbol.NewSpace(root, pid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if parent != nil && !alive() || !n.set(pid, s, at) {
+		s.Close()
+		return nil, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all[s] = true
+	return s, nil
+}
+
+// newest returns the space of the last program that process pid has executed; or its
+// parent's, where it has none of its own, and when it was forked.
+func (n *namer) newest(pid int) (own, parent *symbol.Space, forked uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ahead[pid] > 0 {
+		return n.coming(pid), nil, 0
+	}
+	if forked := n.forked[pid]; forked != 0 {
+		return nil, n.spaces[pid], forked
+	}
+	return n.spaces[pid], nil, 0
+}
+
+// coming returns the space of the last program that process pid has executed, where
+// its exec is still to come among the events; nil: it is not known yet.
+func (n *namer) coming(pid int) *symbol.Space {
+	list := n.next[pid]
+	if len(list) == 0 || list[len(list)-1].execs != n.ahead[pid] {
+		return nil
+	}
+	return list[len(list)-1].space
 }
 
 // await keeps the space of the last program that process pid has executed until
@@ -67,13 +134,28 @@ func (n *namer) await(pid int, s *symbol.Space) {
 	n.next[pid] = append(n.next[pid], u)
 }
 
-// like has a new process's code named as that of another, with the same mappings.
-func (n *namer) like(pid, parent int) {
+// like has a new process's code named as that of its parent was when it forked, ns of
+// CLOCK_MONOTONIC, unless it has been looked at since.
+func (n *namer) like(pid, parent int, at uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.spaces[parent]; s != nil {
-		n.spaces[pid] = s
+	if n.spaces[pid] != nil && n.made[pid] > at {
+		return
 	}
+	s, forked := n.spaces[parent], at
+	if before := n.forked[parent]; before != 0 {
+		forked = before
+	}
+	if n.ahead[parent] > 0 && n.stopped[parent] < at {
+		s, forked = n.coming(parent), at // the events are not there yet
+	}
+	delete(n.made, pid)
+	if s == nil {
+		delete(n.spaces, pid)
+		delete(n.forked, pid)
+		return
+	}
+	n.spaces[pid], n.forked[pid] = s, forked
 }
 
 // replaced notes, while process pid stands still at an exec, that its names are
@@ -95,8 +177,8 @@ func (n *namer) replaced(pid int, first bool, at uint64) {
 
 // last gives a process that ends now, and still has its memory, the names of
 // the program that it executed, if nobody had the time to look for them
-// before. It may be called from any goroutine. The space is the namer's.
-func (n *namer) last(root string, pid int) {
+// before. It may be called from any goroutine. at is the time, ns of CLOCK_MONOTONIC.
+func (n *namer) last(root string, pid int, at uint64) {
 	n.mu.Lock()
 	fresh := n.fresh[pid]
 	n.mu.Unlock()
@@ -109,7 +191,8 @@ func (n *namer) last(root string, pid int) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.owns(s) {
+	n.all[s] = true
+	if !n.retire(s) {
 		return
 	}
 	n.final[pid] = true
@@ -117,28 +200,31 @@ func (n *namer) last(root string, pid int) {
 		n.await(pid, s)
 		return
 	}
-	n.spaces[pid] = s
+	n.begin(pid, s, at)
 }
 
-// maxOwned is how many spaces of ended processes are kept: more than there are
+// maxEnded is how many spaces of ended processes are kept: more than there are
 // processes whose sites are listed one by one.
-const maxOwned = 2048
+const maxEnded = 2048
 
-// keep takes over the space of process pid, which has ended.
-func (n *namer) keep(pid int, s *symbol.Space) {
+// keep lets go of the spaces of process pid, which has ended, if too many have.
+func (n *namer) keep(pid int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.owns(s) && n.spaces[pid] == s {
+	if s := n.spaces[pid]; s != nil && n.made[pid] != 0 && !n.final[pid] && !n.retire(s) {
 		delete(n.spaces, pid)
+		delete(n.made, pid)
 	}
 }
 
-func (n *namer) owns(s *symbol.Space) bool {
-	if len(n.own) >= maxOwned {
+// retire notes that s is of a program that has ended. It reports whether s is kept.
+func (n *namer) retire(s *symbol.Space) bool {
+	if n.ended >= maxEnded {
+		delete(n.all, s)
 		s.Close()
 		return false
 	}
-	n.own = append(n.own, s)
+	n.ended++
 	return true
 }
 
@@ -151,13 +237,19 @@ func (n *namer) executed(pid int, at uint64) {
 	if n.ahead[pid] > 0 {
 		n.ahead[pid]--
 	}
+	if s := n.spaces[pid]; s != nil && n.made[pid] != 0 && n.all[s] {
+		n.retire(s) // its children may go by it
+	}
 	delete(n.spaces, pid)
+	delete(n.made, pid)
+	delete(n.forked, pid)
 	list := n.next[pid]
 	for i := range list {
 		list[i].execs--
 	}
 	if len(list) > 0 && list[0].execs <= 0 {
-		n.spaces[pid], n.next[pid] = list[0].space, list[1:]
+		n.begin(pid, list[0].space, at)
+		n.next[pid] = list[1:]
 	}
 }
 
@@ -175,7 +267,7 @@ func (n *namer) forget(pid int) {
 
 func (n *namer) close() {
 	n.resolver.Close()
-	for _, s := range n.own {
+	for s := range n.all {
 		s.Close()
 	}
 }
@@ -187,12 +279,17 @@ func (n *namer) space(pid int) *symbol.Space {
 }
 
 // Frames implements analyzer.Symbolizer.
-func (n *namer) Frames(pid int, addrs []uint64) []*analyzer.Frame {
-	s := n.space(pid)
+func (n *namer) Frames(pid int, addrs []uint64, at uint64) []*analyzer.Frame {
+	n.mu.Lock()
+	s := n.spaces[pid]
+	if forked := n.forked[pid]; forked != 0 {
+		at = min(at, forked)
+	}
+	n.mu.Unlock()
 	if s == nil {
 		return nil // it may be known later
 	}
-	found := n.resolver.Frames(s, addrs, true)
+	found := n.resolver.FramesAt(s, addrs, true, at)
 	out := make([]*analyzer.Frame, len(found))
 	for i, f := range found {
 		out[i] = (*analyzer.Frame)(f) // the same fields

@@ -35,14 +35,14 @@ func TestNamesOfProgramsStillToCome(t *testing.T) {
 	n, pid := testNamer(t), os.Getpid()
 	first := ownSpace(t)
 	defer first.Close()
-	n.set(pid, first)
+	n.set(pid, first, 1)
 	n.replaced(pid, true, 20)
 	n.replaced(pid, false, 21) // more is mapped
 	n.replaced(pid, true, 40)
-	n.last("/proc", pid)
+	n.last("/proc", pid, 45)
 	late := ownSpace(t)
 	defer late.Close()
-	if n.set(pid, late) {
+	if n.set(pid, late, 1) {
 		t.Error("names that were read as the process ended replace those that were read before")
 	}
 	if n.space(pid) != first {
@@ -74,12 +74,12 @@ func TestNamesFoundBetweenTwoExecs(t *testing.T) {
 		spaces[i] = ownSpace(t)
 		defer spaces[i].Close()
 	}
-	n.set(pid, spaces[0])
+	n.set(pid, spaces[0], 1)
 	n.replaced(pid, true, 20)
-	n.set(pid, spaces[1])
+	n.set(pid, spaces[1], 1)
 	n.replaced(pid, true, 40)
-	n.set(pid, spaces[2])
-	n.set(pid, spaces[3]) // a second look at the same program
+	n.set(pid, spaces[2], 1)
+	n.set(pid, spaces[3], 1) // a second look at the same program
 	for i, want := range []*symbol.Space{spaces[0], spaces[1], spaces[3]} {
 		if i > 0 {
 			n.executed(pid, uint64(20*i-10))
@@ -99,12 +99,12 @@ func TestNamesOfAnExecThatIsReadFirst(t *testing.T) {
 	defer second.Close()
 	n.executed(pid, 10)
 	n.replaced(pid, true, 20)
-	n.set(pid, first)
+	n.set(pid, first, 1)
 	if n.space(pid) != first {
 		t.Error("the program whose exec was read first has no names")
 	}
 	n.replaced(pid, true, 40)
-	n.set(pid, second)
+	n.set(pid, second, 1)
 	if n.space(pid) != first {
 		t.Error("the names of the first program are gone before the second's exec")
 	}
@@ -154,13 +154,13 @@ func TestNamesOfAProcessWhosePIDComesAgain(t *testing.T) {
 	s.names = testNamer(t)
 	mine := ownSpace(t)
 	defer mine.Close()
-	s.names.set(pid, mine)
+	s.names.set(pid, mine, 1)
 	other, err := symbol.NewSpace("/proc", os.Getppid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	s.names.set(shell, other)
+	s.names.set(shell, other, 1)
 
 	pc := uint64(reflect.ValueOf(ownSpace).Pointer()) + 1
 	s.analyzer.AddProcess(analyzer.ProcessInfo{PID: pid})
@@ -179,5 +179,35 @@ func TestNamesOfAProcessWhosePIDComesAgain(t *testing.T) {
 	}
 	if s.names.space(pid) != other {
 		t.Error("the second process has not its parent's names")
+	}
+}
+
+// A child goes by what its parent had mapped when it forked, until it is looked at itself; that the
+// news of the fork come later changes nothing.
+func TestNamesOfAChildThatIsLookedAtFirst(t *testing.T) {
+	const parent = 1 << 30
+	n, pid := testNamer(t), os.Getpid()
+	mine := ownSpace(t)
+	defer mine.Close()
+	n.set(parent, mine, 10)
+	n.like(pid, parent, 20)
+	if n.space(pid) != mine || n.forked[pid] != 20 {
+		t.Errorf("the child's names are %p as of %d, want its parent's %p as of 20", n.space(pid), n.forked[pid], mine)
+	}
+	alive := func() bool { return true }
+	own, err := n.look("/proc", pid, 30, alive)
+	if err != nil || own == nil || own == mine || n.space(pid) != own {
+		t.Errorf("the child's own names are %p, %p (%v), the parent's %p", own, n.space(pid), err, mine)
+	}
+	n.like(pid, parent, 20)
+	if n.space(pid) != own {
+		t.Error("late news of the fork took the child's own names")
+	}
+	if again, err := n.look("/proc", pid, 40, alive); err != nil || again != own {
+		t.Errorf("looked at again it is %p (%v), want %p", again, err, own)
+	}
+	n.like(pid, parent, 50) // another process has the PID
+	if n.space(pid) != mine {
+		t.Error("the next process of the PID has the names of the one before")
 	}
 }

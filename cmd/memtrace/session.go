@@ -136,25 +136,16 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 	return nil
 }
 
-// renew gives a process a new address space for names, after its start or an exec.
+// renew reads what a process has mapped by now, for names.
 func (s *session) renew(t *target) error {
-	space, err := symbol.NewSpace(s.fs.Root(), t.pid)
+	space, err := s.names.look(s.fs.Root(), t.pid, now(), t.held.Alive)
 	if errors.Is(err, symbol.ErrExited) {
 		return nil
 	}
-	if err != nil {
-		return err
+	if space != nil {
+		t.space = space
 	}
-	if s.names.space(t.pid) != nil && !t.held.Alive() {
-		space.Close() // it may have ended while its files were opened; there are names for it
-		return nil
-	}
-	if !s.names.set(t.pid, space) {
-		space.Close()
-		return nil
-	}
-	t.space = space
-	return nil
+	return err
 }
 
 func (s *session) awaitExit(t *target) {
@@ -301,18 +292,14 @@ func (s *session) correlateTarget(t *target) {
 		s.warn("%v", err)
 	}
 	t.pace.Done(time.Now(), cost)
-	err = nil
-	switch {
-	case t.space != nil:
-		if err = t.space.Refresh(); err == nil {
-			s.nameUnmapped(t)
-		}
-	case t.isYoung(): // it has its parent's names, and may be about to execute a program
-	default:
-		err = s.renew(t)
+	if t.space == nil && t.isYoung() {
+		return // it has its parent's names, and may be about to execute a program
 	}
-	if err != nil && !errors.Is(err, symbol.ErrExited) {
+	if err = s.renew(t); err != nil {
 		s.warn("%v", err)
+	}
+	if t.space != nil {
+		s.nameUnmapped(t)
 	}
 }
 

@@ -22,9 +22,9 @@ const initPIDNamespace = 0xEFFFFFFC
 type target struct {
 	pid     int
 	held    *procfs.Held
-	objects []probe.Object // attached to; their files are the family's
-	left    []probe.Object // of them: those of a program before, which this one does not map
-	space   *symbol.Space
+	objects []probe.Object     // attached to; their files are the family's
+	left    []probe.Object     // of them: those of a program before, which this one does not map
+	space   *symbol.Space      // the namer's; nil: none of its own is known
 	base    *analyzer.Baseline // nil where the trace saw every block
 	pace    analyzer.Pace
 	exited  bool
@@ -168,9 +168,6 @@ const youth = time.Second
 func (t *target) isYoung() bool { return t.execs == 0 && time.Since(t.born) < youth }
 
 func (t *target) close() {
-	if t.space != nil {
-		t.space.Close()
-	}
 	_ = t.held.Close()
 }
 

@@ -159,6 +159,7 @@ func (u *untraced) check(pid int) error {
 	if t.space, err = symbol.NewSpace(u.fs.Root(), pid); err != nil {
 		return err
 	}
+	defer t.space.Close()
 	o := heapwalk.CheckOptions{Apart: scansApart, Symbol: func(addr uint64) string { return u.resolver.Object(t.space, addr) }}
 	r, paused, err := u.checkHeap(t, &o)
 	if errors.Is(err, heapwalk.ErrNoArena) {

@@ -34,7 +34,7 @@ func jobOf(t *testing.T, rule string, leaks bool) (*session, *target) {
 	t.Cleanup(a.Close)
 	s := &session{
 		settings: settings{leaks: leaks, atExit: exitAfter, gate: &gate{rules: rules}},
-		fs:       fs, analyzer: a, out: mute{}, family: newFamily(nil, fs),
+		fs:       fs, analyzer: a, out: mute{}, family: newFamily(nil, fs), names: testNamer(t),
 		targets: make(map[int]*target), unborn: make(map[int]time.Time),
 	}
 	child, err := holdTarget(fs, os.Getppid())

@@ -155,6 +155,7 @@ func (e *Event) OldUnits() (units uint32, known bool) {
 // Stack is a call stack, sent once before the first event that names it.
 type Stack struct {
 	ID        StackID
+	Time      uint64 // ns, CLOCK_MONOTONIC: when it was taken
 	PID       uint32
 	Truncated bool // deeper than the limit, or the walk broke off
 	Deeper    bool // of those: deeper than the limit
