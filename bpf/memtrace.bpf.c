@@ -13,6 +13,7 @@
 #include "fault.h"
 #include "maps.h"
 #include "mark.h"
+#include "newcode.h"
 #include "pool.h"
 #include "predict.h"
 #include "process.h"

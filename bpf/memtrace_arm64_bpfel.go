@@ -353,11 +353,13 @@ const (
 	MemtraceProgMultiExit          = "multi_exit"
 	MemtraceProgMultiFree          = "multi_free"
 	MemtraceProgMultiMark          = "multi_mark"
+	MemtraceProgMultiNewCode       = "multi_new_code"
 	MemtraceProgMultiReturn        = "multi_return"
 	MemtraceProgPerfAlloc          = "perf_alloc"
 	MemtraceProgPerfExit           = "perf_exit"
 	MemtraceProgPerfFree           = "perf_free"
 	MemtraceProgPerfMark           = "perf_mark"
+	MemtraceProgPerfNewCode        = "perf_new_code"
 	MemtraceProgPerfReturn         = "perf_return"
 	MemtraceProgProcessExec        = "process_exec"
 	MemtraceProgProcessExit        = "process_exit"
@@ -447,11 +449,13 @@ type MemtraceProgramSpecs struct {
 	MultiExit          *ebpf.ProgramSpec `ebpf:"multi_exit"`
 	MultiFree          *ebpf.ProgramSpec `ebpf:"multi_free"`
 	MultiMark          *ebpf.ProgramSpec `ebpf:"multi_mark"`
+	MultiNewCode       *ebpf.ProgramSpec `ebpf:"multi_new_code"`
 	MultiReturn        *ebpf.ProgramSpec `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.ProgramSpec `ebpf:"perf_alloc"`
 	PerfExit           *ebpf.ProgramSpec `ebpf:"perf_exit"`
 	PerfFree           *ebpf.ProgramSpec `ebpf:"perf_free"`
 	PerfMark           *ebpf.ProgramSpec `ebpf:"perf_mark"`
+	PerfNewCode        *ebpf.ProgramSpec `ebpf:"perf_new_code"`
 	PerfReturn         *ebpf.ProgramSpec `ebpf:"perf_return"`
 	ProcessExec        *ebpf.ProgramSpec `ebpf:"process_exec"`
 	ProcessExit        *ebpf.ProgramSpec `ebpf:"process_exit"`
@@ -662,11 +666,13 @@ type MemtracePrograms struct {
 	MultiExit          *ebpf.Program `ebpf:"multi_exit"`
 	MultiFree          *ebpf.Program `ebpf:"multi_free"`
 	MultiMark          *ebpf.Program `ebpf:"multi_mark"`
+	MultiNewCode       *ebpf.Program `ebpf:"multi_new_code"`
 	MultiReturn        *ebpf.Program `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.Program `ebpf:"perf_alloc"`
 	PerfExit           *ebpf.Program `ebpf:"perf_exit"`
 	PerfFree           *ebpf.Program `ebpf:"perf_free"`
 	PerfMark           *ebpf.Program `ebpf:"perf_mark"`
+	PerfNewCode        *ebpf.Program `ebpf:"perf_new_code"`
 	PerfReturn         *ebpf.Program `ebpf:"perf_return"`
 	ProcessExec        *ebpf.Program `ebpf:"process_exec"`
 	ProcessExit        *ebpf.Program `ebpf:"process_exit"`
@@ -686,11 +692,13 @@ func (p *MemtracePrograms) Close() error {
 		p.MultiExit,
 		p.MultiFree,
 		p.MultiMark,
+		p.MultiNewCode,
 		p.MultiReturn,
 		p.PerfAlloc,
 		p.PerfExit,
 		p.PerfFree,
 		p.PerfMark,
+		p.PerfNewCode,
 		p.PerfReturn,
 		p.ProcessExec,
 		p.ProcessExit,

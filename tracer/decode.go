@@ -12,6 +12,7 @@ import (
 const (
 	recordStack     = 64
 	recordStale     = 65
+	recordMapped    = 66
 	recordTruncated = 8
 	recordWeighted  = 4
 	recordFPGuess   = 16
@@ -116,13 +117,14 @@ func isStack(record []byte) bool {
 	return len(record) >= headSize && (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0])).Kind == recordStack
 }
 
-// decodeStale reads the process that runs code unknown to the unwinder.
-func decodeStale(record []byte) (pid int, ok bool) {
+// decodeCode reads the process that runs code unknown to the unwinder, or, where
+// kind is recordMapped, has mapped some.
+func decodeCode(record []byte) (pid int, at uint64, kind uint8) {
 	if len(record) < headSize {
-		return 0, false
+		return 0, 0, 0
 	}
 	h := (*bpf.MemtraceRecordHead)(unsafe.Pointer(&record[0]))
-	return int(h.Tgid), h.Kind == recordStale
+	return int(h.Tgid), h.Time, h.Kind
 }
 
 // decodeStack copies a stack out of a record. The walk took at most depth frames.

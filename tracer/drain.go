@@ -32,6 +32,10 @@ type source interface {
 	close()
 }
 
+// codeNews is called for a process that runs code that the unwinder does not know
+// or, where mapped is set, has mapped some.
+type codeNews func(pid int, at uint64, mapped bool)
+
 // drain moves events from the rings to batches, in a goroutine of its own.
 type drain struct {
 	rings  []source // the i-th fills the i-th queue of the merger
@@ -45,8 +49,8 @@ type drain struct {
 	stacks    []event.Stack
 	life      []event.Event
 	malformed atomic.Uint64
-	depth     int           // most frames of a stack
-	stale     func(pid int) // called for processes that run code the unwinder does not know
+	depth     int // most frames of a stack
+	code      codeNews
 	valve     *valve        // nil: nothing is done about rings that fill up
 	through   atomic.Uint64 // all events before this time have been handed out
 
@@ -57,7 +61,7 @@ type drain struct {
 }
 
 // startDrain makes the rings for every online CPU and starts to read them.
-func startDrain(k *kernelHalf, depth int, stale func(pid int), v *valve) (*drain, error) {
+func startDrain(k *kernelHalf, depth int, code codeNews, v *valve) (*drain, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
@@ -65,7 +69,7 @@ func startDrain(k *kernelHalf, depth int, stale func(pid int), v *valve) (*drain
 	d := &drain{
 		merger: &merger{}, epoll: -1, wake: -1,
 		out: make(chan *Batch, maxBatches), batches: newBatches(),
-		quit: make(chan struct{}), done: make(chan struct{}), stale: stale, depth: depth, valve: v,
+		quit: make(chan struct{}), done: make(chan struct{}), code: code, depth: depth, valve: v,
 	}
 	for _, cpu := range cpus {
 		err = errors.Join(err, d.open(k, cpu))
@@ -218,8 +222,8 @@ func (d *drain) take(q *queue, record []byte) {
 			d.stacks = append(d.stacks, s)
 			return
 		}
-	} else if pid, ok := decodeStale(record); ok {
-		d.stale(pid)
+	} else if pid, at, kind := decodeCode(record); kind == recordStale || kind == recordMapped {
+		d.code(pid, at, kind == recordMapped)
 		return
 	}
 	d.malformed.Add(1)

@@ -61,7 +61,7 @@ func (t *Tracer) StoppedAtExit(tid int) bool {
 
 // attachToExit puts the program on the functions of exit that a file has.
 func attachToExit(prog *ebpf.Program, multi bool, o *probe.Object, pid int) ([]link.Link, error) {
-	offsets, err := exitOffsets(o.File)
+	offsets, err := functionOffsets(o.File, exitCalls)
 	if err != nil {
 		return nil, fmt.Errorf("look for exit in %s: %w", o.Path, err)
 	}
@@ -93,9 +93,9 @@ func attachToExit(prog *ebpf.Program, multi bool, o *probe.Object, pid int) ([]l
 	return links, nil
 }
 
-// exitOffsets are where in a file exitCalls begin, in all their versions
+// functionOffsets are where in a file functions begin, in all their versions
 // (glibc has two of quick_exit).
-func exitOffsets(file io.ReaderAt) (offsets []uint64, err error) {
+func functionOffsets(file io.ReaderAt, names []string) (offsets []uint64, err error) {
 	f, err := elf.NewFile(file)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func exitOffsets(file io.ReaderAt) (offsets []uint64, err error) {
 		return nil, err
 	}
 	for _, s := range slices.Concat(dynamic, static) {
-		if s.Section == elf.SHN_UNDEF || elf.ST_TYPE(s.Info) != elf.STT_FUNC || !slices.Contains(exitCalls, s.Name) {
+		if s.Section == elf.SHN_UNDEF || elf.ST_TYPE(s.Info) != elf.STT_FUNC || !slices.Contains(names, s.Name) {
 			continue
 		}
 		for _, p := range f.Progs {

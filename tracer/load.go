@@ -33,6 +33,11 @@ type Config struct {
 	RingBytes  int         // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
 	TableCache FileCache   // of unwinding tables; nil: none
 
+	// Mapped is told when a process has mapped code, ns of CLOCK_MONOTONIC; loaded says
+	// that its loader did (WatchLoader), in a thread that was not stopped. It is called from
+	// goroutines that it must not hold up. Nil: nobody is told.
+	Mapped func(pid int, at uint64, loaded bool)
+
 	// Sampling allows SetInterval, at the price of a counter for each block.
 	// Interval is what it begins with: the mean number of bytes between hits;
 	// 0: every block is recorded.

@@ -29,6 +29,8 @@ type Tracer struct {
 
 	mu         sync.Mutex
 	attached   map[int]*attachment
+	loaders    map[int]*loaderProbe
+	hooks      map[fileIdentity][]uint64 // of loaders
 	everywhere everywhere
 	disposals  *disposals
 	paused     bool // no process has probes
@@ -48,23 +50,21 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), disposals: newDisposals()}
+	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), hooks: make(map[fileIdentity][]uint64), disposals: newDisposals()}
 	if err := errors.Join(t.startSampling(), t.attachKernel()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	stale := func(int) {}
 	if c.Unwind == UnwindDwarf {
 		spaces, err := newSpaces(kernel.coll.Maps, c.TableCache)
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
-		t.keeper = startKeeper(spaces)
-		stale = t.keeper.report
+		t.keeper = startKeeper(spaces, t.tellMapped)
 	}
 	if t.valve, err = openValve(kernel.coll.Maps, c); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	if t.drain, err = startDrain(kernel, c.StackDepth, stale, t.valve); err != nil {
+	if t.drain, err = startDrain(kernel, c.StackDepth, t.newCode, t.valve); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -137,11 +137,14 @@ func (t *Tracer) Watch(pid int) error {
 }
 
 // Detach takes the probes off process pid and keeps watching it.
-func (t *Tracer) Detach(pid int) error {
-	if a := t.take(pid); a != nil {
-		return a.close()
+func (t *Tracer) Detach(pid int) (err error) {
+	if p := t.takeLoader(pid); p != nil {
+		err = p.close()
 	}
-	return nil
+	if a := t.take(pid); a != nil {
+		err = errors.Join(err, a.close())
+	}
+	return err
 }
 
 // Revive attaches again to process pid, of which the thread that its probes
@@ -175,7 +178,14 @@ func (t *Tracer) Forget(pid int) error {
 	if t.keeper != nil {
 		err = errors.Join(err, t.keeper.spaces.forget(pid))
 	}
-	if a := t.take(pid); a != nil {
+	a := t.take(pid)
+	if p := t.takeLoader(pid); p != nil {
+		if a == nil {
+			a = &attachment{}
+		}
+		a.frees = append(a.frees, p.links...)
+	}
+	if a != nil {
 		t.disposals.take(a)
 	}
 	return err
@@ -205,8 +215,9 @@ func (t *Tracer) Stop() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var wg sync.WaitGroup
-	errs := make(chan error, len(t.attached)+1)
+	errs := make(chan error, len(t.attached)+2)
 	wg.Go(func() { errs <- t.everywhere.close() })
+	wg.Go(func() { errs <- t.closeLoaders() })
 	for pid, a := range t.attached {
 		wg.Go(func() { errs <- a.close() })
 		delete(t.attached, pid)

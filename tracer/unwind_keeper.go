@@ -17,8 +17,9 @@ import (
 // does not know, it looks at the mappings of the process again.
 type keeper struct {
 	spaces *spaces
-	watch  *mapWatch // nil where the kernel or the privileges don't allow it
-	stale  chan int  // processes to look at; what doesn't fit comes again
+	tell   func(pids map[int]uint64) // of known processes that have mapped code
+	watch  *mapWatch                 // nil where the kernel or the privileges don't allow it
+	stale  chan int                  // processes to look at; what doesn't fit comes again
 	quit   chan struct{}
 	done   sync.WaitGroup
 }
@@ -31,8 +32,8 @@ const (
 	maxStaleDelay = 5 * time.Second
 )
 
-func startKeeper(s *spaces) *keeper {
-	k := &keeper{spaces: s, stale: make(chan int, staleQueue), quit: make(chan struct{})}
+func startKeeper(s *spaces, tell func(pids map[int]uint64)) *keeper {
+	k := &keeper{spaces: s, tell: tell, stale: make(chan int, staleQueue), quit: make(chan struct{})}
 	var err error
 	if k.watch, err = startMapWatch(); err == nil { // else later, by what the unwinder reports
 		k.done.Add(1)
@@ -110,18 +111,21 @@ func (k *keeper) run() {
 
 // remapped looks at processes that have mapped code; all is set where it is
 // not known which have.
-func (k *keeper) remapped(pids map[int]bool, all bool) {
+func (k *keeper) remapped(pids map[int]uint64, all bool) {
 	if all {
 		for _, pid := range k.spaces.pids() {
-			pids[pid] = true
+			pids[pid] = uint64(monotonic())
 		}
 	}
 	for pid := range pids {
-		if k.spaces.knows(pid) {
-			// What ended is noticed elsewhere; what failed is tried again when it is met.
-			_, _ = k.spaces.reload(pid)
+		if !k.spaces.knows(pid) {
+			delete(pids, pid)
+			continue
 		}
+		// What ended is noticed elsewhere; what failed is tried again when it is met.
+		_, _ = k.spaces.reload(pid)
 	}
+	k.tell(pids)
 }
 
 // ReloadMaps makes the unwinder know the code that process pid has mapped by

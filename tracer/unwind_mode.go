@@ -44,7 +44,7 @@ func withoutTables(spec *ebpf.CollectionSpec) {
 	for _, name := range []string{
 		bpf.MemtraceMapSpaces, bpf.MemtraceMapSegments, bpf.MemtraceMapTables,
 		bpf.MemtraceMapRules, bpf.MemtraceMapPcCache, bpf.MemtraceMapStale,
-		bpf.MemtraceMapStoppable, bpf.MemtraceMapStopped,
+		bpf.MemtraceMapStoppable,
 	} {
 		spec.Maps[name].MaxEntries = 1
 	}

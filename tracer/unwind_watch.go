@@ -64,7 +64,8 @@ func startMapWatch() (*mapWatch, error) {
 func (w *mapWatch) open(cpu int) error {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Bits: unix.PerfBitMmap | unix.PerfBitWatermark, Wakeup: 1,
+		Bits: unix.PerfBitMmap | unix.PerfBitWatermark | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID, Wakeup: 1,
+		Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC,
 	}
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
@@ -83,9 +84,9 @@ func (w *mapWatch) add(fd int) error {
 	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// run calls mapped for processes that have mapped code until stop. Where the
-// kernel had no room to say which, all is set.
-func (w *mapWatch) run(mapped func(pids map[int]bool, all bool)) {
+// run calls mapped for processes that have mapped code, with the time of the first
+// mapping, ns of CLOCK_MONOTONIC, until stop. Where the kernel had no room to say which, all is set.
+func (w *mapWatch) run(mapped func(pids map[int]uint64, all bool)) {
 	events := make([]unix.EpollEvent, len(w.rings)+1)
 	for {
 		n, err := unix.EpollWait(w.epoll, events, -1)
@@ -97,7 +98,7 @@ func (w *mapWatch) run(mapped func(pids map[int]bool, all bool)) {
 				return
 			}
 		}
-		pids, all := make(map[int]bool), false
+		pids, all := make(map[int]uint64), false
 		for i := range w.rings {
 			all = w.rings[i].drain(pids) || all
 		}
@@ -124,14 +125,15 @@ func (w *mapWatch) close() {
 }
 
 // A record's header is {type u32, misc u16, size u16}; that of a mapping goes
-// on with {pid, tid u32; addr, len, pgoff u64; char filename[]}.
+// on with {pid, tid u32; addr, len, pgoff u64; char filename[]} and, as we ask for it, the time u64.
 const (
 	perfHeader   = 8
 	perfMmapName = perfHeader + 8 + 24
+	perfTime     = 8
 )
 
 // drain adds the processes in the ring to pids and reports whether there were more.
-func (r *mapRing) drain(pids map[int]bool) (more bool) {
+func (r *mapRing) drain(pids map[int]uint64) (more bool) {
 	page := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.memory[0]))
 	data := r.memory[os.Getpagesize():]
 	head, tail := atomic.LoadUint64(&page.Data_head), page.Data_tail
@@ -146,8 +148,12 @@ func (r *mapRing) drain(pids map[int]bool) (more bool) {
 		case unix.PERF_RECORD_LOST:
 			more = true
 		case unix.PERF_RECORD_MMAP:
-			if pid := mappedBy(ringBytesAt(data, tail, size)); pid != 0 {
-				pids[pid] = true
+			record := ringBytesAt(data, tail, size)
+			if pid := mappedBy(record); pid != 0 {
+				at := binary.NativeEndian.Uint64(record[len(record)-perfTime:])
+				if first, known := pids[pid]; !known || at < first {
+					pids[pid] = at
+				}
 			}
 		}
 		tail += size
@@ -169,7 +175,7 @@ func ringBytesAt(ring []byte, at, n uint64) []byte {
 // memory: code that a compiler makes at run time has no tables to load, and
 // the unwinder reports it where it matters.
 func mappedBy(record []byte) int {
-	if len(record) <= perfMmapName {
+	if len(record) <= perfMmapName+perfTime {
 		return 0
 	}
 	name := string(record[perfMmapName:])

@@ -117,7 +117,7 @@ struct thread_struct {};
 
 typedef struct {
 	unsigned long sig[1];
-} sigset_t;
+} __attribute__((preserve_access_index)) sigset_t;
 
 struct task_struct {
 	int pid;

@@ -26,6 +26,7 @@ enum record_kind {
 	RECORD_MREMAP = 14,
 	RECORD_STACK = 64,
 	RECORD_STALE = 65, /* addr lies in no mapping that the unwinder knows */
+	RECORD_MAPPED = 66, /* code was loaded */
 };
 
 /* Equal to tracer/event.Flags. */

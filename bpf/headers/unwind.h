@@ -146,7 +146,10 @@ __attribute__((noinline)) u64 trampoline_target(u64 slot, u64 pc)
 	return pc;
 }
 
-/* Whether the tracer has the thread under ptrace. */
+/*
+ * Whether the tracer has the thread under ptrace and would see SIGURG before it. One that
+ * blocks it might fetch it by sigwait.
+ */
 static __always_inline bool is_watched(struct task_struct *task)
 {
 	struct task_struct *parent = NULL;
@@ -155,6 +158,8 @@ static __always_inline bool is_watched(struct task_struct *task)
 
 	bpf_probe_read_kernel(&ptrace, sizeof(ptrace), __builtin_preserve_access_index(&task->ptrace));
 	if (!ptrace)
+		return false;
+	if (is_blocked(task, SIGURG))
 		return false;
 	bpf_probe_read_kernel(&parent, sizeof(parent), __builtin_preserve_access_index(&task->parent));
 	bpf_probe_read_kernel(&tgid, sizeof(tgid), __builtin_preserve_access_index(&parent->tgid));
@@ -169,13 +174,21 @@ static __always_inline bool is_watched(struct task_struct *task)
 static __always_inline void stop_thread(u32 tgid)
 {
 	u32 tid = bpf_get_current_pid_tgid(), *left = bpf_map_lookup_elem(&stoppable, &tgid);
-	struct task_struct *task = (void *)bpf_get_current_task();
 
-	if (!left || *left == 0 || !is_watched(task) || is_blocked(task, SIGURG))
+	if (!left || *left == 0 || !is_watched((void *)bpf_get_current_task()))
 		return;
 	--*left; /* a race costs a stop more */
 	if (bpf_map_update_elem(&stopped, &tid, &tgid, BPF_NOEXIST) == 0)
 		bpf_send_signal_thread(SIGURG);
+}
+
+/* Have a thread that has loaded code stop, if it is watched; false: it is not. */
+static __always_inline bool hold_loader(struct self self)
+{
+	u32 why = self.tgid | STOPPED_LOADING;
+
+	return is_watched((void *)bpf_get_current_task()) && bpf_map_update_elem(&stopped, &self.tid, &why, BPF_ANY) == 0 &&
+	       bpf_send_signal_thread(SIGURG) == 0;
 }
 
 /*

@@ -154,7 +154,11 @@ struct {
 	__type(value, u32);
 } stoppable SEC(".maps");
 
-/* Threads that were signalled for that. */
+/*
+ * Threads that were signalled for that, or because they have loaded code: each
+ * with its process, and STOPPED_LOADING.
+ */
+#define STOPPED_LOADING (1U << 31)
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);

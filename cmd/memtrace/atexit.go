@@ -49,7 +49,7 @@ func (s *session) receive(v visit) {
 
 // hooks are what the session does at turns of its processes' lives.
 func (s *session) hooks() *launch.Hooks {
-	h := &launch.Hooks{Unknown: s.tracer.StoppedForTables, AtExit: func(e launch.Ending) {
+	h := &launch.Hooks{Unknown: s.stoppedAtCode, AtExit: func(e launch.Ending) {
 		s.names.last(s.fs.Root(), e.PID, now())
 		s.known.look(s.fs, s.family, e.PID)
 		s.limiter.ending(e.PID)

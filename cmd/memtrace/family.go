@@ -22,18 +22,22 @@ type family struct {
 	fs     procfs.FS
 
 	attaching [16]sync.Mutex // by process: no file is attached to twice
+	looking   [16]sync.Mutex // by process: what is mapped is looked into once
 
 	mu     sync.Mutex
 	probed map[int][]probe.Object
-	born   map[int]bool // children attached to before their first instruction, until the session asks
-	held   map[int]bool // processes that stand still at an exec
-	execs  map[int]int  // how often they have
+	born   map[int]bool           // children attached to before their first instruction, until the session asks
+	looked map[int]probe.Mappings // what was looked into for allocators as it was mapped; guarded by looking
+	held   map[int]bool           // processes that stand still at an exec
+	execs  map[int]int            // how often they have
 	bare   map[int]bareExec
 	late   map[int]bool // processes that ran already when some of their files were attached to
 	files  map[fileID]*os.File
 	since  map[fileID]uint64 // ns: when each file was first attached to
 	alone  int               // children left alone, as too many came
 	notes  []string          // why objects were left alone
+
+	unwatched error // of watchLoader
 }
 
 // fileID tells mapped files apart.
@@ -68,8 +72,33 @@ func newFamily(t *tracer.Tracer, fs procfs.FS) *family {
 		tracer: t, fs: fs,
 		probed: make(map[int][]probe.Object), born: make(map[int]bool),
 		held: make(map[int]bool), late: make(map[int]bool), execs: make(map[int]int), bare: make(map[int]bareExec), files: make(map[fileID]*os.File),
-		since: make(map[fileID]uint64),
+		since: make(map[fileID]uint64), looked: make(map[int]probe.Mappings),
 	}
+}
+
+// look attaches to the allocators in code that a process has mapped since the last
+// look, and returns those that are new. The thread that mapped it stands still.
+func (f *family) look(pid int, discover func(pid int, known probe.Mappings) ([]probe.Object, error)) ([]probe.Object, error) {
+	lock := &f.looking[pid%len(f.looking)]
+	lock.Lock()
+	defer lock.Unlock()
+	f.mu.Lock()
+	known := f.looked[pid]
+	if known == nil {
+		known = make(probe.Mappings)
+		f.looked[pid] = known
+	}
+	late := f.late[pid]
+	f.mu.Unlock()
+	objects, err := discover(pid, known)
+	if err != nil {
+		return nil, err
+	}
+	news, err := f.extend(pid, objects)
+	f.mu.Lock()
+	f.late[pid] = late // nobody has run the code yet
+	f.mu.Unlock()
+	return news, err
 }
 
 // extend attaches to those of a process's objects that it is not attached to
@@ -88,6 +117,7 @@ func (f *family) extend(pid int, objects []probe.Object) (news []probe.Object, e
 	if news, err = f.attach(pid, news); err != nil {
 		return nil, err
 	}
+	f.watchLoader(pid)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.probed[pid] = slices.Concat(f.probed[pid], news)
@@ -145,6 +175,26 @@ func (f *family) withdraw(pid int) error {
 	delete(f.probed, pid)
 	f.mu.Unlock()
 	return f.tracer.Detach(pid)
+}
+
+// watchLoader has code that a process loads known before it runs. Where that can't be,
+// it is known a little later.
+func (f *family) watchLoader(pid int) {
+	if f.tracer.Config().Everywhere { // as many processes as that would need a probe each
+		return
+	}
+	if _, err := f.tracer.WatchLoader(pid); err != nil && !isGone(err) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.unwatched = err
+	}
+}
+
+// loaderProblem says why code that some process loads may be known late only, nil if none does.
+func (f *family) loaderProblem() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unwatched
 }
 
 // intern replaces the files of objects by those that are open already.
@@ -326,6 +376,7 @@ func (f *family) forget(pid int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.probed, pid)
+	delete(f.looked, pid)
 	delete(f.born, pid)
 	delete(f.late, pid)
 	delete(f.held, pid)

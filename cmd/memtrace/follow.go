@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,9 @@ type search struct {
 	birth bool // it is a new child
 	exec  bool // it has replaced its program
 	still bool // it stands still meanwhile: at its birth or at an exec
+
+	loaded bool // it has loaded the code while it ran, and has its probes before that runs
+
 	held  *procfs.Held
 	until time.Time // when to give up: a new program needs time to load its libraries
 }
@@ -115,6 +119,14 @@ func (f *follower) ask(q search) {
 		if q.exec {
 			f.session.noteUntraced(q.pid, errTooMany)
 		}
+	}
+}
+
+// later is ask, from any goroutine, for what rescan would find anyway.
+func (f *follower) later(q search) {
+	select {
+	case f.queue <- q:
+	default:
 	}
 }
 
@@ -238,7 +250,9 @@ func (f *follower) rescan(t *target) {
 	}
 	before, seen := f.code[t.pid]
 	f.code[t.pid] = code
-	if seen && before != code {
+	// It may have loaded one before it was watched for that: a child of one that was is.
+	unseen := !seen && (t.unsure || !t.child || !f.session.tracer.WatchesLoader(t.pid))
+	if unseen || seen && before != code {
 		f.ask(search{pid: t.pid, held: t.held})
 	}
 }
@@ -252,6 +266,9 @@ func (s *session) followed(r found) {
 		return
 	case r.birth:
 		s.bore(r)
+		return
+	case r.loaded && r.err == nil && t != nil && !t.exited && !t.bare:
+		s.extended(t, r.objects)
 		return
 	case isGone(r.err), r.err != nil && !s.alive(r.pid):
 		return
@@ -282,9 +299,16 @@ func (s *session) followed(r found) {
 func (s *session) extend(t *target, r found) {
 	known := s.targets[t.pid] == t
 	news := t.news(r.objects)
+	whole := false
+	if known && !r.exec {
+		var ok bool
+		if news, ok = s.lateNews(t, r, news); !ok {
+			return
+		}
+		whole = t.base == nil && r.loaded
+	}
 	// Probes on a file outlive exec: where the new program uses the same
 	// files, none of its blocks was missed.
-	whole := t.base == nil && known && !r.exec
 	if r.exec {
 		t.space = nil // of the program before; the names it gave stay
 		whole = len(news) == 0 && len(t.objects) > 0 && t.probed != 0 && t.probed < t.execed || s.guarded[t.pid] && !s.family.wasLate(t.pid, t.execs, news)
@@ -302,6 +326,38 @@ func (s *session) extend(t *target, r found) {
 		}
 		return
 	}
+	s.say("attached to process %d (%d more files)", t.pid, len(news))
+}
+
+// lateNews are those of a running process's allocators that have no probes yet, and says that
+// they had none before they ran. It reports whether they are to be probed now.
+func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Object, bool) {
+	probed := s.family.of(t.pid) // of which the news may still be to come
+	if len(probed) == 0 && !t.bare {
+		return nil, false // it is about to get its first, as a child or at an exec
+	}
+	news = slices.DeleteFunc(news, func(o probe.Object) bool { return hasFile(probed, &o) })
+	if r.loaded || len(news) == 0 {
+		return news, len(news) > 0
+	}
+	if !t.unsure && (t.child || s.tracer.WatchesLoader(t.pid)) {
+		t.unsure = true // its loader, or the news of an exec, may be about to tell; else it is found again
+		delete(s.follower.code, t.pid)
+		return nil, false
+	}
+	t.unsure = false
+	s.warn("process %d had loaded %s before its probes were there: what it allocated from that until then is not seen",
+		t.pid, strings.Join(allocatorNames(news, nil), ", "))
+	return news, true
+}
+
+// extended takes in allocators that a process has loaded, and that had their probes before
+// they ran.
+func (s *session) extended(t *target, news []probe.Object) {
+	t.objects = s.family.of(t.pid)
+	t.found(news, false)
+	s.analyzer.Describe(t.describe())
+	s.warnOfThrows(t)
 	s.say("attached to process %d (%d more files)", t.pid, len(news))
 }
 

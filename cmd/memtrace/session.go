@@ -39,6 +39,7 @@ type session struct {
 	finder   *probe.Finder
 	family   *family
 	known    identities
+	code     *codeNews
 
 	exits    chan *target // whose process ended
 	stopped  chan error   // the result of tracer.Stop
@@ -69,7 +70,8 @@ func newSession(s settings, out output) (*session, error) {
 	if err := checkNamespace(fs); err != nil {
 		return nil, err
 	}
-	tables := openTableCache(&s)
+	tables, code := openTableCache(&s), newCodeNews()
+	s.tracer.Mapped = code.note
 	t, err := tracer.New(s.tracer)
 	if err != nil {
 		tables.Close()
@@ -88,9 +90,10 @@ func newSession(s settings, out output) (*session, error) {
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool), thrown: make(map[string]bool), bare: make(map[string]bool),
-		unborn: make(map[int]time.Time), losses: make(losses), finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
+		unborn: make(map[int]time.Time), losses: make(losses), code: code, finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
 	}
 	x.follower = newFollower(x)
+	go x.followCode()
 	if x.limiter, err = newLimiter(s.overhead, t, config.Interval); err != nil {
 		x.close()
 		return nil, err
@@ -350,6 +353,9 @@ func (s *session) report(final bool) *analyzer.Report {
 	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
 	r.Warnings = append(r.Warnings, s.tracer.UnwindProblems()...)
 	r.Warnings = append(r.Warnings, s.missedChildren()...)
+	if err := s.family.loaderProblem(); err != nil {
+		r.Warnings = append(r.Warnings, err.Error()+": what a library allocates right after it was loaded may have a cut stack")
+	}
 	if final {
 		r.Warnings = append(r.Warnings, s.unseenFunctions()...)
 		r.Warnings = append(r.Warnings, s.unseenLeaks(r)...)

@@ -37,6 +37,7 @@ type target struct {
 	probed uint64    // ns: when it got its probes, 0 before
 	execed uint64    // ns: when it replaced its program last
 	execs  int       // how often
+	unsure bool      // it has an allocator without probes, which its loader may be about to tell of
 	deaf   bool      // its probes ended with the thread that they were tied to
 	gone   time.Time // when its process was seen to have ended
 	born   time.Time // of a child: when that was seen

@@ -30,8 +30,8 @@ type Hooks struct {
 	// Exiting reports whether a thread that got SIGURG got it as it called
 	// exit; the program is then looked at there, before its exit handlers.
 	Exiting func(tid int) bool
-	// Unknown is asked about any other SIGURG. Where a thread got it as it ran
-	// code that was not known yet, it returns what is to be done while the
+	// Unknown is asked about any other SIGURG. Where a thread got it as it loaded
+	// code, or ran some that was not known yet, it returns what is to be done while the
 	// thread stands still, else nil: then the program gets the signal.
 	Unknown func(tid int) (learn func())
 }

@@ -36,6 +36,39 @@ func (d *Finder) Discover(pid int) ([]Object, error) {
 // DiscoverAll is Discover, and tells of files, too, in which there is nothing to
 // probe but USDT probes that are not asked for, or that can't be. Their File is nil.
 func (d *Finder) DiscoverAll(pid int) (found, marked []Object, err error) {
+	return d.discover(pid, func(mapping) bool { return true })
+}
+
+// DiscoverNew is Discover, but looks only into files with a mapping that is not in known,
+// to which it adds them. That none of them has an allocator is no error.
+func (d *Finder) DiscoverNew(pid int, known Mappings) ([]Object, error) {
+	found, _, err := d.discover(pid, known.add)
+	if errors.Is(err, ErrNoAllocator) || errors.Is(err, ErrGoProgram) || errors.Is(err, ErrStripped) {
+		err = nil
+	}
+	return found, err
+}
+
+// Mappings are what DiscoverNew has seen of a process.
+type Mappings map[mapping]struct{}
+
+// maxSeen bounds them: then all is looked at again.
+const maxSeen = 1 << 15
+
+// add reports whether m is new.
+func (k Mappings) add(m mapping) bool {
+	if _, ok := k[m]; ok {
+		return false
+	}
+	if len(k) >= maxSeen {
+		clear(k)
+	}
+	k[m] = struct{}{}
+	return true
+}
+
+// discover looks into the files of mappings that are wanted.
+func (d *Finder) discover(pid int, wanted func(mapping) bool) (found, marked []Object, err error) {
 	s := survey{finder: d, pid: pid, dir: memoryDir(d.root, pid)}
 	s.root = debugfile.OpenRoot(s.dir)
 	if s.root >= 0 {
@@ -50,7 +83,13 @@ func (d *Finder) DiscoverAll(pid int) (found, marked []Object, err error) {
 	}
 	s.alone = withoutLoader(s.dir)
 	for _, file := range groupByFile(mappings) {
-		s.inspect(file)
+		look := false
+		for _, m := range file {
+			look = wanted(m) || look
+		}
+		if look {
+			s.inspect(file)
+		}
 	}
 	if len(s.found) > 0 {
 		for i := range s.found {

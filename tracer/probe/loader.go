@@ -1,0 +1,53 @@
+package probe
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// LoaderHook is the empty function that a dynamic loader calls for debuggers once it has
+// mapped a library and what that needs, before it runs any code of theirs (<link.h>,
+// r_brk), and as often when nothing has come.
+const LoaderHook = "_dl_debug_state"
+
+// Loader opens the dynamic loader that a process was started through; nil: it was
+// started without. Root is where the proc file system is mounted.
+func Loader(root string, pid int) (*os.File, error) {
+	dir := memoryDir(root, pid)
+	base, err := loaderBase(dir)
+	if err != nil || base == 0 {
+		return nil, err
+	}
+	mappings, err := Executable(root, pid)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mappings {
+		if m.Start < base || m.Inode == 0 {
+			continue
+		}
+		f, err := m.Open(root, pid) // its code follows its headers
+		if err != nil {
+			return nil, fmt.Errorf("open the loader %s of process %d: %w", m.Path, pid, err)
+		}
+		return f, nil
+	}
+	return nil, nil
+}
+
+// loaderBase reads where the loader was mapped (getauxval(3), AT_BASE); 0: there is none.
+func loaderBase(dir string) (uint64, error) {
+	const atBase = 7
+	auxv, err := os.ReadFile(filepath.Join(dir, "auxv"))
+	if err != nil {
+		return 0, fmt.Errorf("look for the loader: %w", exited(err))
+	}
+	for i := 0; i+16 <= len(auxv); i += 16 {
+		if binary.NativeEndian.Uint64(auxv[i:]) == atBase {
+			return binary.NativeEndian.Uint64(auxv[i+8:]), nil
+		}
+	}
+	return 0, nil
+}
