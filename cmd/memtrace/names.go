@@ -237,20 +237,28 @@ func (n *namer) executed(pid int, at uint64) {
 	if n.ahead[pid] > 0 {
 		n.ahead[pid]--
 	}
-	if s := n.spaces[pid]; s != nil && n.made[pid] != 0 && n.all[s] {
-		n.retire(s) // its children may go by it
+	if n.made[pid] <= at { // else it was read since, and is of the new program
+		n.drop(pid)
 	}
-	delete(n.spaces, pid)
-	delete(n.made, pid)
-	delete(n.forked, pid)
 	list := n.next[pid]
 	for i := range list {
 		list[i].execs--
 	}
 	if len(list) > 0 && list[0].execs <= 0 {
+		n.drop(pid)
 		n.begin(pid, list[0].space, at)
 		n.next[pid] = list[1:]
 	}
+}
+
+// drop takes its space from process pid. Its children may still go by it.
+func (n *namer) drop(pid int) {
+	if s := n.spaces[pid]; s != nil && n.made[pid] != 0 && n.all[s] {
+		n.retire(s)
+	}
+	delete(n.spaces, pid)
+	delete(n.made, pid)
+	delete(n.forked, pid)
 }
 
 // forget drops what is not needed of a process that has ended.

@@ -35,7 +35,8 @@ func pluginErrors(r *analyzer.Report) (problems []string) {
 			stack = append(stack, f.Function)
 		}
 		file := filepath.Base(s.Stack[0].Module)
-		if !slices.Equal(stack[:min(2, len(stack))], []string{s.Function, "use"}) || !slices.Contains(stack, "main") || s.Truncated || file != "libplugin_"+name+".so" {
+		whole := slices.Equal(stack[:min(2, len(stack))], []string{s.Function, "use"}) && slices.Contains(stack, "main") && !s.Truncated
+		if !whole || file != "libplugin_"+name+".so" {
 			problems = append(problems, fmt.Sprintf("%s: the stack is %q, truncated %v, in %s", s.Function, stack, s.Truncated, file))
 		}
 	}
