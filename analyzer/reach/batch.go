@@ -76,7 +76,9 @@ func (w *worker) flushFrom(b *buffer) {
 			w.noteEdge(i)
 		case w.seen.has(i):
 		case owner == noBlock:
-			w.fromRoot(i, q.kind[k])
+			if !w.inPageRecord(i, q.word[k], b, unsafe.Pointer(&b.data[q.off[k]])) {
+				w.fromRoot(i, q.kind[k])
+			}
 		default:
 			w.seen.add(i)
 		}

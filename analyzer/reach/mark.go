@@ -36,6 +36,7 @@ type marker struct {
 	threadStacks zones
 
 	// How pointers are taken; constant while workers run.
+	mimalloc  bool // its records are none of the program's
 	startOnly bool // pointers into a block are only noted
 	quiet     bool // what is found is not followed
 	unaligned bool // pointers at any byte

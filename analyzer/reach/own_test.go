@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"unsafe"
 )
 
 // TestBlocksSideBySide: a block that begins within what is read at a time, where
@@ -116,5 +117,38 @@ func TestWritableSegments(t *testing.T) {
 	w[4] = 1 << 40
 	if got := writable(base, w); len(got) != 0 {
 		t.Errorf("headers beyond what was read: %x", got)
+	}
+}
+
+// TestMimallocPageRecord takes the words that a program on mimalloc 3.0 has in front of a block of 100,000 bytes.
+func TestMimallocPageRecord(t *testing.T) {
+	const slice, first = 0x7fa6b9e10000, 0x7fa6b9e10080
+	record := []uint64{0, 0, 0x100010001, 0, 0, 0x1c000, first, 0x100}
+	at := func(place uint64, change func(w []uint64)) bool {
+		b, err := newBuffer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.close()
+		b.addr = slice &^ (winBytes - 1)
+		w := slices.Clone(record)
+		change(w)
+		off := slice - b.addr + place
+		copy(b.words(off, off+64), w)
+		m := &marker{x: indexOf(t, []Leak{{Addr: first, Size: 100_000}, {Addr: slice + 0x40000, Size: 8}}), mimalloc: true}
+		return (&worker{marker: m}).inPageRecord(0, first, b, unsafe.Pointer(&b.data[off+pageFirst]))
+	}
+	if !at(0, func([]uint64) {}) {
+		t.Error("the record is not known")
+	}
+	for name, is := range map[string]bool{
+		"elsewhere in the slice":         at(0x40, func([]uint64) {}),
+		"a size that is too small":       at(0, func(w []uint64) { w[5] = 0x18000 }),
+		"more in use than there are":     at(0, func(w []uint64) { w[2] = 0x100010002 }),
+		"a list of which nothing is set": at(0, func(w []uint64) { w[2] = 0 }),
+	} {
+		if is {
+			t.Errorf("%s is taken for a record", name)
+		}
 	}
 }

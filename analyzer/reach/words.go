@@ -106,7 +106,7 @@ func (w *worker) pointer(word uint64, owner uint32, b *buffer, p unsafe.Pointer)
 		if r.entry&coverFlag == 0 && word&7 == 0 && word == addr {
 			starts := w.x.pages[r.entry][addr>>9%8]
 			if starts>>(addr>>3%64)&1 != 0 {
-				if i := r.number(starts, addr); i != owner && !w.seen.has(i) {
+				if i := r.number(starts, addr); i != owner && !w.seen.has(i) && (owner != noBlock || !w.inPageRecord(i, addr, b, p)) {
 					w.found(i, addr)
 				}
 				return
