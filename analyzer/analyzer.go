@@ -68,6 +68,8 @@ type Analyzer struct {
 	epoch  uint64                // changes of which process a PID means
 	sink   uint64                // see Analyzer.warm
 	frames map[stackRef][]*Frame // symbolized stacks
+
+	uncheckedExecs int // see UncheckedExecs
 }
 
 // New returns an Analyzer with no process.

@@ -91,7 +91,9 @@ func (c *crowd) leave(a *Analyzer, p *process) {
 // siblings', whose addresses mean something else: its blocks have no stacks.
 func (c *crowd) exec(a *Analyzer, p *process) {
 	pid := p.info.PID
-	p.verdicts = nil // on blocks that are gone with the program
+	if !p.checked {
+		p.verdicts = nil // on blocks that are gone with the program
+	}
 	c.leave(a, p)
 	next := c.join(a, ProcessInfo{PID: pid}, nil)
 	next.image.blind, next.damage = true, p.damage // what was lost may be the new program's

@@ -65,6 +65,9 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 		a.part(p, pid, a.since(at))
 		return
 	}
+	if !p.checked && p.ownBlocks() > 0 {
+		a.uncheckedExecs++
+	}
 	a.inherited -= p.copies
 	p.copies, p.child = 0, false
 	if p.crowd != nil {
@@ -93,6 +96,10 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	p.total, p.extras = Heap{}, nil
 	p.faults.drop(&a.events)
 	p.pools = nil
+	if p.checked {
+		p.past = append(p.past, p.verdicts...)
+	}
+	p.checked = false
 	p.replaced, p.pages, p.verdicts, p.leaked, p.check = overwrites{}, correlation{}, nil, nil, nil
 	p.unseen, p.info.GoHeap, p.info.Untraced, p.info.Probed = unseen{}, false, nil, 0
 	p.partial, p.info.Attached, p.info.Unprobed = false, false, false

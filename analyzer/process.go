@@ -32,6 +32,8 @@ type process struct {
 	pages    correlation
 	unseen   unseen
 	verdicts []Leak // of the last leak check
+	checked  bool   // that was made before an exec, which is still to come
+	past     []Leak // of the checks before execs
 	leaked   leakedBlocks
 	check    *LeakCheck
 	total    Heap    // all but the figures of the residency pass

@@ -152,7 +152,7 @@ type HeapWalk struct {
 // LeakCheck says how a process's memory was read for leaks, and what that
 // cost the process.
 type LeakCheck struct {
-	When      string `json:"when"`       // running, stopped, before_exit, after_exit
+	When      string `json:"when"`       // running, stopped, before_exit, after_exit, before_exec
 	Scans     int    `json:"scans"`      // that agree
 	Registers bool   `json:"registers"`  // were read, too
 	RootBytes uint64 `json:"root_bytes"` // memory outside of blocks that was read for pointers

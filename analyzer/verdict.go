@@ -19,6 +19,7 @@ const (
 	CheckStopped    CheckTime = "stopped"     // while it stood still
 	CheckBeforeExit CheckTime = "before_exit" // as it called exit, before its exit handlers
 	CheckAfterExit  CheckTime = "after_exit"  // as it ended, after its exit handlers
+	CheckBeforeExec CheckTime = "before_exec" // as it called exec, by which another program takes its place
 )
 
 // A Check is a leak check of one process under way: one scan of its memory
@@ -123,6 +124,29 @@ func (a *Analyzer) callerOf(number uint32) uint64 {
 	return a.stacks.frames(ref)[0]
 }
 
+// OwnBlocks is how many live blocks a process has beside the copies that it began with.
+func (a *Analyzer) OwnBlocks(pid uint32) uint64 {
+	p := a.byPID[pid]
+	if p == nil || p.exited || p.info.PID != pid {
+		return 0
+	}
+	return p.ownBlocks()
+}
+
+// UncheckedExecs is how often a program with live blocks of its own was replaced
+// by another without a leak check just before.
+func (a *Analyzer) UncheckedExecs() int { return a.uncheckedExecs }
+
+func (p *process) ownBlocks() (n uint64) {
+	p.heap.all(func(b block) bool {
+		if b.time >= p.born {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
 // sawAll reports whether each live block of a process is known, as far as the
 // analyzer can tell. It goes by the latest of SetLoss and SetLeftOut: a call can
 // have been left out without any block of the sample telling.
@@ -218,6 +242,7 @@ func (a *Analyzer) Conclude(c *Check) {
 	}
 	c.proc.verdicts, c.proc.leaked = verdicts, leaked
 	c.proc.check = c.report()
+	c.proc.checked = c.When == CheckBeforeExec
 }
 
 // count adds a block to a verdict, whose OldestNS and NewestNS are times of
@@ -292,7 +317,11 @@ func (c *Check) confidence() float64 {
 
 // why says what was looked for and where.
 func (c *Check) why(kind reach.Kind) string {
-	where := fmt.Sprintf("in %s of roots", humanBytes(float64(c.last.Roots)))
+	where := ""
+	if c.When == CheckBeforeExec {
+		where = "before it executed another program "
+	}
+	where += fmt.Sprintf("in %s of roots", humanBytes(float64(c.last.Roots)))
 	if c.regs {
 		where += " and the registers"
 	}
@@ -350,7 +379,7 @@ func (a *Analyzer) allLeaks(now uint64) []Leak {
 func (a *Analyzer) verdicts(now uint64) []Leak {
 	out := []Leak{}
 	for _, p := range a.processes {
-		of := p.verdicts
+		of := slices.Concat(p.past, p.verdicts)
 		if p.stands != nil {
 			of = p.stands.verdicts()
 		}

@@ -318,6 +318,7 @@ type MemtraceUnwindSegment struct {
 const (
 	MemtraceMapBlamed              = "blamed"
 	MemtraceMapEventRings          = "event_rings"
+	MemtraceMapExecCalls           = "exec_calls"
 	MemtraceMapExitCalls           = "exit_calls"
 	MemtraceMapFilter              = "filter"
 	MemtraceMapHits                = "hits"
@@ -350,12 +351,14 @@ const (
 	MemtraceProgFaultRawTracepoint = "fault_raw_tracepoint"
 	MemtraceProgFaultTracepoint    = "fault_tracepoint"
 	MemtraceProgMultiAlloc         = "multi_alloc"
+	MemtraceProgMultiExec          = "multi_exec"
 	MemtraceProgMultiExit          = "multi_exit"
 	MemtraceProgMultiFree          = "multi_free"
 	MemtraceProgMultiMark          = "multi_mark"
 	MemtraceProgMultiNewCode       = "multi_new_code"
 	MemtraceProgMultiReturn        = "multi_return"
 	MemtraceProgPerfAlloc          = "perf_alloc"
+	MemtraceProgPerfExec           = "perf_exec"
 	MemtraceProgPerfExit           = "perf_exit"
 	MemtraceProgPerfFree           = "perf_free"
 	MemtraceProgPerfMark           = "perf_mark"
@@ -446,12 +449,14 @@ type MemtraceProgramSpecs struct {
 	FaultRawTracepoint *ebpf.ProgramSpec `ebpf:"fault_raw_tracepoint"`
 	FaultTracepoint    *ebpf.ProgramSpec `ebpf:"fault_tracepoint"`
 	MultiAlloc         *ebpf.ProgramSpec `ebpf:"multi_alloc"`
+	MultiExec          *ebpf.ProgramSpec `ebpf:"multi_exec"`
 	MultiExit          *ebpf.ProgramSpec `ebpf:"multi_exit"`
 	MultiFree          *ebpf.ProgramSpec `ebpf:"multi_free"`
 	MultiMark          *ebpf.ProgramSpec `ebpf:"multi_mark"`
 	MultiNewCode       *ebpf.ProgramSpec `ebpf:"multi_new_code"`
 	MultiReturn        *ebpf.ProgramSpec `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.ProgramSpec `ebpf:"perf_alloc"`
+	PerfExec           *ebpf.ProgramSpec `ebpf:"perf_exec"`
 	PerfExit           *ebpf.ProgramSpec `ebpf:"perf_exit"`
 	PerfFree           *ebpf.ProgramSpec `ebpf:"perf_free"`
 	PerfMark           *ebpf.ProgramSpec `ebpf:"perf_mark"`
@@ -470,6 +475,7 @@ type MemtraceProgramSpecs struct {
 type MemtraceMapSpecs struct {
 	Blamed        *ebpf.MapSpec `ebpf:"blamed"`
 	EventRings    *ebpf.MapSpec `ebpf:"event_rings"`
+	ExecCalls     *ebpf.MapSpec `ebpf:"exec_calls"`
 	ExitCalls     *ebpf.MapSpec `ebpf:"exit_calls"`
 	Filter        *ebpf.MapSpec `ebpf:"filter"`
 	Hits          *ebpf.MapSpec `ebpf:"hits"`
@@ -556,6 +562,7 @@ func (o *MemtraceObjects) Close() error {
 type MemtraceMaps struct {
 	Blamed        *ebpf.Map `ebpf:"blamed"`
 	EventRings    *ebpf.Map `ebpf:"event_rings"`
+	ExecCalls     *ebpf.Map `ebpf:"exec_calls"`
 	ExitCalls     *ebpf.Map `ebpf:"exit_calls"`
 	Filter        *ebpf.Map `ebpf:"filter"`
 	Hits          *ebpf.Map `ebpf:"hits"`
@@ -588,6 +595,7 @@ func (m *MemtraceMaps) Close() error {
 	return _MemtraceClose(
 		m.Blamed,
 		m.EventRings,
+		m.ExecCalls,
 		m.ExitCalls,
 		m.Filter,
 		m.Hits,
@@ -663,12 +671,14 @@ type MemtracePrograms struct {
 	FaultRawTracepoint *ebpf.Program `ebpf:"fault_raw_tracepoint"`
 	FaultTracepoint    *ebpf.Program `ebpf:"fault_tracepoint"`
 	MultiAlloc         *ebpf.Program `ebpf:"multi_alloc"`
+	MultiExec          *ebpf.Program `ebpf:"multi_exec"`
 	MultiExit          *ebpf.Program `ebpf:"multi_exit"`
 	MultiFree          *ebpf.Program `ebpf:"multi_free"`
 	MultiMark          *ebpf.Program `ebpf:"multi_mark"`
 	MultiNewCode       *ebpf.Program `ebpf:"multi_new_code"`
 	MultiReturn        *ebpf.Program `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.Program `ebpf:"perf_alloc"`
+	PerfExec           *ebpf.Program `ebpf:"perf_exec"`
 	PerfExit           *ebpf.Program `ebpf:"perf_exit"`
 	PerfFree           *ebpf.Program `ebpf:"perf_free"`
 	PerfMark           *ebpf.Program `ebpf:"perf_mark"`
@@ -689,12 +699,14 @@ func (p *MemtracePrograms) Close() error {
 		p.FaultRawTracepoint,
 		p.FaultTracepoint,
 		p.MultiAlloc,
+		p.MultiExec,
 		p.MultiExit,
 		p.MultiFree,
 		p.MultiMark,
 		p.MultiNewCode,
 		p.MultiReturn,
 		p.PerfAlloc,
+		p.PerfExec,
 		p.PerfExit,
 		p.PerfFree,
 		p.PerfMark,

@@ -24,21 +24,48 @@ const ExitSignal = unix.SIGURG
 // run what was registered by atexit or at_quick_exit. _exit runs nothing.
 var exitCalls = []string{"exit", "quick_exit"}
 
+// execCalls are the functions at whose entry a program is stopped that may become
+// another: all others of exec's family end in one of these.
+var execCalls = []string{"execve", "fexecve", "execveat"}
+
+// A callStop stops a thread as it calls one of some functions.
+type callStop struct {
+	what        string // for people
+	calls       []string
+	perf, multi string // BPF programs
+	threads     string // the map of those that were stopped
+}
+
+var (
+	exitStop = callStop{"exit", exitCalls, bpf.MemtraceProgPerfExit, bpf.MemtraceProgMultiExit, bpf.MemtraceMapExitCalls}
+	execStop = callStop{"exec", execCalls, bpf.MemtraceProgPerfExec, bpf.MemtraceProgMultiExec, bpf.MemtraceMapExecCalls}
+)
+
 // StopAtExit has the threads of a process get ExitSignal as they call exit or
 // quick_exit, before any exit handler or destructor has run. The process must
 // be attached to, and under ptrace by the caller, who sees the signal first
 // and drops it. It is an error if none of the objects has such a function.
 func (t *Tracer) StopAtExit(pid int, objects []probe.Object) error {
-	program, multi := bpf.MemtraceProgPerfExit, t.config.Mechanism == Session || t.config.Mechanism == Multi
+	return t.stopAt(exitStop, pid, objects)
+}
+
+// StopAtExec does the same for the functions that execute another program in
+// the process's place. The call may still fail.
+func (t *Tracer) StopAtExec(pid int, objects []probe.Object) error {
+	return t.stopAt(execStop, pid, objects)
+}
+
+func (t *Tracer) stopAt(s callStop, pid int, objects []probe.Object) error {
+	program, multi := s.perf, t.config.Mechanism == Session || t.config.Mechanism == Multi
 	if multi {
-		program = bpf.MemtraceProgMultiExit
+		program = s.multi
 	}
 	if err := t.kernel.more([]string{program}); err != nil {
-		return fmt.Errorf("stop process %d at exit: %w", pid, err)
+		return fmt.Errorf("stop process %d at %s: %w", pid, s.what, err)
 	}
-	errs := []error{fmt.Errorf("no file of process %d has a function exit that can be found", pid)}
+	errs := []error{fmt.Errorf("no file of process %d has a function %s that can be found", pid, s.what)}
 	for i := range objects {
-		l, err := attachToExit(t.kernel.program(program), multi, &objects[i], pid)
+		l, err := s.attach(t.kernel.program(program), multi, &objects[i], pid)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -55,18 +82,24 @@ func (t *Tracer) StopAtExit(pid int, objects []probe.Object) error {
 
 // StoppedAtExit reports whether a thread got ExitSignal because it called
 // exit, or would have if it didn't block it, and forgets that it did.
-func (t *Tracer) StoppedAtExit(tid int) bool {
-	return t.kernel.coll.Maps[bpf.MemtraceMapExitCalls].Delete(uint32(tid)) == nil
+func (t *Tracer) StoppedAtExit(tid int) bool { return t.stopped(exitStop, tid) }
+
+// StoppedAtExec reports whether a thread got ExitSignal because it called exec,
+// and forgets that it did.
+func (t *Tracer) StoppedAtExec(tid int) bool { return t.stopped(execStop, tid) }
+
+func (t *Tracer) stopped(s callStop, tid int) bool {
+	return t.kernel.coll.Maps[s.threads].Delete(uint32(tid)) == nil
 }
 
-// attachToExit puts the program on the functions of exit that a file has.
-func attachToExit(prog *ebpf.Program, multi bool, o *probe.Object, pid int) ([]link.Link, error) {
-	offsets, err := functionOffsets(o.File, exitCalls)
+// attach puts the program on the functions that a file has.
+func (s callStop) attach(prog *ebpf.Program, multi bool, o *probe.Object, pid int) ([]link.Link, error) {
+	offsets, err := functionOffsets(o.File, s.calls)
 	if err != nil {
-		return nil, fmt.Errorf("look for exit in %s: %w", o.Path, err)
+		return nil, fmt.Errorf("look for %s in %s: %w", s.what, o.Path, err)
 	}
 	if len(offsets) == 0 {
-		return nil, fmt.Errorf("%s has no function exit", o.Path)
+		return nil, fmt.Errorf("%s has no function %s", o.Path, s.what)
 	}
 	ex, err := link.OpenExecutable(objectPath(o))
 	if err != nil {
@@ -75,7 +108,7 @@ func attachToExit(prog *ebpf.Program, multi bool, o *probe.Object, pid int) ([]l
 	if multi {
 		l, err := ex.UprobeMulti(nil, prog, &link.UprobeMultiOptions{Addresses: offsets, PID: uint32(pid)})
 		if err != nil {
-			return nil, fmt.Errorf("attach to exit in %s: %w", o.Path, err)
+			return nil, fmt.Errorf("attach to %s in %s: %w", s.what, o.Path, err)
 		}
 		return []link.Link{l}, nil
 	}
@@ -86,7 +119,7 @@ func attachToExit(prog *ebpf.Program, multi bool, o *probe.Object, pid int) ([]l
 			for _, l := range links {
 				_ = l.Close() // nothing depends on it yet
 			}
-			return nil, fmt.Errorf("attach to exit in %s: %w", o.Path, err)
+			return nil, fmt.Errorf("attach to %s in %s: %w", s.what, o.Path, err)
 		}
 		links = append(links, l)
 	}

@@ -104,6 +104,7 @@ func addCheck(p *page, c *analyzer.LeakCheck) {
 	when := map[string]string{
 		"running": "while it ran, by " + counted(uint64(c.Scans), "scan", "scans"), "stopped": "while it stood still",
 		"before_exit": "as it called exit, before exit handlers", "after_exit": "as it ended, after exit handlers",
+		"before_exec": "as it called exec",
 	}[c.When]
 	roots := size(c.RootBytes) + " of roots"
 	if c.Registers {

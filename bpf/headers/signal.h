@@ -15,13 +15,21 @@ static __always_inline bool is_blocked(struct task_struct *task, u32 signal)
 	return BPF_CORE_READ(task, blocked.sig[0]) >> (signal - 1) & 1;
 }
 
-/* Threads that called exit. */
+/* Threads that called exit, or would have been stopped there if they didn't block the signal. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, u32);
 	__type(value, u32);
 } exit_calls SEC(".maps");
+
+/* Threads that called exec, and are stopped there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u32);
+} exec_calls SEC(".maps");
 
 /* Stops a thread that calls exit, for whoever has it under ptrace. */
 static __always_inline int at_exit(void)
@@ -37,16 +45,40 @@ static __always_inline int at_exit(void)
 	return 0;
 }
 
+static __always_inline int at_exec(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u32 tid = bpf_get_current_pid_tgid();
+
+	if (!BPF_CORE_READ(task, ptrace) || is_blocked(task, SIGURG))
+		return 0;
+	bpf_map_update_elem(&exec_calls, &tid, &tid, BPF_ANY);
+	bpf_send_signal_thread(SIGURG);
+	return 0;
+}
+
 SEC("uprobe/exit")
 int perf_exit(void *ctx)
 {
 	return at_exit();
 }
 
+SEC("uprobe/exec")
+int perf_exec(void *ctx)
+{
+	return at_exec();
+}
+
 SEC("uprobe.multi/exit")
 int multi_exit(void *ctx)
 {
 	return at_exit();
+}
+
+SEC("uprobe.multi/exec")
+int multi_exec(void *ctx)
+{
+	return at_exec();
 }
 
 /* The last signal of each number that a process was sent. */

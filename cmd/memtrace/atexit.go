@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os/signal"
 	"time"
 
@@ -68,6 +69,10 @@ func (s *session) hooks() *launch.Hooks {
 		s.visit(func() { done = s.executed(pid) })
 		return done
 	}
+	if s.atExit != exitOff {
+		h.Execing = s.tracer.StoppedAtExec
+		h.AtExec = func(e launch.Ending) { s.visit(func() { s.lookAtExec(e) }) }
+	}
 	if s.atExit == exitBefore {
 		h.Exiting = s.tracer.StoppedAtExit
 	}
@@ -109,8 +114,14 @@ func unguarded(ends bool) string {
 	return text
 }
 
-// stopAtExit has a process stand still as it calls exit, where that is wanted.
+// stopAtExit has a process stand still as it calls exit, where that is wanted,
+// and as it calls exec.
 func (s *session) stopAtExit(t *target) {
+	if s.leaks && s.atExit != exitOff {
+		if err := s.tracer.StopAtExec(t.pid, t.objects); err != nil {
+			s.say("%v: it is not checked before it executes another program", err)
+		}
+	}
 	if s.atExit != exitBefore || !s.leaks {
 		return
 	}
@@ -200,6 +211,22 @@ func (s *session) lookAtEnd(e launch.Ending) {
 	if t.check != nil {
 		t.check.SetPause(time.Since(e.Since))
 	}
+}
+
+// lookAtExec checks a program that is about to be replaced by another, as far as
+// it has blocks of its own that could be lost with it.
+func (s *session) lookAtExec(e launch.Ending) {
+	s.settle()
+	t := s.targets[e.PID]
+	if t == nil || t.exited || t.untraced != nil || !t.held.Alive() || s.analyzer.OwnBlocks(uint32(e.PID)) == 0 {
+		return
+	}
+	check, err := s.checkStill(t, still(t, e))
+	if err != nil {
+		s.bygones.add(&s.bygones.unchecked, e.PID, fmt.Errorf("before it executed another program: %w", err))
+		return
+	}
+	s.conclude(check, analyzer.CheckBeforeExec, time.Since(e.Since))
 }
 
 // ending returns the target of a process that stands still at its end. There is none

@@ -48,7 +48,7 @@ func within(patience time.Duration, do func() error) error {
 func (s *session) born(pid int) {
 	err := within(holdPatience, func() error { return s.family.inherit(pid, true) })
 	s.follower.answer(found{search: search{pid: pid, birth: true, still: true}, err: err})
-	if err == nil && s.leaks && s.atExit == exitBefore {
+	if err == nil && s.leaks && s.atExit != exitOff {
 		s.visit(func() {
 			s.settle() // the news of the fork make it a target
 			if t := s.targets[pid]; t != nil && !t.shared {

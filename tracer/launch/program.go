@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -23,6 +24,9 @@ type program struct {
 	before bool         // one of them is at exit's entry
 	caller int          // that one
 	told   bool         // AtExit was called
+
+	execing bool // one of them is at exec's entry
+	stray   bool // a signal of the program before it, which called exec, is on its way
 
 	starting bool // it has just been executed, and maps its libraries
 	inCall   bool // between the stops at the entry and the exit of a system call
@@ -152,6 +156,59 @@ func (w *Watcher) exitCalled(tid int) bool {
 	return true
 }
 
+// execCalled stops a program one of whose threads has called exec, if that may
+// become another program, and asks the others to stop. It reports whether the
+// thread's signal was for that.
+func (w *Watcher) execCalled(tid int) bool {
+	p := w.program(tid)
+	if w.hooks.Execing == nil || p == nil {
+		return false
+	}
+	if !w.hooks.Execing(tid) {
+		if stray := p.stray; !stray {
+			return false
+		}
+		p.stray = false
+		w.resume(tid, 0)
+		return true
+	}
+	if p.shared || p.told || p.before || p.execing || w.hooks.AtExec == nil || !mayExecute(tid) {
+		w.resume(tid, 0)
+		return true
+	}
+	p.execing = true
+	p.hold(tid)
+	for _, other := range p.others(0) {
+		_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
+	}
+	w.gather(p)
+	return true
+}
+
+// mayExecute reports whether the file that a thread at the entry of execve names
+// is there: execvp tries the folders of PATH one after the other. What cannot be
+// told may be.
+func mayExecute(tid int) bool {
+	regs, err := readRegset(tid, noteStatus)
+	if err != nil || len(regs) <= regArgument {
+		return true
+	}
+	var name [unix.PathMax]byte
+	local := unix.Iovec{Base: &name[0]}
+	local.SetLen(len(name))
+	n, err := unix.ProcessVMReadv(tid, []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(regs[regArgument]), Len: len(name)}}, 0)
+	end := bytes.IndexByte(name[:max(n, 0)], 0)
+	if err != nil || end <= 0 {
+		return true // fexecve has a descriptor there
+	}
+	path := fmt.Sprintf("/proc/%d/cwd/%s", tid, name[:end])
+	if name[0] == '/' {
+		path = fmt.Sprintf("/proc/%d/root%s", tid, name[:end])
+	}
+	_, err = os.Lstat(path) // what a link leads to, another root may have elsewhere
+	return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR)
+}
+
 // endsAlone reports whether the thread called exit, which ends that thread,
 // rather than exit_group, or was killed.
 func endsAlone(tid int) bool {
@@ -190,7 +247,7 @@ func (w *Watcher) gather(p *program) {
 		return
 	}
 	missing := p.others(0)
-	if !p.before && slices.ContainsFunc(missing, p.execs) {
+	if !p.before && !p.execing && slices.ContainsFunc(missing, p.execs) {
 		w.letGo(p)
 		return
 	}
@@ -199,6 +256,13 @@ func (w *Watcher) gather(p *program) {
 	}
 	p.told = true
 	ending := p.ending()
+	if p.execing {
+		w.call(func() { w.hooks.AtExec(ending) }, func() {
+			p.told, p.execing = false, false
+			w.letGo(p)
+		})
+		return
+	}
 	w.call(func() { w.hooks.AtExit(ending) }, func() { w.letGo(p) })
 }
 

@@ -24,4 +24,6 @@ func mappedCode(tid int) (bool, error) {
 const (
 	regCall  = 15 // orig_rax
 	regStack = 19 // rsp
+
+	regArgument = 14 // rdi
 )

@@ -24,4 +24,6 @@ func mappedCode(tid int) (bool, error) {
 const (
 	regCall  = 8 // x8
 	regStack = 31
+
+	regArgument = 0
 )

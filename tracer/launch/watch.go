@@ -30,6 +30,11 @@ type Hooks struct {
 	// Exiting reports whether a thread that got SIGURG got it as it called
 	// exit; the program is then looked at there, before its exit handlers.
 	Exiting func(tid int) bool
+	// Execing is the same for exec, and AtExec is called then, while the program
+	// that is to be replaced stands still. The call may fail: then the program runs
+	// on, and comes to AtExec or AtExit again.
+	Execing func(tid int) bool
+	AtExec  func(Ending)
 	// Unknown is asked about any other SIGURG. Where a thread got it as it loaded
 	// code, or ran some that was not known yet, it returns what is to be done while the
 	// thread stands still, else nil: then the program gets the signal.
@@ -247,7 +252,7 @@ func (w *Watcher) step(tid int) {
 		w.resume(tid, 0)
 	case signal == int(syscallStop):
 		w.called(tid)
-	case signal == int(unix.SIGURG) && (w.exitCalled(tid) || w.metUnknown(tid)):
+	case signal == int(unix.SIGURG) && (w.exitCalled(tid) || w.execCalled(tid) || w.metUnknown(tid)):
 	default:
 		w.resume(tid, signal)
 	}
@@ -301,7 +306,7 @@ func (w *Watcher) interrupted(tid int) {
 		w.resume(tid, 0)
 	case p != nil && tid != pid || p != nil && w.owner[tid] == p:
 		w.own(tid, p)
-		if p.before && !p.told {
+		if (p.before || p.execing) && !p.told {
 			p.held[tid] = true
 			w.gather(p)
 			return
@@ -326,7 +331,9 @@ func (w *Watcher) born(pid int) {
 // are gone.
 func (w *Watcher) execed(pid int) {
 	w.disownAll(pid)
+	late := w.hooks.Execing != nil && w.hooks.Execing(pid) // its signal is still to come
 	p := w.programAt(pid)
+	p.stray = late
 	w.own(pid, p)
 	// The exec's own exit stop follows.
 	p.starting, p.inCall = w.hooks.Started != nil, true

@@ -1,0 +1,89 @@
+//go:build integration
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// TestLeaksOfAProgramThatIsReplaced: what a program has lost when it executes
+// another in its place is found, of each program once, and so it is in a child.
+func TestLeaksOfAProgramThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	program, err := filepath.Abs(testProgram("leak_exec"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		how, script string
+		want        uint64
+		warned      bool
+	}{
+		{"execv", `exec "$0" 3 5`, 8, false},
+		{"execvp", `exec "$0" 3 5`, 8, false},
+		{"threads", `exec "$0" 3 5`, 8, false},
+		{"child", `"$0" 4; "$0" 2; exit 0`, 6, false},
+		{"syscall", `exec "$0" 3`, 0, true},
+	} {
+		t.Run(c.how, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "report")
+			cmd := memtraceCommand(t, "run", "--leaks", "--format", "json", "--report", file, "--", "sh", "-c", c.script, program)
+			cmd.Env = append(cmd.Env, "HOW="+strings.Fields(c.how)[0], "PATH=/nowhere:"+filepath.Dir(program)+":"+os.Getenv("PATH"))
+			if _, code := finishLeaks(t, cmd); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			checkReplaced(t, readReport(t, file), c.want, c.warned)
+		})
+	}
+}
+
+// TestLeaksOfAnAttachedProgramThatIsReplaced is the same for one that ran already.
+func TestLeaksOfAnAttachedProgramThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	program, err := filepath.Abs(testProgram("leak_exec"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := attachToProgram(t, exec.Command("sh", "-c", `echo "ready $$"; read go; exec "$0" 3 5`, program))
+	a.proceed(t)
+	var r analyzer.Report
+	for !r.Final {
+		r = a.next(t)
+	}
+	checkReplaced(t, &r, 8, false)
+	if code := a.code(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	_ = a.tracer.Wait()
+}
+
+// checkReplaced compares the blocks of 1000 bytes that were found with those that were lost.
+func checkReplaced(t *testing.T, r *analyzer.Report, want uint64, warned bool) {
+	t.Helper()
+	lost := uint64(0)
+	for _, l := range r.Leaks {
+		if l.Kind != "definite" {
+			continue
+		}
+		lost += l.Count
+		if l.Bytes != 1000*l.Count || !strings.Contains(l.Why, "before it executed another program") {
+			t.Errorf("%+v", l)
+		}
+		for _, s := range r.Sites {
+			if s.ID == l.Site && (s.Function != "lose" || l.Process != s.Process) {
+				t.Errorf("lost at %s, of process %s and %s", s.Function, strconv.Itoa(s.Process), strconv.Itoa(l.Process))
+			}
+		}
+	}
+	if got := strings.Contains(strings.Join(r.Warnings, "\n"), "not checked for leaks before"); lost != want || got != warned {
+		t.Errorf("%d blocks, want %d; warned %v, want %v: %q", lost, want, got, warned, r.Warnings)
+	}
+}
