@@ -37,7 +37,27 @@ func parseMaps(text []byte) []region {
 			regions = append(regions, r)
 		}
 	}
+	restore(regions)
 	return regions
+}
+
+// restore gives code that a program has moved to anonymous memory, as for huge pages, back to its
+// file: it lies between two parts of one file, just where that has what is missing between them.
+func restore(regions []region) {
+	for i := 1; i+1 < len(regions); i++ {
+		before, r, after := regions[i-1], &regions[i], regions[i+1]
+		if r.inode != 0 || r.path != "" && !strings.HasPrefix(r.path, "[anon:") || !before.fileBacked() || before.end != r.start || r.end != after.start {
+			continue
+		}
+		offset := before.offset + (before.end - before.start)
+		if before.sameFile(after) && after.offset == offset+(r.end-r.start) {
+			r.offset, r.major, r.minor, r.inode, r.path, r.deleted = offset, before.major, before.minor, before.inode, before.path, before.deleted
+		}
+	}
+}
+
+func (r region) sameFile(o region) bool {
+	return r.major == o.major && r.minor == o.minor && r.inode == o.inode
 }
 
 // parseMapsLine parses "LO-HI PERM OFFSET MAJ:MIN INODE   PATH".

@@ -270,3 +270,21 @@ func TestMappedOverTime(t *testing.T) {
 		}
 	}
 }
+
+// Anonymous code is a file's where it fills what two parts of that leave out, and nowhere else.
+func TestMovedCodeIsItsFiles(t *testing.T) {
+	const text = `400000-410000 r-xp 00001000 fe:01 77 /bin/x
+410000-600000 r-xp 00000000 00:00 0
+600000-610000 r-xp 00201000 fe:01 77 /bin/x
+700000-710000 r-xp 00000000 fe:01 78 /lib/y
+710000-720000 r-xp 00000000 00:00 0
+720000-730000 r-xp 00030000 fe:01 78 /lib/y
+730000-740000 r-xp 00000000 00:00 0
+740000-750000 r-xp 00040000 fe:01 79 /lib/z
+`
+	got := parseMaps([]byte(text))
+	want := region{start: 0x410000, end: 0x600000, offset: 0x11000, major: 0xfe, minor: 1, inode: 77, path: "/bin/x"}
+	if len(got) != 8 || got[1] != want || got[4].inode != 0 || got[6].inode != 0 {
+		t.Errorf("got %+v", got)
+	}
+}

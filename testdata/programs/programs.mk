@@ -25,7 +25,7 @@ TP_MUSL   := every_function_musl two_threads_musl every_function_musl_static
 
 TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
             churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped \
-            escape libescape.so plain_sleep bare mixed_heap entries choose choose_lsan libcount_calls.so leak_corpus libleak_tls.so leak_grid_O0 leak_grid_O2 $(TP_PLUGINS))
+            escape libescape.so plain_sleep moved_text bare mixed_heap entries choose choose_lsan libcount_calls.so leak_corpus libleak_tls.so leak_grid_O0 leak_grid_O2 $(TP_PLUGINS))
 # Programs that know their own stacks, without frame pointers, by level of optimisation.
 TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks_clang_$(level) stacks_cxx_clang_$(level) stacks_rust_$(level)) \
              stacks_static stacks_static_pie stacks_now stacks_musl stacks_musl_static
@@ -197,6 +197,10 @@ $(TP_OUT)/plain_sleep: $(TP_SRC)/plain_sleep.c | $(TP_OUT)
 $(TP_OUT)/bare: $(TP_SRC)/bare.go | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o $@ $<
+
+$(TP_OUT)/moved_text: $(TP_SRC)/moved_text.c | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_NOFP) -fno-toplevel-reorder -MMD -MP -o $@ $<
 
 $(TP_OUT)/mixed_heap: $(TP_SRC)/bare.go $(TP_SRC)/mixed_heap.go | $(TP_OUT)
 	$(TP_SAY)

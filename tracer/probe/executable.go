@@ -16,7 +16,8 @@ type Mapping struct {
 }
 
 // Executable lists the executable mappings of a process, files and others, in
-// order of address, but for the kernel's own ([vsyscall]). Root is where the proc file system is mounted.
+// order of address, but for the kernel's own ([vsyscall]). Code of a file that the process has moved to anonymous memory
+// is listed as the file's. Root is where the proc file system is mounted.
 func Executable(root string, pid int) ([]Mapping, error) {
 	path := filepath.Join(memoryDir(root, pid), "maps")
 	text, err := os.ReadFile(path)
@@ -37,7 +38,23 @@ func Executable(root string, pid int) ([]Mapping, error) {
 		}
 		out = append(out, Mapping{m.Range, m.major, m.minor, m.inode, m.path})
 	}
+	restore(out)
 	return out, nil
+}
+
+// restore gives code that a program has moved to anonymous memory, as for huge pages, back to its
+// file: it lies between two parts of one file, just where that has what is missing between them.
+func restore(list []Mapping) {
+	for i := 1; i+1 < len(list); i++ {
+		before, m, after := list[i-1], &list[i], list[i+1]
+		if m.Inode != 0 || m.Path != "" && !strings.HasPrefix(m.Path, "[anon:") || before.Inode == 0 || before.End != m.Start || m.End != after.Start {
+			continue
+		}
+		offset := before.Offset + (before.End - before.Start)
+		if before.Major == after.Major && before.Minor == after.Minor && before.Inode == after.Inode && after.Offset == offset+(m.End-m.Start) {
+			m.Offset, m.Major, m.Minor, m.Inode, m.Path = offset, before.Major, before.Minor, before.Inode, before.Path
+		}
+	}
 }
 
 // Open opens the very file that is mapped at m in process pid.
