@@ -16,6 +16,9 @@ const returnsSave = true
 
 const regThread = 21 // fs_base
 
+// recordOffset is where a struct pthread has its list (nptl/descr.h: the header before it has that size).
+const recordOffset = 0x2c0
+
 const swissGroup = 16 // hashbrown's groups of control bytes, with SSE2
 
 // interrupted reports whether a thread that stands still does so outside of system calls.

@@ -10,6 +10,9 @@ const redZone = 0
 // stack (arch/arm64/kernel/probes/uprobes.c).
 const returnsSave = false
 
+// recordOffset is where a struct pthread has its list (nptl/descr.h: the header before it has that size).
+const recordOffset = 0xc0
+
 const swissGroup = 8 // hashbrown's groups of control bytes, with NEON
 
 // interrupted is asked where return probes leave something behind.

@@ -144,6 +144,8 @@ type scan struct {
 	mem     memory
 	marker  *marker
 	stacks  []stack
+	cached  []cachedStack
+	inert   []uint32   // blocks that are held and hold nothing
 	later   []interior // in roots that are not followed yet
 	tried   []interior // not as good as ones to the start
 	held    bitmap     // reachable
@@ -183,6 +185,7 @@ func (c *scan) prepare(blocks Blocks) error {
 	for _, s := range c.stacks {
 		dead = append(dead, s.dead)
 	}
+	dead = append(dead, c.buryCached()...)
 	if c.options.Free != nil {
 		for start, end := range c.options.Free {
 			dead = append(dead, zone{start, end})
@@ -240,7 +243,7 @@ func (c *scan) reachable() {
 		c.Unsure += w.unsureBytes
 	}
 	if c.options.Threads == nil {
-		for _, z := range revived(c.stacks, c.p) {
+		for _, z := range slices.Concat(revived(c.stacks, c.p), c.reusedStacks()) {
 			m.live(z)
 			m.workers[0].zone(z)
 		}
@@ -253,6 +256,8 @@ func (c *scan) reachable() {
 	c.decideRemains()
 	c.recognise()
 	c.countTo(Stacks)
+	c.keepVectors()
+	c.countTo(ThreadLocal)
 	c.restoreNotes()
 	c.held = append(bitmap(nil), m.seen...)
 }
@@ -375,7 +380,7 @@ func (c *scan) possible() {
 	if m.seen.count() < c.index.count {
 		m.unaligned, m.empty = true, c.emptyArrays()
 		for addr, i := range c.index.all {
-			if m.seen.has(i) {
+			if m.seen.has(i) && !slices.Contains(c.inert, i) {
 				m.workers[0].follow(i, addr)
 			}
 		}
