@@ -31,6 +31,7 @@ type suppression struct {
 	any    string   // LeakSanitizer's pattern, or
 	frames []string // Valgrind's lines, innermost frame first
 	used   bool
+	module string // that has it built in, whose leaks alone it is for; "": it is of a file
 }
 
 // maxSuppressions bounds what a file can hold.
@@ -130,9 +131,13 @@ func parseKinds(list string) ([]string, error) {
 func (s *Suppressions) Apply(r *Report) (out []Leak) {
 	var sum LeakSum
 	sites := r.siteIndex()
+	modules := make(map[int]string, len(r.Processes))
+	for i := range r.Processes {
+		modules[r.Processes[i].ID] = r.Processes[i].Exe
+	}
 	r.Leaks = slices.DeleteFunc(r.Leaks, func(l Leak) bool {
 		site := sites[l.Site]
-		if site == nil || !s.matches(l.Kind, site.frames()) {
+		if site == nil || !s.matches(l.Kind, modules[l.Process], site.frames()) {
 			return false
 		}
 		sum.Add(&l)
@@ -145,10 +150,26 @@ func (s *Suppressions) Apply(r *Report) (out []Leak) {
 	return out
 }
 
-// Unused names the suppressions that no leak has matched.
+// Embed adds what a program has built in, whose path is module: for processes that
+// run it, and for leaks whose stacks lead through it, as where it was replaced since.
+func (s *Suppressions) Embed(module string, embedded *Suppressions) {
+	for _, p := range embedded.all[:min(len(embedded.all), maxSuppressions-len(s.all))] {
+		p.module = module
+		s.all = append(s.all, p)
+	}
+}
+
+// isFor reports whether a suppression is for a leak of a process that runs a
+// program, or has done so.
+func (p *suppression) isFor(exe string, stack []*Frame) bool {
+	return p.module == "" || p.module == exe || slices.ContainsFunc(stack, func(f *Frame) bool { return f.Module == p.module })
+}
+
+// Unused names the suppressions of files that no leak has matched. Programs may
+// have more built in than a run of theirs needs.
 func (s *Suppressions) Unused() (names []string) {
 	for i := range s.all {
-		if !s.all[i].used {
+		if !s.all[i].used && s.all[i].module == "" {
 			names = append(names, s.all[i].name)
 		}
 	}
@@ -156,10 +177,10 @@ func (s *Suppressions) Unused() (names []string) {
 }
 
 // matches reports whether any suppression is for a leak, and marks all that are.
-func (s *Suppressions) matches(kind string, stack []*Frame) (found bool) {
+func (s *Suppressions) matches(kind, exe string, stack []*Frame) (found bool) {
 	for i := range s.all {
 		p := &s.all[i]
-		if p.kinds != nil && !slices.Contains(p.kinds, kind) {
+		if !p.isFor(exe, stack) || p.kinds != nil && !slices.Contains(p.kinds, kind) {
 			continue
 		}
 		if p.any != "" && slices.ContainsFunc(stack, p.anywhere) || p.frames != nil && matchFrames(p.frames, stack) {

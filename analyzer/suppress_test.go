@@ -63,7 +63,7 @@ func TestSuppressions(t *testing.T) {
 		{"definite", foo, true},
 		{"definite", slices.Concat(stack("main"), foo), false},
 	} {
-		if got := s.matches(c.kind, c.stack); got != c.want {
+		if got := s.matches(c.kind, "", c.stack); got != c.want {
 			t.Errorf("case %d, %v: %v", i, c.stack, got)
 		}
 	}
@@ -109,7 +109,7 @@ func TestSuppressionsMatchBothNames(t *testing.T) {
 		s, err := ParseSuppressions(strings.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%q: %v", c.text, err)
-		} else if got := s.matches("definite", c.stack); got != c.want {
+		} else if got := s.matches("definite", "", c.stack); got != c.want {
 			t.Errorf("%q: %v", c.text, got)
 		}
 	}
@@ -201,5 +201,23 @@ func TestSuppressionsThatAreNone(t *testing.T) {
 		if _, err := ParseSuppressions(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestEmbeddedSuppressionsAreForTheirProgram: what one program has built in says
+// nothing of another's leaks, and is no mistake where nothing matches it.
+func TestEmbeddedSuppressionsAreForTheirProgram(t *testing.T) {
+	built, err := ParseSuppressions(strings.NewReader("leak:known\nleak:never\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Suppressions
+	s.Embed("/bin/one", built)
+	stack := []*Frame{{Function: "known", Module: "/lib/shared.so"}}
+	r := &Report{Processes: []Process{{ID: 1, Exe: "/bin/one"}, {ID: 2, Exe: "/bin/two"}},
+		Sites: []Site{{ID: 7, Stack: stack}, {ID: 8, Stack: append(stack, &Frame{Function: "main", Module: "/bin/one"})}},
+		Leaks: []Leak{{Site: 7, Process: 1, Kind: "definite"}, {Site: 7, Process: 2, Kind: "definite"}, {Site: 8, Process: 2, Kind: "definite"}}}
+	if out := s.Apply(r); len(out) != 2 || len(r.Leaks) != 1 || r.Leaks[0].Process != 2 || r.Leaks[0].Site != 7 || len(s.Unused()) != 0 {
+		t.Errorf("suppressed %+v, left %+v, unused %q", out, r.Leaks, s.Unused())
 	}
 }

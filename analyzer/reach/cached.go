@@ -20,9 +20,9 @@ import (
 // themselves: nothing else looks like that by chance, and no stack of a fiber is among them.
 
 const (
-	ringHeads  = 3
-	headWords  = 2*ringHeads + 1
-	maxRing    = 1 << 14 // stacks: glibc keeps 40 MiB of them
+	ringHeads       = 3
+	headWords       = 2*ringHeads + 1
+	maxRing         = 1 << 14 // stacks: glibc keeps 40 MiB of them
 	maxStackRecords = 1 << 20 // bytes of a file's data that are searched for the records
 )
 

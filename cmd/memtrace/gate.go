@@ -28,6 +28,7 @@ type gate struct {
 	judge    *verdict.Judge
 	code     int // to exit with when a rule is met
 	suppress *analyzer.Suppressions
+	embedded analyzer.Suppressions // what programs have built in
 	known    *verdict.Baseline
 	warmUp   time.Duration
 	outlets  []*outlet
@@ -148,10 +149,11 @@ func (g *gate) observe(r *analyzer.Report) { g.judge.Observe(r) }
 
 // hide takes suppressed leaks out of a Report, and returns them.
 func (g *gate) hide(r *analyzer.Report) []analyzer.Leak {
-	if g.suppress == nil {
-		return nil
+	hidden := g.embedded.Apply(r)
+	if g.suppress != nil {
+		hidden = append(hidden, g.suppress.Apply(r)...)
 	}
-	return g.suppress.Apply(r)
+	return hidden
 }
 
 // conclude decides by the last Report. problems are what kept the check from

@@ -76,6 +76,9 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 	if err != nil {
 		return err
 	}
+	if check.Left() > 0 {
+		s.embeddedSuppressions(t.pid)
+	}
 	s.say("read %d MiB of process %d in %v: %d blocks are left that no scan found a pointer to; the longest step held its memory map for less than %v",
 		res.Read>>20, t.pid, res.Took.Round(time.Millisecond), check.Left(), res.LongestStep.Round(time.Microsecond))
 	return nil

@@ -46,6 +46,7 @@ type session struct {
 	visits   chan visit
 	over     chan struct{}     // closed once visits are not received any more
 	watcher  *launch.Watcher   // of processes that were attached to; nil: none
+	embedded map[string]bool   // programs whose built-in suppressions were read
 	guarded  map[int]bool      // processes that are held at births and execs
 	thrown   map[string]bool   // files of which warnOfThrows has spoken
 	unborn   map[int]time.Time // children that have no probes yet
