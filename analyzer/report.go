@@ -182,13 +182,13 @@ type LeakCheck struct {
 // may hold remains of what was freed, lead to. Its fields add up to all.
 type ReachableBy struct {
 	Globals          LeakSum `json:"globals"`            // data of the program and its libraries
-	ThreadLocal      LeakSum `json:"thread_local"`       // thread-local variables, thread control blocks, the loader's memory beside them
+	ThreadLocal      LeakSum `json:"thread_local"`       // variables, control blocks, the loader's beside them
 	Stacks           LeakSum `json:"stacks"`             // of threads
 	Registers        LeakSum `json:"registers"`          // and blocks that were just being handed out
 	Shmem            LeakSum `json:"shmem"`              // shared memory
 	AnonMmap         LeakSum `json:"anon_mmap"`          // other anonymous memory, without blocks
-	HeapBeforeAttach LeakSum `json:"heap_before_attach"` // glibc's heap outside of the blocks that are known, where others may be
-	Allocator        LeakSum `json:"allocator"`          // anonymous memory with blocks, outside of them: an allocator's own records, too
+	HeapBeforeAttach LeakSum `json:"heap_before_attach"` // glibc's heap outside of the blocks that are known
+	Allocator        LeakSum `json:"allocator"`          // memory with blocks, outside of them, records too
 }
 
 // Usage is the kernel's view of a process at SampledNS.

@@ -136,7 +136,8 @@ func reachable(c *analyzer.LeakCheck) []string {
 		from string
 	}{
 		{by.Globals, "from globals"}, {by.ThreadLocal, "only from thread-local memory"}, {by.Stacks, "only from stacks"},
-		{by.Registers, "only from registers"}, {by.Shmem, "only from shared memory"}, {by.AnonMmap, "only from other anonymous memory"},
+		{by.Registers, "only from registers"}, {by.Shmem, "only from shared memory"},
+		{by.AnonMmap, "only from other anonymous memory"},
 		{by.HeapBeforeAttach, "only from heap that is in no known block"}, {by.Allocator, "only from the allocator's memory"},
 	} {
 		if kind.sum.Count > 0 {

@@ -269,7 +269,8 @@ func (s *session) uncheckedChildren() (children []shortcoming, more int) {
 // what no condition fails for: wrappers that exec what they are for are common.
 func (s *session) uncheckedLeaks() (out []string) {
 	if n := s.analyzer.UncheckedExecs(); n > 0 && s.leaks {
-		out = append(out, fmt.Sprintf("%d programs that had blocks were replaced by others (exec) and not checked for leaks before: what they lost is not known", n))
+		out = append(out, fmt.Sprintf("%d programs that had blocks were replaced by others (exec) "+
+			"and not checked for leaks before: what they lost is not known", n))
 	}
 	if len(s.gate.rules) > 0 {
 		return nil

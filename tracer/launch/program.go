@@ -196,7 +196,8 @@ func mayExecute(tid int) bool {
 	var name [unix.PathMax]byte
 	local := unix.Iovec{Base: &name[0]}
 	local.SetLen(len(name))
-	n, err := unix.ProcessVMReadv(tid, []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(regs[regArgument]), Len: len(name)}}, 0)
+	remote := unix.RemoteIovec{Base: uintptr(regs[regArgument]), Len: len(name)}
+	n, err := unix.ProcessVMReadv(tid, []unix.Iovec{local}, []unix.RemoteIovec{remote}, 0)
 	end := bytes.IndexByte(name[:max(n, 0)], 0)
 	if err != nil || end <= 0 {
 		return true // fexecve has a descriptor there
