@@ -92,7 +92,6 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 	pools := c.proc.pools
 	o.AllSeen = o.AllSeen && a.sawAll(c.proc)
 	a.describeAllocators(c.proc, &o)
-	o.Caller, o.Unasked = a.callerOf, a.sampling() != nil
 	res, err := reach.Scan(p, func(yield func(addr, size uint64, site uint32) bool) {
 		c.proc.heap.all(func(b block) bool {
 			return pools.poolOf(b.addr) != 0 || yield(b.addr, b.size, uint32(b.site))
@@ -112,16 +111,6 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 	res.Leaks = nil
 	c.last.Leaks = nil
 	return res, nil
-}
-
-// callerOf returns the address that a site's calls returned to; 0 where its stack isn't known.
-func (a *Analyzer) callerOf(number uint32) uint64 {
-	s := a.sites.at(siteID(number))
-	ref, ok := s.image.stack(s.stack)
-	if !ok || s.other || ref.frames == 0 {
-		return 0
-	}
-	return a.stacks.frames(ref)[0]
 }
 
 // OwnBlocks is how many live blocks a process has beside the copies that it began with.

@@ -24,12 +24,12 @@ var endings = append([]string{"_exit", "_Exit"}, exitCalls...)
 // FindExitCall goes back from a thread that is in exit_group to the call of exit, quick_exit or
 // _exit that led there. Words are its general registers (NT_PRSTATUS); objects are those of its process,
 // the C library among them. ok is false where the way back isn't known.
-func FindExitCall(pid int, objects []probe.Object, words []uint64) (call ExitCall, ok bool) {
+func FindExitCall(tid int, objects []probe.Object, words []uint64) (call ExitCall, ok bool) {
 	f, pc, known := userFrame(words)
 	if !known {
 		return call, false
 	}
-	f.pid = pid
+	f.tid = tid
 	for i := range objects {
 		o := &objects[i]
 		if _, within := offsetIn(o, pc); !within {
@@ -80,7 +80,7 @@ func offsetIn(o *probe.Object, addr uint64) (uint64, bool) {
 
 // A frame is what is known of a function's frame.
 type frame struct {
-	pid   int
+	tid   int
 	sp    uint64
 	saved [unwind.SavedRegisters]uint64 // in the order of unwind.Rule.Saved
 }
@@ -107,7 +107,7 @@ func (f *frame) step(r unwind.Rule) (ret uint64, ok bool) {
 		case at == 0:
 			continue
 		}
-		word, err := readWord(f.pid, base+uint64(int64(at)*8))
+		word, err := readWord(f.tid, base+uint64(int64(at)*8))
 		if err != nil {
 			return 0, false
 		}
@@ -116,7 +116,7 @@ func (f *frame) step(r unwind.Rule) (ret uint64, ok bool) {
 	if cfa <= f.sp {
 		return 0, false
 	}
-	ret, err := readWord(f.pid, cfa-8)
+	ret, err := readWord(f.tid, cfa-8)
 	f.sp, f.saved = cfa, caller
 	return ret, err == nil
 }

@@ -59,7 +59,7 @@ func (s *space) cachedStacks(mem *memory) []cachedStack {
 func (s *space) ring(mem *memory, addr uint64, words []uint64) (out []cachedStack) {
 	head, sum := addr+4*8, words[6]
 	first := words[4]
-	if sum == 0 || sum%pageBytes != 0 || first == head || first%8 != 0 || !s.isAnonymous(first) || words[0]%8 != 0 || words[2]%8 != 0 {
+	if sum == 0 || sum%pageBytes != 0 || first == head || (first|words[0]|words[2])%8 != 0 || !s.isAnonymous(first) {
 		return nil
 	}
 	for at := range s.records(mem, head, first) {
@@ -70,7 +70,8 @@ func (s *space) ring(mem *memory, addr uint64, words []uint64) (out []cachedStac
 		sum -= z.end - z.start
 		out = append(out, cachedStack{z, at, true})
 	}
-	if sum != 0 || len(out) == 0 || words[5] != out[len(out)-1].record || !s.isHead(mem, addr, words[:2]) || !s.isHead(mem, addr+16, words[2:4]) {
+	if sum != 0 || len(out) == 0 || words[5] != out[len(out)-1].record ||
+		!s.isHead(mem, addr, words[:2]) || !s.isHead(mem, addr+16, words[2:4]) {
 		return nil
 	}
 	for at := range s.records(mem, addr, words[0]) {
@@ -112,13 +113,14 @@ func (s *space) stackOf(mem *memory, record uint64) (zone, bool) {
 	var words [recordWords]uint64
 	v := s.mappingOf(record)
 	n := min(recordWords, (v.end-record)/8)
-	if mem.words(record, words[:n]) != nil || int32(words[2]) > 0 { // tid: cleared by the kernel as the thread ends, or -1 as it is joined
+	// tid is cleared by the kernel as the thread ends, and set to -1 as it is joined.
+	if mem.words(record, words[:n]) != nil || int32(words[2]) > 0 {
 		return zone{}, false
 	}
 	for i := 3; i+2 < int(n); i++ {
-		start, size := words[i], words[i+1]
-		if start%pageBytes == 0 && size%pageBytes == 0 && size != 0 && start < record && start+size > record && start+size <= v.end &&
-			words[i+2] < size {
+		start, size, guard := words[i], words[i+1], words[i+2]
+		if (start|size)%pageBytes == 0 && guard < size && start < record && record-start < size && size <= v.end-start &&
+			start+guard >= v.start {
 			return zone{start, start + size}, true
 		}
 	}
@@ -130,7 +132,8 @@ const recordWords = 256
 
 // isLibc reports whether a file is one that has glibc's records in its data: the loader.
 func isLibc(file string) bool {
-	return strings.HasPrefix(path.Base(file), "ld-linux") || strings.HasPrefix(path.Base(file), "ld-2.") || strings.HasPrefix(path.Base(file), "ld64")
+	name := path.Base(file)
+	return strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-2.") || strings.HasPrefix(name, "ld64")
 }
 
 // buryCached finds the stacks that glibc keeps, which are dead.
@@ -160,6 +163,7 @@ func (c *scan) reusedStacks() (out []zone) {
 // those blocks. What these lead to is dead all the same.
 func (c *scan) keepVectors() {
 	m := c.marker
+	defer func() { slices.Sort(c.inert) }()
 	for _, k := range c.cached {
 		if !k.joined {
 			continue // its record is a root

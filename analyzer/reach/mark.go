@@ -32,8 +32,6 @@ type marker struct {
 	dead    zones // what is in none of them is alive
 	own     zones // those of dead that are the allocator's own
 	unsure  zones // what may be
-	// threadStacks, ascending, are where return probes may have left pointers. None: they leave none.
-	threadStacks zones
 
 	// How pointers are taken; constant while workers run.
 	mimalloc  bool // its records are none of the program's
@@ -56,7 +54,6 @@ type worker struct {
 	blocks    []claimed
 	notes     []interior
 	recent    [recentNotes]interior
-	remains   []remain
 	rootBytes uint64 // what of the roots was read
 	ownBytes  uint64 // what would be a root if it were not the allocator's own
 	// unsureBytes is what of rootBytes may be the allocator's own.

@@ -6,14 +6,7 @@ const regThread = -1 // tpidr_el0 is in a set of its own
 // redZone: nothing below the stack pointer may be used (AAPCS64, universal stack constraints).
 const redZone = 0
 
-// returnsSave: return probes' trampoline is a breakpoint, and leaves nothing on the
-// stack (arch/arm64/kernel/probes/uprobes.c).
-const returnsSave = false
-
 // recordOffset is where a struct pthread has its list (nptl/descr.h: the header before it has that size).
 const recordOffset = 0xc0
 
 const swissGroup = 8 // hashbrown's groups of control bytes, with NEON
-
-// interrupted is asked where return probes leave something behind.
-func (t *Thread) interrupted() bool { return true }

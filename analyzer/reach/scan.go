@@ -57,11 +57,6 @@ type Options struct {
 	// and yields memory, of Free or elsewhere, that was given out meanwhile: it
 	// is a root after all. It may be nil.
 	Revived func(yield func(start, end uint64) bool)
-	// Caller returns the address that the allocations of a site returned to; 0: it is not
-	// known. Nil: no return was probed.
-	Caller func(site uint32) uint64
-	// Unasked says that the kernel was not asked for the returns of some calls that were not recorded.
-	Unasked bool
 	// Slack is by how much at most the sizes of the blocks are larger than what
 	// was asked for, in bytes.
 	Slack   uint64
@@ -107,7 +102,7 @@ type Leak struct {
 // meanwhile may be called leaked, one that is moved about while the process
 // runs on, too: see Agree.
 func Scan(p *procfs.Process, blocks Blocks, o Options) (Result, error) {
-	c := &scan{p: p, options: o, blocks: blocks}
+	c := &scan{p: p, options: o}
 	defer c.close()
 	c.Began = time.Now()
 	if err := c.prepare(blocks); err != nil {
@@ -138,14 +133,13 @@ type scan struct {
 	Result
 	p       *procfs.Process
 	options Options
-	blocks  Blocks
 	index   index
 	space   space
 	mem     memory
 	marker  *marker
 	stacks  []stack
 	cached  []cachedStack
-	inert   []uint32   // blocks that are held and hold nothing
+	inert   []uint32   // blocks that are held and hold nothing, ascending
 	later   []interior // in roots that are not followed yet
 	tried   []interior // not as good as ones to the start
 	held    bitmap     // reachable
@@ -192,9 +186,6 @@ func (c *scan) prepare(blocks Blocks) error {
 		}
 	}
 	c.marker.dead = joined(dead)
-	if c.options.Caller != nil && c.space.probesSave() {
-		c.marker.threadStacks = c.space.threadStacks(c.p, c.options.Threads)
-	}
 	return nil
 }
 
@@ -253,7 +244,6 @@ func (c *scan) reachable() {
 		c.recognise()
 		c.countTo(Registers)
 	}
-	c.decideRemains()
 	c.recognise()
 	c.countTo(Stacks)
 	c.keepVectors()
@@ -380,7 +370,7 @@ func (c *scan) possible() {
 	if m.seen.count() < c.index.count {
 		m.unaligned, m.empty = true, c.emptyArrays()
 		for addr, i := range c.index.all {
-			if m.seen.has(i) && !slices.Contains(c.inert, i) {
+			if _, inert := slices.BinarySearch(c.inert, i); m.seen.has(i) && !inert {
 				m.workers[0].follow(i, addr)
 			}
 		}

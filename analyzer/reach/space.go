@@ -42,7 +42,6 @@ type vma struct {
 	allocator  bool   // of a library that is nothing but an allocator
 	blocks     bool   // some start there
 	read       bool
-	trampoline bool // the kernel's, of return probes
 	libc       bool // data of the file that has glibc's records of stacks
 }
 
@@ -52,7 +51,7 @@ func (s *space) load(p *procfs.Process, mem *memory, x *index, o *Options) error
 	err := p.Maps(func(v *procfs.VMA) {
 		of := v.Inode != 0 && slices.Contains(o.Allocators, string(v.Path))
 		s.maps = append(s.maps, vma{start: v.Start, end: v.End, kind: v.Kind, perms: v.Perms, inode: v.Inode, offset: v.Offset, allocator: of,
-			trampoline: string(v.Path) == "[uprobes]", libc: v.Inode != 0 && isLibc(string(v.Path))})
+			libc: v.Inode != 0 && isLibc(string(v.Path))})
 	})
 	if err != nil {
 		return err

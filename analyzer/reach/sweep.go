@@ -199,7 +199,7 @@ func (w *worker) sort(win *window, off uint64, found []uint16, in *inner) {
 			if at+8 <= in.start+w.x.size(in.i) {
 				w.candidate(w.buf, off+uint64(k)*8, in.i)
 			}
-		case root && w.isAlive(at) && !w.isRemain(w.buf, off+uint64(k)*8):
+		case root && w.isAlive(at):
 			w.candidate(w.buf, off+uint64(k)*8, noBlock)
 		}
 	}

@@ -91,7 +91,7 @@ func (w *worker) pointer(word uint64, owner uint32, b *buffer, p unsafe.Pointer)
 		w.empty.after(w, word, owner, p)
 	}
 	addr := word & addrMask
-	if w.x.near[addr>>nearShift] == 0 || owner == noBlock && w.startOnly && w.isRemain(b, offsetIn(b, p)) {
+	if w.x.near[addr>>nearShift] == 0 {
 		return
 	}
 	t := w.x.top[(addr-w.x.base)>>regionShift]
@@ -152,7 +152,7 @@ func (w *worker) isNextChunk(i uint32, start, word uint64) bool {
 // two words before themselves (glibc, malloc/malloc.c, bin_at).
 func (w *worker) inAllocator(b *buffer, p unsafe.Pointer) bool {
 	const around = 1 << 10
-	off := offsetIn(b, p)
+	off := uint64(uintptr(p) - uintptr(unsafe.Pointer(b.data)))
 	if v := w.s.mappingOf(b.addr + off); v != nil && (v.kind == procfs.KindHeap || v.arena) {
 		return true
 	}
@@ -165,11 +165,6 @@ func (w *worker) inAllocator(b *buffer, p unsafe.Pointer) bool {
 		}
 	}
 	return false
-}
-
-// offsetIn is where p is in a buffer.
-func offsetIn(b *buffer, p unsafe.Pointer) uint64 {
-	return uint64(uintptr(p) - uintptr(unsafe.Pointer(b.data)))
 }
 
 // putWord puts a word into a buffer.

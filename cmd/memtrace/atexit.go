@@ -264,7 +264,7 @@ func leave(thread *reach.Thread, t *target, before bool) {
 		}
 		return
 	}
-	if call, ok := tracer.FindExitCall(t.pid, t.objects, thread.Words); ok && call.SP > thread.SP {
+	if call, ok := tracer.FindExitCall(thread.TID, t.objects, thread.Words); ok && call.SP > thread.SP {
 		thread.SP, thread.Words = call.SP, call.Saved
 	}
 }
