@@ -161,8 +161,10 @@ func (a *Analyzer) describeAllocators(p *process, o *reach.Options) {
 			o.Unsure = true
 		case "musl":
 			libc, o.Unsure = true, true
-		default:
+		case "rust":
 			strange = true
+		default:
+			strange, o.Headers = true, true
 		}
 	}
 	o.Allocators = allocatorFiles(p.info.Allocators)

@@ -16,7 +16,7 @@ import (
 func (c *scan) ownMemory() zones {
 	j := c.space.findJemalloc(&c.mem, &c.index)
 	own := append(append([]zone(nil), j.base...), c.space.allocatorData(&c.mem)...)
-	if !c.options.AllSeen {
+	if !c.options.AllSeen || c.options.Headers {
 		return joined(append(own, j.stacks...))
 	}
 	own = append(own, j.extents...)

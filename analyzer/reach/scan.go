@@ -46,6 +46,9 @@ type Options struct {
 	// Unsure says that what lies among blocks may be blocks that are not known, or
 	// allocators' own memory: how much of the roots that is, is counted.
 	Unsure bool
+	// Headers says that blocks are given out by functions of the program's own, too,
+	// which may keep pointers in front of them.
+	Headers bool
 	// Mimalloc and Scudo say that they are among those allocators.
 	Mimalloc, Scudo bool
 	// Allocators are the files of libraries that hold nothing but an allocator.
