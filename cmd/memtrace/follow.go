@@ -35,6 +35,7 @@ type search struct {
 	still bool // it stands still meanwhile: at its birth or at an exec
 
 	loaded bool // it has loaded the code while it ran, and has its probes before that runs
+	told   bool // its loader told of the code, and did not stop for it
 
 	held  *procfs.Held
 	until time.Time // when to give up: a new program needs time to load its libraries
@@ -340,7 +341,7 @@ func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Obj
 	if r.loaded || len(news) == 0 {
 		return news, len(news) > 0
 	}
-	if !t.unsure && (t.child || s.tracer.WatchesLoader(t.pid)) {
+	if !t.unsure && !r.told && (t.child || s.tracer.WatchesLoader(t.pid)) {
 		t.unsure = true // its loader, or the news of an exec, may be about to tell; else it is found again
 		delete(s.follower.code, t.pid)
 		return nil, false

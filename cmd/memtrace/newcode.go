@@ -113,7 +113,7 @@ func (s *session) followCode() {
 		for pid, m := range s.code.take() {
 			s.lookUp(pid, m.at)
 			if m.loaded || !s.tracer.WatchesLoader(pid) { // else the loader will tell, or stop for it
-				s.follower.later(search{pid: pid})
+				s.follower.later(search{pid: pid, told: m.loaded})
 			}
 		}
 		time.Sleep(restFromLooks * time.Since(began))

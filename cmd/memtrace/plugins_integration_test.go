@@ -70,6 +70,23 @@ func TestLibrariesThatAreLoadedLater(t *testing.T) {
 	}
 }
 
+// Where a process is not held, what an allocator serves before its probes are there is not
+// seen, and never without a word.
+func TestAllocatorThatRunsBeforeItsProbesIsSaid(t *testing.T) {
+	t.Parallel()
+	c := program(t, "plugins", "own")
+	tr := attach(t, c.cmd.Process.Pid, "--hold=false")
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	said := func(text string) bool { return strings.Contains(text, "libplugin_own.so before its probes were there") }
+	for whole := false; !whole; {
+		r := tr.report()
+		whole = len(c.siteErrors(t, &r)) == 0 || slices.ContainsFunc(r.Warnings, said)
+	}
+	tr.interrupt()
+}
+
 // A leak in a library that is loaded later is one leak with one fingerprint, each time.
 func TestLeakInALibraryIsTheSameEachTime(t *testing.T) {
 	t.Parallel()
