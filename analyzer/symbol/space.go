@@ -73,10 +73,39 @@ func NewSpace(root string, pid int) (*Space, error) {
 // a time. What it inherited and has let go of keeps its names.
 func (s *Space) Fork(root string, pid int, forked, now uint64) (*Space, error) {
 	child := newSpace(root, pid)
-	if s.ancestors < maxAncestors {
-		child.parent, child.forked, child.ancestors = s, forked, s.ancestors+1
+	if n := s.generation(); n < maxAncestors {
+		child.parent, child.forked, child.ancestors = s, forked, n+1
 	}
 	return child.filled(now)
+}
+
+// Inherit makes s, which was read at a time, ns, the Space of a process that another, of which parent is the Space,
+// had forked before: what that had mapped names what came until then.
+func (s *Space) Inherit(parent *Space, forked, read uint64) {
+	if parent == s {
+		return
+	}
+	n := parent.generation()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parent != nil || n >= maxAncestors {
+		return
+	}
+	s.parent, s.forked, s.ancestors = parent, forked, n+1
+	for _, list := range [][]mapping{s.current, s.retired} {
+		for i := range list {
+			if list[i].since == 0 {
+				list[i].since = read
+			}
+		}
+	}
+}
+
+// generation is through how many processes names come to s.
+func (s *Space) generation() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.ancestors
 }
 
 func newSpace(root string, pid int) *Space {

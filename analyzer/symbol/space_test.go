@@ -288,3 +288,18 @@ func TestMovedCodeIsItsFiles(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestInherit: a child whose fork becomes known after it was looked at has what its parent had until then.
+func TestInherit(t *testing.T) {
+	plugin := func(path string) []region { return []region{{start: 0x1000, end: 0x2000, path: path}} }
+	parent, child := &Space{root: -1}, &Space{root: -1}
+	parent.update(plugin("a"), 10)
+	child.update(plugin("b"), 0)
+	child.Inherit(parent, 20, 30)
+	child.Inherit(child, 20, 40) // it has a parent
+	for at, want := range map[uint64]string{15: "a", 25: "a", 30: "b", Now: "b"} {
+		if m, ok := child.find(0x1000, at); !ok || m.path != want {
+			t.Errorf("at %d there was %q (%v), want %q", at, m.path, ok, want)
+		}
+	}
+}

@@ -117,7 +117,9 @@ func (f *family) extend(pid int, objects []probe.Object) (news []probe.Object, e
 	if news, err = f.attach(pid, news); err != nil {
 		return nil, err
 	}
-	f.watchLoader(pid)
+	if len(objects) > 0 { // an interpreter of machine code reads the loader's code, too
+		f.watchLoader(pid)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.probed[pid] = slices.Concat(f.probed[pid], news)

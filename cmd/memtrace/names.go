@@ -135,19 +135,23 @@ func (n *namer) await(pid int, s *symbol.Space) {
 }
 
 // like has a new process's code named as that of its parent was when it forked, ns of
-// CLOCK_MONOTONIC, unless it has been looked at since.
+// CLOCK_MONOTONIC. Where it has been looked at since, that holds for what came before:
+// it may have executed a program meanwhile.
 func (n *namer) like(pid, parent int, at uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.spaces[pid] != nil && n.made[pid] > at {
-		return
-	}
 	s, forked := n.spaces[parent], at
 	if before := n.forked[parent]; before != 0 {
 		forked = before
 	}
 	if n.ahead[parent] > 0 && n.stopped[parent] < at {
 		s, forked = n.coming(parent), at // the events are not there yet
+	}
+	if own := n.spaces[pid]; own != nil && n.made[pid] > at {
+		if s != nil {
+			own.Inherit(s, forked, n.made[pid])
+		}
+		return
 	}
 	delete(n.made, pid)
 	if s == nil {
