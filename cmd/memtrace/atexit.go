@@ -152,6 +152,9 @@ func (s *session) executed(pid int) (done bool) {
 	s.settle() // exec drops what was known of the program before
 	objects, err := s.finder.Discover(pid)
 	if err != nil {
+		if err := s.family.spare(pid, err); err != nil {
+			s.warn("%v", err)
+		}
 		if hasLoader(pid) && notLoadedYet(err) {
 			if t := s.targets[pid]; t != nil && !t.exited {
 				t.untraced = err // unless it maps one until its end

@@ -171,6 +171,15 @@ func (f *family) noted() []string {
 	return notes
 }
 
+// spare takes all probes off a process that stands still at its exec, where nothing was found in its new program because that
+// is an interpreter of machine code: it is about to map the files that its predecessor was probed in.
+func (f *family) spare(pid int, missing error) error {
+	if !errors.Is(missing, probe.ErrInterpreter) {
+		return nil
+	}
+	return f.withdraw(pid)
+}
+
 // withdraw takes all probes off a process.
 func (f *family) withdraw(pid int) error {
 	f.mu.Lock()
@@ -230,9 +239,7 @@ func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)
 	f.mu.Unlock()
 	objects, missing := discover(pid) // if it has none yet, it is looked at again
 	_, err = f.extend(pid, objects)
-	if errors.Is(missing, probe.ErrInterpreter) { // it is about to map the files that its predecessor was probed in
-		err = errors.Join(err, f.withdraw(pid))
-	}
+	err = errors.Join(err, f.spare(pid, missing))
 	if done = err != nil || slices.ContainsFunc(objects, isLast) || missing != nil && !(hasLoader(pid) && notLoadedYet(missing)); done {
 		f.settle(pid)
 		if err == nil && staysBare(pid, missing) {

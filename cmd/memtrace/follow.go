@@ -261,6 +261,9 @@ func (f *follower) rescan(t *target) {
 // followed takes in what was found, and attaches to it.
 func (s *session) followed(r found) {
 	t := s.targets[r.pid]
+	if err := s.family.spare(r.pid, r.err); err != nil { // it was not held at its exec
+		s.warn("%v", err)
+	}
 	switch {
 	case s.stopping:
 		probe.CloseAll(r.objects)
