@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrPatched: code around a probe's place is not what the file has. The kernel puts a breakpoint over whatever stands there, and
@@ -95,7 +97,8 @@ func (o *Object) compare(memory io.ReaderAt, offset uint64, debugged bool) error
 		}
 		size := min(uint64(n), r.End-r.Start-(offset-r.Offset))
 		if _, err := memory.ReadAt(got[:size], int64(r.Start+offset-r.Offset)); err != nil {
-			if errors.Is(exited(err), os.ErrProcessDone) || errors.Is(err, io.EOF) { // no memory is left
+			// No memory is left, or none there: the process has ended, or executed another program since it was looked at.
+			if errors.Is(exited(err), os.ErrProcessDone) || errors.Is(err, io.EOF) || errors.Is(err, unix.EIO) {
 				return nil
 			}
 			return fmt.Errorf("read the process's memory: %w", err)

@@ -61,3 +61,22 @@ func TestUnchanged(t *testing.T) {
 		}
 	}
 }
+
+// TestUnmappedCodeIsNotPatched: a process may have executed another program since its mappings were read. What is not
+// there any more was changed by nobody.
+func TestUnmappedCodeIsNotPatched(t *testing.T) {
+	file, text := code(t)
+	memory, err := os.Open("/proc/self/mem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	const lowest = 0x1000 // no program has anything in its first pages
+	o := Object{
+		File: file, Text: []Range{{lowest, lowest + uint64(len(text)), 0}},
+		Probes: []Probe{{Name: "free", Entry: 0x100, Offset: 0x140}},
+	}
+	if err := o.unchanged(memory, false); err != nil {
+		t.Errorf("code that is not mapped: %v, want nil", err)
+	}
+}
