@@ -172,7 +172,12 @@ func (w *Watcher) execCalled(tid int) bool {
 		w.resume(tid, 0)
 		return true
 	}
-	if p.shared || p.told || p.before || p.execing || w.hooks.AtExec == nil || !mayExecute(tid) {
+	if p.execing { // another thread was first; to go on would end that one while it is looked at
+		p.hold(tid)
+		w.gather(p)
+		return true
+	}
+	if p.shared || p.told || p.before || w.hooks.AtExec == nil || !mayExecute(tid) {
 		w.resume(tid, 0)
 		return true
 	}

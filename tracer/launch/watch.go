@@ -293,7 +293,12 @@ func (w *Watcher) metUnknown(tid int) bool {
 	if learn == nil {
 		return false
 	}
-	w.call(learn, func() { w.resume(tid, 0) })
+	p := w.program(tid)
+	w.call(learn, func() {
+		if w.owner[tid] == p { // else another thread has executed a program since, whose leader has the number now
+			w.resume(tid, 0)
+		}
+	})
 	return true
 }
 
@@ -331,6 +336,9 @@ func (w *Watcher) born(pid int) {
 // are gone.
 func (w *Watcher) execed(pid int) {
 	w.disownAll(pid)
+	if before := w.programs[pid]; before != nil {
+		clear(before.held) // what stood still has ended; what is still called for that lets nobody go
+	}
 	late := w.hooks.Execing != nil && w.hooks.Execing(pid) // its signal is still to come
 	p := w.programAt(pid)
 	p.stray = late
