@@ -52,6 +52,7 @@ func (s *session) born(pid int) {
 		s.visit(func() {
 			s.settle() // the news of the fork make it a target
 			if t := s.targets[pid]; t != nil && !t.shared {
+				t.objects = s.family.of(pid) // the answer may still wait, and the fork was read before these were known
 				s.stopAtExit(t)
 			}
 		})

@@ -108,6 +108,7 @@ func (f *family) extend(pid int, objects []probe.Object) (news []probe.Object, e
 	lock.Lock()
 	defer lock.Unlock()
 	f.mu.Lock()
+	f.relocate(pid, objects)
 	for _, o := range f.intern(objects) {
 		if !slices.ContainsFunc(f.probed[pid], func(p probe.Object) bool { return sameFile(&p, &o) }) {
 			news = append(news, o)
@@ -132,6 +133,22 @@ func (f *family) extend(pid int, objects []probe.Object) (news []probe.Object, e
 		f.late[pid] = true
 	}
 	return news, nil
+}
+
+// relocate notes where a process has mapped those of its objects that it is attached to
+// already: after an exec that is elsewhere. The lock is held.
+func (f *family) relocate(pid int, objects []probe.Object) {
+	probed := slices.Clone(f.probed[pid]) // others may read the old
+	for i := range probed {
+		for _, o := range objects {
+			if sameFile(&probed[i], &o) {
+				probed[i].Text = o.Text
+			}
+		}
+	}
+	if len(probed) > 0 {
+		f.probed[pid] = probed
+	}
 }
 
 // attach attaches to those objects whose code nobody has changed, and returns them. It is an error if there is no other.
@@ -235,6 +252,7 @@ func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)
 	if !f.held[pid] {
 		f.held[pid] = true
 		delete(f.late, pid)
+		f.unmap(pid)
 	}
 	f.mu.Unlock()
 	objects, missing := discover(pid) // if it has none yet, it is looked at again
@@ -249,6 +267,17 @@ func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)
 		}
 	}
 	return done, err
+}
+
+// unmap notes that a process has mapped nothing of what its program before had. The lock is held.
+func (f *family) unmap(pid int) {
+	probed := slices.Clone(f.probed[pid]) // others may read the old
+	for i := range probed {
+		probed[i].Text = nil
+	}
+	if len(probed) > 0 {
+		f.probed[pid] = probed
+	}
 }
 
 // bareSince says why no allocator was found in the program of a process's last
