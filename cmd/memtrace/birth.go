@@ -51,12 +51,21 @@ func (s *session) born(pid int) {
 	if err == nil && s.leaks && s.atExit != exitOff {
 		s.visit(func() {
 			s.settle() // the news of the fork make it a target
-			if t := s.targets[pid]; t != nil && !t.shared {
-				t.objects = s.family.of(pid) // the answer may still wait, and the fork was read before these were known
+			if t := s.newborn(pid); t != nil && !t.shared {
 				s.stopAtExit(t)
 			}
 		})
 	}
+}
+
+// newborn is the target of a child that has just got its probes, of which bore may not have been
+// told yet; its fork may have been read before it had them. It is nil where the fork is not known.
+func (s *session) newborn(pid int) *target {
+	t := s.targets[pid]
+	if t != nil {
+		t.objects = s.family.of(pid)
+	}
+	return t
 }
 
 // replaced attaches to a program that has just replaced another, or has mapped
