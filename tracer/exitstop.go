@@ -65,7 +65,7 @@ func (t *Tracer) stopAt(s callStop, pid int, objects []probe.Object) error {
 	}
 	errs := []error{fmt.Errorf("no file of process %d has a function %s that can be found", pid, s.what)}
 	for i := range objects {
-		l, err := s.attach(t.kernel.program(program), multi, &objects[i], pid)
+		l, err := s.attach(t.kernel.program(program), multi, &objects[i], pid, &t.functions)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -93,8 +93,8 @@ func (t *Tracer) stopped(s callStop, tid int) bool {
 }
 
 // attach puts the program on the functions that a file has.
-func (s callStop) attach(prog *ebpf.Program, multi bool, o *probe.Object, pid int) ([]link.Link, error) {
-	offsets, err := functionOffsets(o.File, s.calls)
+func (s callStop) attach(prog *ebpf.Program, multi bool, o *probe.Object, pid int, places *functionPlaces) ([]link.Link, error) {
+	offsets, err := places.of(o.File, s.calls)
 	if err != nil {
 		return nil, fmt.Errorf("look for %s in %s: %w", s.what, o.Path, err)
 	}

@@ -42,7 +42,7 @@ func (t *Tracer) WatchLoader(pid int) (bool, error) {
 	if old != nil && old.file == id {
 		return true, nil
 	}
-	offsets, err := t.loaderHook(f, fileIdentity{st.Dev, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec})
+	offsets, err := t.loaderHook(f)
 	if err != nil {
 		return false, err
 	}
@@ -66,30 +66,15 @@ func (t *Tracer) WatchesLoader(pid int) bool {
 	return t.loaders[pid] != nil
 }
 
-// maxHooks bounds the loaders that are remembered.
-const maxHooks = 1 << 10
-
-// loaderHook finds the hook in a loader, in one state of its file.
-func (t *Tracer) loaderHook(f *os.File, id fileIdentity) ([]uint64, error) {
-	t.mu.Lock()
-	offsets := t.hooks[id]
-	t.mu.Unlock()
-	if offsets != nil {
-		return offsets, nil
-	}
-	offsets, err := functionOffsets(f, []string{probe.LoaderHook})
+// loaderHook finds the hook in a loader.
+func (t *Tracer) loaderHook(f *os.File) ([]uint64, error) {
+	offsets, err := t.functions.of(f, []string{probe.LoaderHook})
 	if err == nil && len(offsets) == 0 {
 		err = fmt.Errorf("it has no function %s", probe.LoaderHook)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for the hook of the loader %s: %w", f.Name(), err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.hooks) >= maxHooks {
-		clear(t.hooks)
-	}
-	t.hooks[id] = offsets
 	return offsets, nil
 }
 

@@ -30,7 +30,7 @@ type Tracer struct {
 	mu         sync.Mutex
 	attached   map[int]*attachment
 	loaders    map[int]*loaderProbe
-	hooks      map[fileIdentity][]uint64 // of loaders
+	functions  functionPlaces
 	everywhere everywhere
 	disposals  *disposals
 	paused     bool // no process has probes
@@ -50,7 +50,7 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), hooks: make(map[fileIdentity][]uint64), disposals: newDisposals()}
+	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), disposals: newDisposals()}
 	if err := errors.Join(t.startSampling(), t.attachKernel()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
