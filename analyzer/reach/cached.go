@@ -168,7 +168,7 @@ func (c *scan) keepVectors() {
 		if !k.joined {
 			continue // its record is a root
 		}
-		words := make([]uint64, min((k.end-k.record)/8+recordWords, (k.end-k.start)/8))
+		words := make([]uint64, min(k.end-k.record+recordWords*8, k.end-k.start, maxStackRecords)/8)
 		if c.mem.words(k.end-uint64(len(words))*8, words) != nil {
 			continue
 		}

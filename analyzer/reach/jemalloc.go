@@ -2,6 +2,7 @@ package reach
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -48,11 +49,20 @@ func (s *space) findJemalloc(mem *memory, x *index) (j jemalloc) {
 		}
 	}
 	j.base = joined(all)
-	if len(j.base) > 0 {
-		j.extents = s.findExtents(mem, joined(used))
-		j.stacks = s.findCacheStacks(mem, j.base, j.extents)
+	if len(j.base) == 0 {
+		return j
 	}
+	j.extents = s.findExtents(mem, joined(used))
+	if !x.startsIn(j.extents) {
+		return jemalloc{} // something else looks like a base block: an arena of the program's own
+	}
+	j.stacks = s.findCacheStacks(mem, j.base, j.extents)
 	return j
+}
+
+// startsIn reports whether a block starts in one of the zones.
+func (x *index) startsIn(zones zones) bool {
+	return slices.ContainsFunc(zones, func(z zone) bool { return x.span(z.start, z.end).start != 0 })
 }
 
 // baseBlock tells a base block, and from where on it is not used yet.
@@ -74,19 +84,19 @@ func (s *space) baseBlock(mem *memory, addr uint64) (z zone, left uint64) {
 	return zone{}, 0
 }
 
-// isAnon reports whether all of a range is private anonymous memory.
+// isAnon reports whether all of a range is private anonymous memory. Of words that the
+// target wrote it is asked for each, so it must not go through the mappings.
 func (s *space) isAnon(start, end uint64) bool {
-	if end < start || end >= 1<<addrBits {
-		return false
-	}
-	for start < end {
-		v := s.mappingOf(start)
-		if v == nil || v.kind != procfs.KindAnon && v.kind != procfs.KindHeap || v.perms&procfs.Shared != 0 {
-			return false
+	if s.anon == nil {
+		for _, kind := range []procfs.Kind{procfs.KindAnon, procfs.KindHeap} {
+			for z := range s.anonymous(kind) {
+				s.anon = append(s.anon, z)
+			}
 		}
-		start = v.end
+		s.anon = joined(s.anon)
 	}
-	return true
+	in := s.anon.from(start)
+	return start <= end && len(in) > 0 && in[0].start <= start && end <= in[0].end
 }
 
 // An extentLayout says where an extent's bits have the number of its size.

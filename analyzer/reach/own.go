@@ -2,6 +2,7 @@ package reach
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -15,15 +16,15 @@ import (
 // seen, those parts of the address space are, too, that others give to nobody else.
 func (c *scan) ownMemory() zones {
 	j := c.space.findJemalloc(&c.mem, &c.index)
-	own := append(append([]zone(nil), j.base...), c.space.allocatorData(&c.mem)...)
+	own := slices.Concat(j.base, c.space.allocatorData(&c.mem))
 	if !c.options.AllSeen || c.options.Headers {
 		return joined(append(own, j.stacks...))
 	}
-	own = append(own, j.extents...)
-	if c.options.Mapped != nil {
-		own = append(own, joined(c.reserved()).without(c.mapped())...)
+	if c.options.Mapped == nil {
+		return joined(append(own, j.extents...))
 	}
-	return joined(own)
+	// jemalloc's records tell of memory that it has given back, too.
+	return joined(append(own, joined(append(c.reserved(), j.extents...)).without(c.mapped())...))
 }
 
 // reserved is what mimalloc and scudo have reserved for blocks alone.
@@ -44,8 +45,11 @@ func (c *scan) mapped() zones {
 	var out []zone
 	for start, end := range c.options.Mapped {
 		in := zone{start, start}
-		if c.options.Mimalloc {
+		switch {
+		case c.options.Mimalloc:
 			in = c.withRecords(zone{start, end})
+		case c.index.span(start, end).start != 0:
+			in.end = end
 		}
 		out = append(out, zone{start, max(in.start, start)}, zone{max(in.end, start), end})
 	}

@@ -27,6 +27,7 @@ type space struct {
 	windows []window // ascending
 	maps    []vma
 	spans   []span // of roots, ascending
+	anon    zones  // private anonymous memory; nil: not worked out yet
 	swapped uint64 // bytes of pages in swap
 }
 

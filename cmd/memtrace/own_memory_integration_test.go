@@ -5,6 +5,7 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -74,4 +75,20 @@ func (b build) findLost(t *testing.T, program []string) {
 		t.Errorf("exit code %d", code)
 	}
 	compareSums(t, readReport(t, file), corpusSums(t, out, ""))
+}
+
+// TestMemoryThatJemallocGaveBack: its records still tell of memory that it has
+// unmapped, and where the program has mapped its own since. All blocks hang from there.
+func TestMemoryThatJemallocGaveBack(t *testing.T) {
+	t.Parallel()
+	b := build{preload: jemallocLib, dir: t.TempDir()}
+	cmd := memtraceCommand(t, "run", "--fail-on", "definite,indirect,possible", "--", b.compile(t, "given_back"))
+	cmd.Env = append(append(cmd.Env, b.env(t)...), "MALLOC_CONF=retain:false,dirty_decay_ms:0,muzzy_decay_ms:0")
+	out, code := finishLeaks(t, cmd)
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, again, _ := strings.Cut(string(out), "again "); again == "" || again[0] == '0' {
+		t.Errorf("nothing was mapped where a block had been, so nothing is shown: %s", out)
+	}
 }
