@@ -61,10 +61,14 @@ func (s *space) findKinds(mem *memory, x *index, stacks []uint64, threads []Thre
 	local := threadLocal(threads, tls)
 	for i := range s.maps {
 		v := &s.maps[i]
-		if !v.roots {
+		kind := v.rootKind(slices.ContainsFunc(stacks, v.has))
+		switch {
+		case v.roots:
+		case v.kind == procfs.KindHeap && len(s.broken) > 0:
+			kind = Anonymous
+		default:
 			continue
 		}
-		kind := v.rootKind(slices.ContainsFunc(stacks, v.has))
 		whole := span{v.start, v.end, kind}
 		switch kind {
 		case Stacks:
@@ -136,22 +140,31 @@ func (s *space) markHeaps(x *index) {
 	}
 }
 
+const (
+	tlsSurplus   = 1664    // what glibc adds for modules that come later (elf/dl-tls.c)
+	controlBlock = 4 << 10 // its struct pthread, and more
+)
+
 // threadLocal is where the threads have their thread-local variables: below
 // the thread pointer those of the modules loaded at the start, above it what
 // libc keeps of the thread.
 func threadLocal(threads []Thread, tls uint64) (out []span) {
-	const surplus = 1664    // what glibc adds for modules that come later (elf/dl-tls.c)
-	const control = 4 << 10 // its struct pthread, and more
 	for _, t := range threads {
-		if p := t.pointer(); p > tls+surplus && p < 1<<addrBits {
-			out = append(out, span{p - tls - surplus, p + control, ThreadLocal})
+		if p := t.pointer(); p > tls+tlsSurplus && p < 1<<addrBits {
+			out = append(out, span{p - tls - tlsSurplus, p + controlBlock, ThreadLocal})
 		}
 	}
 	return out
 }
 
-// pointer is the thread pointer, 0 where it is not among the registers.
+// Keep leaves a thread some of its registers.
+func (t *Thread) Keep(words []uint64) { t.local, t.Words = t.pointer(), words }
+
+// pointer is the thread pointer, 0 where it is not known.
 func (t *Thread) pointer() uint64 {
+	if t.local != 0 {
+		return t.local
+	}
 	if regThread < 0 || len(t.Words) <= max(regThread, 0) {
 		return 0
 	}

@@ -28,6 +28,7 @@ type space struct {
 	maps    []vma
 	spans   []span // of roots, ascending
 	anon    zones  // private anonymous memory; nil: not worked out yet
+	broken  zones  // pages of [heap] that are the program's own
 	swapped uint64 // bytes of pages in swap
 }
 
@@ -64,6 +65,7 @@ func (s *space) load(p *procfs.Process, mem *memory, x *index, o *Options) error
 		// In [heap] and arenas glibc's allocator alone puts anything but blocks.
 		v.roots = v.read && !(o.AllSeen && (v.arena || v.kind == procfs.KindHeap))
 	}
+	s.broken = joined(append(ownBreak(o), s.staticTLS(mem)...))
 	if err := s.loadPages(p, mem); err != nil {
 		return err
 	}
@@ -135,13 +137,52 @@ func (s *space) loadPages(p *procfs.Process, mem *memory) error {
 			if state&procfs.PageSwapped != 0 {
 				s.swapped += end - start
 			}
-			s.addPages(start, end, v.roots)
+			s.addRun(v, start, end)
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addRun adds pages of a mapping. Of [heap] that is no root, what the program has made by
+// moving the program break itself is one: no allocator has written there.
+func (s *space) addRun(v *vma, start, end uint64) {
+	if !v.roots && v.kind == procfs.KindHeap {
+		for _, z := range s.broken.from(start) {
+			if z.start >= end {
+				break
+			}
+			s.addPages(start, z.start, false)
+			s.addPages(max(start, z.start), min(z.end, end), true)
+			start = min(z.end, end)
+		}
+	}
+	s.addPages(start, end, v.roots)
+}
+
+// staticTLS is where a static program of glibc's has its first thread's variables and struct
+// pthread: it moves the program break for them before its allocator does.
+func (s *space) staticTLS(mem *memory) zones {
+	heap := slices.IndexFunc(s.maps, func(v vma) bool { return v.kind == procfs.KindHeap })
+	if heap < 0 || slices.ContainsFunc(s.maps, func(v vma) bool { return v.libc }) {
+		return nil
+	}
+	_, tls := s.images(mem)
+	start := s.maps[heap].start
+	return zones{{start, (start + tls + tlsSurplus + controlBlock + pageBytes - 1) &^ (pageBytes - 1)}}
+}
+
+// ownBreak is what the program has mapped itself, in whole pages.
+func ownBreak(o *Options) zones {
+	var all []zone
+	if o.Mapped != nil {
+		for start, end := range o.Mapped {
+			all = append(all, zone{start &^ (pageBytes - 1), (end + pageBytes - 1) &^ (pageBytes - 1)})
+		}
+	}
+	return joined(all)
 }
 
 // maxWholeShmem bounds the shared memory that is read whether or not the

@@ -13,6 +13,7 @@ type Thread struct {
 	Words []uint64 // all registers
 	Exits bool     // it has called exit: no function of its goes on
 
+	local  uint64      // thread pointer, where it is not among Words any more
 	signal unix.Signal // on its way when it stopped; 0: none
 }
 

@@ -263,12 +263,13 @@ func still(t *target, e launch.Ending) []reach.Thread {
 func leave(thread *reach.Thread, t *target, before bool) {
 	if before { // it stands at exit's first instruction
 		if saved, ok := tracer.SavedAcrossCalls(thread.Words); ok {
-			thread.Words = saved
+			thread.Keep(saved)
 		}
 		return
 	}
 	if call, ok := tracer.FindExitCall(thread.TID, t.objects, thread.Words); ok && call.SP > thread.SP {
-		thread.SP, thread.Words = call.SP, call.Saved
+		thread.SP = call.SP
+		thread.Keep(call.Saved)
 	}
 }
 

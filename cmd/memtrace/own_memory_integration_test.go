@@ -5,6 +5,7 @@ package main
 import (
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -90,5 +91,37 @@ func TestMemoryThatJemallocGaveBack(t *testing.T) {
 	}
 	if _, again, _ := strings.Cut(string(out), "again "); again == "" || again[0] == '0' {
 		t.Errorf("nothing was mapped where a block had been, so nothing is shown: %s", out)
+	}
+}
+
+// TestOwnProgramBreak: what a program keeps in [heap] beside its allocator is held,
+// and so is what its first thread's variables hold, which a static program has there.
+func TestOwnProgramBreak(t *testing.T) {
+	t.Parallel()
+	for how, flags := range map[string][]string{"shared": nil, "static": {"-static"}} {
+		for _, when := range []string{exitBefore, exitAfter} {
+			t.Run(how+"/"+when, func(t *testing.T) {
+				t.Parallel()
+				b := build{dir: t.TempDir(), flags: flags}
+				file := filepath.Join(b.dir, "report")
+				_, code := runLeaks(t, "run", "--leaks", "--at-exit", when, "--format", "json", "--report", file, "--", b.compile(t, "own_break"))
+				if code != 0 {
+					t.Errorf("exit code %d", code)
+				}
+				r := readReport(t, file)
+				for _, l := range r.Leaks {
+					if l.Kind == "definite" && l.Bytes != 300 || l.Kind == "indirect" {
+						t.Errorf("%d blocks of %d bytes are %s, want one of 300", l.Count, l.Bytes, l.Kind)
+					}
+				}
+				if len(r.Leaks) == 0 {
+					t.Error("the block that is lost is none")
+				}
+				by := r.Processes[0].LeakCheck.ReachableBy
+				if want := (analyzer.LeakSum{Count: 10, Bytes: 1000}); runtime.GOARCH == "amd64" && by.ThreadLocal != want {
+					t.Errorf("thread-local variables hold %+v, want %+v", by.ThreadLocal, want)
+				}
+			})
+		}
 	}
 }
