@@ -28,12 +28,24 @@ func (r *Report) dropOwnBlocks() {
 func allocatorFiles(allocators []string) (out []string) {
 	for _, name := range allocators {
 		family, file, _ := strings.Cut(name, " ")
-		base := path.Base(file)
-		if strings.HasPrefix(base, "lib"+family) || strings.Contains(base, "scudo") {
+		if isAllocatorFile(family, path.Base(file)) {
 			out = append(out, file)
 		}
 	}
 	return out
+}
+
+// isAllocatorFile goes by the names under which allocators are distributed, such as
+// libmimalloc-secure.so.2. A program may have an allocator within, and its name in its own.
+func isAllocatorFile(family, base string) bool {
+	switch family {
+	case "jemalloc", "tcmalloc", "mimalloc":
+		rest, ok := strings.CutPrefix(base, "lib"+family)
+		return ok && rest != "" && strings.ContainsRune(".-_", rune(rest[0])) && strings.Contains(rest, ".so")
+	case "scudo":
+		return strings.HasPrefix(base, "lib") && strings.Contains(base, "scudo") && strings.Contains(base, ".so")
+	}
+	return false
 }
 
 // ofAllocator reports whether a block was allocated by an allocator itself, with

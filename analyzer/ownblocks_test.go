@@ -28,3 +28,17 @@ func TestBlocksOfTheAllocator(t *testing.T) {
 		}
 	}
 }
+
+// TestAllocatorFiles: a program or library that has an allocator within is not all of it the allocator's.
+func TestAllocatorFiles(t *testing.T) {
+	for name, want := range map[string]bool{
+		"jemalloc /usr/lib/libjemalloc.so.2": true, "tcmalloc /usr/lib/libtcmalloc_minimal.so.4": true,
+		"mimalloc /usr/lib/libmimalloc-secure.so.2.0": true, "scudo /usr/lib/libclang_rt.scudo_standalone-x86_64.so": true,
+		"rust /usr/lib/librustls.so": false, "user /opt/libuserdb.so": false, "glibc /lib/libc.so.6": false, "scudo /bin/scudo_bench": false,
+		"jemalloc /opt/libjemallocated.so": false, "jemalloc /bin/p": false,
+	} {
+		if got := len(allocatorFiles([]string{name})) > 0; got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
