@@ -45,10 +45,10 @@ func urgent() (done func()) {
 // usual takes it back. A thread may always give up its priority; that it is
 // reset on fork, only with CAP_SYS_NICE.
 func usual() {
-	if unix.SchedSetAttr(0, usualPolicy(), 0) != nil {
-		reset := *usualPolicy()
-		reset.Flags |= unix.SCHED_FLAG_RESET_ON_FORK
-		_ = unix.SchedSetAttr(0, &reset, 0)
+	policy := *usualPolicy() // the call writes to it
+	if unix.SchedSetAttr(0, &policy, 0) != nil {
+		policy.Flags |= unix.SCHED_FLAG_RESET_ON_FORK
+		_ = unix.SchedSetAttr(0, &policy, 0)
 	}
 	runtime.UnlockOSThread()
 }
