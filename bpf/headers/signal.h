@@ -15,6 +15,18 @@ static __always_inline bool is_blocked(struct task_struct *task, u32 signal)
 	return BPF_CORE_READ(task, blocked.sig[0]) >> (signal - 1) & 1;
 }
 
+/* Whether the tracer has the calling thread under ptrace: another one would hand the signal on. */
+static __always_inline bool is_traced(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, ptrace) && (u32)BPF_CORE_READ(task, parent, tgid) == tracer_tgid;
+}
+
+/* Whether it would see SIGURG before the thread does. */
+static __always_inline bool is_watched(struct task_struct *task)
+{
+	return is_traced(task) && !is_blocked(task, SIGURG);
+}
+
 /* Threads that called exit, or would have been stopped there if they didn't block the signal. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -31,13 +43,13 @@ struct {
 	__type(value, u32);
 } exec_calls SEC(".maps");
 
-/* Stops a thread that calls exit, for whoever has it under ptrace. */
+/* Stops a thread that calls exit. */
 static __always_inline int at_exit(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	u32 tid = bpf_get_current_pid_tgid();
 
-	if (!BPF_CORE_READ(task, ptrace))
+	if (!is_traced(task))
 		return 0;
 	bpf_map_update_elem(&exit_calls, &tid, &tid, BPF_ANY);
 	if (!is_blocked(task, SIGURG))
@@ -50,7 +62,7 @@ static __always_inline int at_exec(void)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	u32 tid = bpf_get_current_pid_tgid();
 
-	if (!BPF_CORE_READ(task, ptrace) || is_blocked(task, SIGURG))
+	if (!is_watched(task))
 		return 0;
 	bpf_map_update_elem(&exec_calls, &tid, &tid, BPF_ANY);
 	bpf_send_signal_thread(SIGURG);

@@ -147,26 +147,6 @@ __attribute__((noinline)) u64 trampoline_target(u64 slot, u64 pc)
 }
 
 /*
- * Whether the tracer has the thread under ptrace and would see SIGURG before it. One that
- * blocks it might fetch it by sigwait.
- */
-static __always_inline bool is_watched(struct task_struct *task)
-{
-	struct task_struct *parent = NULL;
-	unsigned int ptrace = 0;
-	int tgid = 0;
-
-	bpf_probe_read_kernel(&ptrace, sizeof(ptrace), __builtin_preserve_access_index(&task->ptrace));
-	if (!ptrace)
-		return false;
-	if (is_blocked(task, SIGURG))
-		return false;
-	bpf_probe_read_kernel(&parent, sizeof(parent), __builtin_preserve_access_index(&task->parent));
-	bpf_probe_read_kernel(&tgid, sizeof(tgid), __builtin_preserve_access_index(&parent->tgid));
-	return (u32)tgid == tracer_tgid;
-}
-
-/*
  * Have a thread that is watched stop before its next instruction: the tracer,
  * which sees the signal by ptrace and drops it, lets it go on once it knows
  * the code.

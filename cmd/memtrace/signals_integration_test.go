@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -156,5 +157,24 @@ func TestProgramHasItsCallersLimits(t *testing.T) {
 	}
 	if !bytes.Equal(traced, plain) {
 		t.Errorf("soft and hard limit of files: %q, want %q", traced, plain)
+	}
+}
+
+// A program that another has under ptrace, as strace has, is not stopped by SIGURG, which that one would hand on.
+func TestSignalsAreNotSentUnderAnotherTracer(t *testing.T) {
+	t.Parallel()
+	p := spawn(t, exec.Command(testProgram("signals"), "traced"))
+	pid, err := strconv.Atoi(strings.TrimPrefix(p.lineWith("ready"), "ready "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := attach(t, pid, "--leaks", "--at-exit", exitBefore)
+	p.say("go")
+	if said := p.lineWith("signals"); said != "signals 0" {
+		t.Errorf("the program said %q, want no signal", said)
+	}
+	p.end()
+	if r := tr.interrupt(); !strings.Contains(fmt.Sprint(r.Warnings), "is traced by process") {
+		t.Errorf("warnings: %q", r.Warnings)
 	}
 }

@@ -3,13 +3,16 @@
  *
  *   signals count    SIGINT and SIGTERM ask it to end, which it does half a second later with 42: "signals N" came until then
  *   signals read     blocks all signals and reads them from a signalfd, while code that was just loaded allocates
+ *   signals traced   a child that its parent has under ptrace, as strace has: "ready PID"; it calls exec in vain, and exit
  */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t asked;
@@ -83,7 +86,47 @@ static int read_all(const char *self)
 	_exit(got ? 20 : 0);
 }
 
+static void say_asked(void)
+{
+	printf("signals %d\n", asked);
+	fflush(stdout);
+}
+
+static int traced(void)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	char *const arguments[] = {"none", NULL};
+
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	sigaction(SIGURG, &action, NULL);
+	atexit(say_asked);
+	printf("ready %d\n", getpid());
+	fflush(stdout);
+	getchar();
+	for (int i = 0; i < 20; i++) {
+		free(malloc(100));
+		execv("/", arguments);
+	}
+	exit(0);
+}
+
+static int trace(void)
+{
+	pid_t child = fork();
+	int status, sent;
+
+	if (child == 0)
+		return traced();
+	while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+		sent = WSTOPSIG(status);
+		ptrace(PTRACE_CONT, child, NULL, (void *)(long)(sent == SIGTRAP ? 0 : sent));
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 int main(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "traced"))
+		return trace();
 	return argc > 1 && !strcmp(argv[1], "read") ? read_all(argv[0]) : count();
 }
