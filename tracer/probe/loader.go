@@ -29,10 +29,13 @@ func Loader(root string, pid int) (*os.File, error) {
 			continue
 		}
 		f, err := m.Open(root, pid) // its code follows its headers
-		if err != nil {
-			return nil, fmt.Errorf("open the loader %s of process %d: %w", m.Path, pid, err)
+		if err == nil {
+			return f, nil
 		}
-		return f, nil
+		if left, again := Executable(root, pid); again != nil || len(left) == 0 { // it has no memory, and so no files, any more
+			err = fmt.Errorf("%w: %w", os.ErrProcessDone, err)
+		}
+		return nil, fmt.Errorf("open the loader %s of process %d: %w", m.Path, pid, err)
 	}
 	return nil, nil
 }
