@@ -22,7 +22,7 @@ import (
 // alike: probes are on files, so that those it gets before its exec see its new
 // program from the first instruction, where that maps the same files.
 
-// latest is how long a child that should be held at its birth is waited for:
+// latest is how long a child that should be held at its birth is waited for, until it is:
 // then it is taken for loose (made with CLONE_UNTRACED, or before the watch began).
 const latest = time.Second
 
@@ -46,6 +46,7 @@ func within(patience time.Duration, do func() error) error {
 // born attaches to a child that stands still at its birth. It is called
 // outside of the session's goroutine, which may be busy.
 func (s *session) born(pid int) {
+	s.family.bears(pid, true)
 	err := within(holdPatience, func() error { return s.family.inherit(pid, true) })
 	s.follower.answer(found{search: search{pid: pid, birth: true, still: true}, err: err})
 	if err == nil && s.leaks && s.atExit != exitOff {
@@ -123,6 +124,9 @@ func (s *session) forked(e event.Event) {
 
 // bore notes that a child has its probes, or why not.
 func (s *session) bore(r found) {
+	if r.still {
+		s.family.bears(r.pid, false)
+	}
 	t := s.targets[r.pid]
 	if t != nil && t.exited {
 		t = nil // it had the PID before
@@ -186,7 +190,7 @@ func (s *session) lookAfterChildren() {
 	for pid, since := range s.unborn {
 		t := s.targets[pid]
 		switch {
-		case t == nil || time.Since(since) < latest || !s.guarded[pid]:
+		case t == nil || time.Since(since) < latest || !s.guarded[pid] || s.family.atBirth(pid):
 		case s.family.wasBorn(pid): // the news of it is still to come
 			delete(s.unborn, pid)
 			s.probed(t, true)

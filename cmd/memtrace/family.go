@@ -26,6 +26,7 @@ type family struct {
 
 	mu     sync.Mutex
 	probed map[int][]probe.Object
+	births map[int]bool           // children that stand still at their birth, until the session knows what came of it
 	born   map[int]bool           // children attached to before their first instruction, until the session asks
 	looked map[int]probe.Mappings // what was looked into for allocators as it was mapped; guarded by looking
 	held   map[int]bool           // processes that stand still at an exec
@@ -70,7 +71,7 @@ const (
 func newFamily(t *tracer.Tracer, fs procfs.FS) *family {
 	return &family{
 		tracer: t, fs: fs,
-		probed: make(map[int][]probe.Object), born: make(map[int]bool),
+		probed: make(map[int][]probe.Object), births: make(map[int]bool), born: make(map[int]bool),
 		held: make(map[int]bool), late: make(map[int]bool), execs: make(map[int]int), bare: make(map[int]bareExec), files: make(map[fileID]*os.File),
 		since: make(map[fileID]uint64), looked: make(map[int]probe.Mappings),
 	}
@@ -325,6 +326,24 @@ func (f *family) wasLate(pid, execs int, news []probe.Object) bool {
 	return f.late[pid]
 }
 
+// bears notes that a child stands still at its birth, and, once the session knows what came of that, that it does no more.
+func (f *family) bears(child int, still bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if still {
+		f.births[child] = true
+	} else {
+		delete(f.births, child)
+	}
+}
+
+// atBirth reports whether a child stands still at its birth, or what came of that is still to be told.
+func (f *family) atBirth(child int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.births[child]
+}
+
 // inherit attaches to a child as its parent is attached to. held says that the
 // child stands still, so that none of its allocations is missed.
 func (f *family) inherit(child int, held bool) error {
@@ -415,6 +434,7 @@ func (f *family) forget(pid int) {
 	defer f.mu.Unlock()
 	delete(f.probed, pid)
 	delete(f.looked, pid)
+	delete(f.births, pid)
 	delete(f.born, pid)
 	delete(f.late, pid)
 	delete(f.held, pid)

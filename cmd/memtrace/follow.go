@@ -265,11 +265,11 @@ func (s *session) followed(r found) {
 		s.warn("%v", err)
 	}
 	switch {
-	case s.stopping:
-		probe.CloseAll(r.objects)
-		return
 	case r.birth:
 		s.bore(r)
+		return
+	case s.stopping && (r.err == nil || s.traceBare(r.err)): // nothing is attached to any more; what failed is still told
+		probe.CloseAll(r.objects)
 		return
 	case r.loaded && r.err == nil && t != nil && !t.exited && !t.bare:
 		s.extended(t, r.objects)

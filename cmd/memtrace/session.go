@@ -369,9 +369,25 @@ func (s *session) report(final bool) *analyzer.Report {
 	return r
 }
 
+// drain takes in what other goroutines have already said of processes. Of much of it this is the
+// last chance to be told: that a child was let go without its probes, say.
+func (s *session) drain() {
+	for {
+		select {
+		case r := <-s.follower.results:
+			s.followed(r)
+		case t := <-s.exits:
+			s.gone(t)
+		default:
+			return
+		}
+	}
+}
+
 // finish reports once all events are in.
 func (s *session) finish() error {
 	close(s.over)
+	s.drain()
 	s.letGrow()
 	if s.beforeFinish != nil {
 		s.beforeFinish()

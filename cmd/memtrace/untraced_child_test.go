@@ -11,6 +11,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/verdict"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/launch"
+	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // mute is an output that nobody sees.
@@ -67,6 +68,44 @@ func TestUntracedChildIsNoPass(t *testing.T) {
 		if child.untraced != nil {
 			t.Errorf("%v: with its probes it is still untraced: %v", reason, child.untraced)
 		}
+	}
+}
+
+// What failed is told, and fails a job, also where it is known only once the trace stops: whether the session
+// gets to it before, between or after the order to stop and the end of the events is chance.
+func TestUntracedProcessIsNoPassAtTheEnd(t *testing.T) {
+	for _, r := range []found{
+		{search: search{birth: true, still: true}, err: errTooSlow},
+		{search: search{birth: true}, err: errNoParent},
+		{search: search{exec: true}, err: probe.ErrStripped},
+	} {
+		s, child := jobOf(t, "allocs>1e6", false)
+		s.follower = &follower{results: make(chan found, 1)}
+		s.stopping, r.pid = true, child.pid
+		s.follower.results <- r
+		s.drain()
+		if child.untraced == nil || !s.saysProblem(r.err.Error()) {
+			t.Errorf("%v: untraced %v, problems %q", r.err, child.untraced, s.problems())
+		}
+	}
+}
+
+// A child that stands still at its birth for longer than one that should is waited for is not taken for one that runs:
+// it was for a child on a slow machine, whose blocks were then taken for older than its probes.
+func TestSlowBirthIsWaitedFor(t *testing.T) {
+	s, child := jobOf(t, "definite", true)
+	s.guarded, s.follower = map[int]bool{child.pid: true}, &follower{births: make(chan int, 1)}
+	s.unborn[child.pid] = time.Now().Add(-latest)
+	s.family.bears(child.pid, true)
+	s.lookAfterChildren()
+	if child.untraced != nil || !s.guarded[child.pid] || len(s.follower.births) != 0 {
+		t.Errorf("a child that stands still is taken for one that runs: %v", child.untraced)
+	}
+	s.bore(found{search: search{pid: child.pid, birth: true, still: true}})
+	s.unborn[child.pid] = time.Now().Add(-latest)
+	s.lookAfterChildren()
+	if child.untraced == nil || s.guarded[child.pid] || len(s.follower.births) != 1 {
+		t.Error("a child that should stand still and does not is waited for, forever")
 	}
 }
 
