@@ -85,3 +85,46 @@ esac
 		}
 	}
 }
+
+// TestKernelRunSaysWhatFailed: a VM whose tests fail, or that ends without a result, fails, with what the tests that
+// failed printed, and whether they fail alone.
+func TestKernelRunSaysWhatFailed(t *testing.T) {
+	// The console of a VM, and that of the run of what failed in it.
+	const fake = `#!/bin/bash
+while [[ $1 != -serial ]]; do shift; done
+case $2 in
+*again.log) cp again "${2#file:}" ;;
+*) cp first "${2#file:}" ;;
+esac
+`
+	const first = "=== RUN   TestGood\n=== RUN   TestBad\n=== CONT  TestGood\n    good.go:1: all is well\n" +
+		"=== CONT  TestBad\n    bad.go:7: got 1, want 2\n--- PASS: TestGood (0.00s)\n--- FAIL: TestBad (0.00s)\n" +
+		"VM-TESTED: cmd/memtrace 1\nVM-RESULT: 1\n"
+	for _, c := range []struct {
+		first, again string
+		code         int
+		says         []string
+	}{
+		{"VM-RESULT: 0\n", "", 0, []string{"passed"}},
+		{first, "--- PASS: TestBad (0.00s)\n", 1, []string{"TestBad said:\n        bad.go:7: got 1, want 2", "TestBad failed, and passed when run again alone"}},
+		{first, "--- FAIL: TestBad (0.00s)\n", 1, []string{"bad.go:7: got 1, want 2", "TestBad failed, and failed again alone"}},
+		{"panic: test timed out\n\nVM-RESULT: 1\n", "", 1, []string{"panic: test timed out"}},
+		{"=== RUN   TestBad\nKernel panic - not syncing\n", "", 1, []string{"ended without a result", "TestBad", "Kernel panic"}},
+	} {
+		dir := checkout(t, "testdata/vm/run-kernel", map[string]string{
+			"bin/qemu-system-x86_64": fake, "build/vm/kept": "", "first": c.first, "again": c.again,
+		})
+		said, code := runIn(dir, "env", "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "bash", "testdata/vm/run-kernel", "5.10", "60")
+		if code != c.code {
+			t.Errorf("exit code %d, want %d; it said:\n%s", code, c.code, said)
+		}
+		for _, text := range c.says {
+			if !strings.Contains(said, text) {
+				t.Errorf("%q is missing from:\n%s", text, said)
+			}
+		}
+		if strings.Contains(said, "all is well") {
+			t.Errorf("it says what a test that passed printed:\n%s", said)
+		}
+	}
+}
