@@ -97,9 +97,6 @@ func TestSignalsArePassedOnOnce(t *testing.T) {
 		"to the group, and leaks": func(b *begun) error { return unix.Kill(-b.cmd.Process.Pid, unix.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && !strings.HasPrefix(name, "SIGTERM to") {
-				t.Skip("on an emulated processor, one of each kind")
-			}
 			t.Parallel()
 			args := []string{"--", testProgram("signals"), "count"}
 			if strings.Contains(name, "leaks") {
