@@ -22,7 +22,7 @@ import (
 // alike: probes are on files, so that those it gets before its exec see its new
 // program from the first instruction, where that maps the same files.
 
-// latest is how long a child that should be held at its birth is waited for, until it is:
+// latest is how long a child that should be held may take to come to a stop at its birth:
 // then it is taken for loose (made with CLONE_UNTRACED, or before the watch began).
 const latest = time.Second
 
@@ -46,7 +46,7 @@ func within(patience time.Duration, do func() error) error {
 // born attaches to a child that stands still at its birth. It is called
 // outside of the session's goroutine, which may be busy.
 func (s *session) born(pid int) {
-	s.family.bears(pid, true)
+	s.family.beginBirth(pid)
 	err := within(holdPatience, func() error { return s.family.inherit(pid, true) })
 	s.follower.answer(found{search: search{pid: pid, birth: true, still: true}, err: err})
 	if err == nil && s.leaks && s.atExit != exitOff {
@@ -125,7 +125,7 @@ func (s *session) forked(e event.Event) {
 // bore notes that a child has its probes, or why not.
 func (s *session) bore(r found) {
 	if r.still {
-		s.family.bears(r.pid, false)
+		s.family.endBirth(r.pid)
 	}
 	t := s.targets[r.pid]
 	if t != nil && t.exited {

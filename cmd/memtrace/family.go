@@ -326,18 +326,21 @@ func (f *family) wasLate(pid, execs int, news []probe.Object) bool {
 	return f.late[pid]
 }
 
-// bears notes that a child stands still at its birth, and, once the session knows what came of that, that it does no more.
-func (f *family) bears(child int, still bool) {
+// beginBirth notes that a child stands still at its birth.
+func (f *family) beginBirth(child int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if still {
-		f.births[child] = true
-	} else {
-		delete(f.births, child)
-	}
+	f.births[child] = true
 }
 
-// atBirth reports whether a child stands still at its birth, or what came of that is still to be told.
+// endBirth notes that the session knows what came of a birth.
+func (f *family) endBirth(child int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.births, child)
+}
+
+// atBirth reports whether a child stands still at its birth, or the session does not know yet what came of it.
 func (f *family) atBirth(child int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

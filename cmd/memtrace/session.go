@@ -369,8 +369,8 @@ func (s *session) report(final bool) *analyzer.Report {
 	return r
 }
 
-// drain takes in what other goroutines have already said of processes. Of much of it this is the
-// last chance to be told: that a child was let go without its probes, say.
+// drain takes in what other goroutines have found out already, before the last Report: that a child
+// was let go without its probes, say.
 func (s *session) drain() {
 	for {
 		select {

@@ -71,8 +71,7 @@ func TestUntracedChildIsNoPass(t *testing.T) {
 	}
 }
 
-// What failed is told, and fails a job, also where it is known only once the trace stops: whether the session
-// gets to it before, between or after the order to stop and the end of the events is chance.
+// What failed is told, and fails a job, even where the session gets to it only once the trace stops. That is chance.
 func TestUntracedProcessIsNoPassAtTheEnd(t *testing.T) {
 	for _, r := range []found{
 		{search: search{birth: true, still: true}, err: errTooSlow},
@@ -90,13 +89,13 @@ func TestUntracedProcessIsNoPassAtTheEnd(t *testing.T) {
 	}
 }
 
-// A child that stands still at its birth for longer than one that should is waited for is not taken for one that runs:
-// it was for a child on a slow machine, whose blocks were then taken for older than its probes.
+// A child that stands still at its birth for long, as on a slow machine, is not taken for one that runs: its blocks
+// would be taken for older than its probes.
 func TestSlowBirthIsWaitedFor(t *testing.T) {
 	s, child := jobOf(t, "definite", true)
 	s.guarded, s.follower = map[int]bool{child.pid: true}, &follower{births: make(chan int, 1)}
 	s.unborn[child.pid] = time.Now().Add(-latest)
-	s.family.bears(child.pid, true)
+	s.family.beginBirth(child.pid)
 	s.lookAfterChildren()
 	if child.untraced != nil || !s.guarded[child.pid] || len(s.follower.births) != 0 {
 		t.Errorf("a child that stands still is taken for one that runs: %v", child.untraced)
