@@ -15,11 +15,11 @@ import (
 	"github.com/memtrace/memtrace/tracer"
 )
 
-// spawnAs starts a test program under a given process ID, which must be free:
+// spawnAs starts a test program under a given process ID, and returns nil if another process keeps that:
 // the kernel gives the next ones after ns_last_pid, and others may be faster.
 func spawnAs(t *testing.T, pid int, name string) *spawned {
 	t.Helper()
-	for range 2000 {
+	for range 50 {
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", fmt.Append(nil, pid-1), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -31,8 +31,29 @@ func spawnAs(t *testing.T, pid int, name string) *spawned {
 		_ = p.cmd.Process.Kill()
 		<-p.exited
 	}
-	t.Fatalf("no process got the ID %d", pid)
 	return nil
+}
+
+// takenOver holds a process that has ended, and returns the one that has its ID now.
+func takenOver(t *testing.T, s *session, name string) (held *target, second *spawned) {
+	t.Helper()
+	for range 10 {
+		first := spawn(t, exec.Command(testProgram(name), "attach"))
+		first.lineWith("ready")
+		held, err := holdTarget(s.fs, first.pid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = first.cmd.Process.Kill()
+		<-first.exited
+		if second := spawnAs(t, first.pid(), name); second != nil {
+			return held, second
+		}
+		s.drop(held)
+		t.Logf("another process has the ID %d", first.pid())
+	}
+	t.Fatal("no process got the ID of one that had ended")
+	return nil, nil
 }
 
 func bareSession(t *testing.T) *session {
@@ -51,16 +72,8 @@ func bareSession(t *testing.T) *session {
 // traced, and keeps no probes.
 func TestPIDIsReusedDuringTheAttach(t *testing.T) {
 	s := bareSession(t)
-	first := spawn(t, exec.Command(testProgram("every_function"), "attach"))
-	first.lineWith("ready")
-	held, err := holdTarget(s.fs, first.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = first.cmd.Process.Kill()
-	<-first.exited
-	second := spawnAs(t, first.pid(), "every_function")
-	err = s.beginHeld(held)
+	held, second := takenOver(t, s, "every_function")
+	err := s.beginHeld(held)
 	s.drop(held)
 	if !errors.Is(err, procfs.ErrGone) {
 		t.Errorf("attached with %v, want %v", err, procfs.ErrGone)
