@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,13 +103,24 @@ func TestSignalsArePassedOnOnce(t *testing.T) {
 			if strings.Contains(name, "leaks") {
 				args = slices.Insert(args, 0, "--leaks")
 			}
-			b := begin(t, args...)
-			if err := send(b); err != nil {
-				t.Fatal(err)
+			for range 20 {
+				b := begin(t, args...)
+				began := time.Now()
+				if err := send(b); err != nil {
+					t.Fatal(err)
+				}
+				took := time.Since(began)
+				said, code := b.end(t)
+				if took >= togetherAfter { // of a busy machine: they are no longer one order
+					t.Logf("sending took %v: once more", took)
+					continue
+				}
+				if said != "signals 1\n" || code != 42 {
+					t.Errorf("the program said %q, memtrace ended with %d; want one signal, and 42", said, code)
+				}
+				return
 			}
-			if said, code := b.end(t); said != "signals 1\n" || code != 42 {
-				t.Errorf("the program said %q, memtrace ended with %d; want one signal, and 42", said, code)
-			}
+			t.Errorf("the signals were never sent within %v", togetherAfter)
 		})
 	}
 }
