@@ -41,7 +41,10 @@ VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFr
 # arm64: what depends on the architecture or the size of its pages, and what comes with the programs that are built for it.
 VM_ARM64_TESTS := TestKernelHas|TestDetachFromBusy|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunSees|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
-VM_KERNELS ?= $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
+VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
+# Two run at a time. Those that take longest come first, so that none of them runs alone at the end.
+VM_LONGEST := newest 5.10
+VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
 .PHONY: all build generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all fuzz demo test \
         check-root check-go deps-demo deps-test deps-bench clean
