@@ -161,11 +161,17 @@ func (t *Tracer) Revive(pid int, objects []probe.Object) (bool, error) {
 	if next := probe.LivingThread("/proc", pid); probe.ThreadEnded("/proc", pid, next) {
 		return false, nil // all have ended
 	}
-	t.unprobed.Add(1)
-	if err := t.Detach(pid); err != nil {
+	if err := t.Lapse(pid); err != nil {
 		return false, err
 	}
 	return true, t.Attach(pid, objects)
+}
+
+// Lapse is Detach for a process that runs on without its probes, as the thread that they were
+// tied to has gone. What it does until it is attached to again is not seen; that counts as a loss.
+func (t *Tracer) Lapse(pid int) error {
+	t.unprobed.Add(1)
+	return t.Detach(pid)
 }
 
 // Forget detaches from process pid, which has ended, and stops watching it.

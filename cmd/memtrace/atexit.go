@@ -62,6 +62,7 @@ func (s *session) hooks() *launch.Hooks {
 		h.Born = s.born
 		h.Started = s.replaced
 	}
+	h.Moved = s.moved
 	if !s.leaks {
 		return h
 	}

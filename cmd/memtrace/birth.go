@@ -86,6 +86,19 @@ func (s *session) replaced(pid int) (done bool) {
 	return done
 }
 
+// moved gives up the probes of a process that stands still at an exec which another thread than
+// its first one called: they were tied to that one, and have gone with it.
+func (s *session) moved(pid int) {
+	if err := s.family.letGo(pid); err != nil {
+		s.follower.answer(found{search: search{pid: pid, exec: true}, err: err})
+	}
+}
+
+// standsAtExec reports whether a process gets its probes while it stands still at an exec.
+func (s *session) standsAtExec(pid int) bool {
+	return s.guarded[pid] || s.leaks && s.command == pid
+}
+
 // forked makes a child a target. It is called with each fork, in order.
 func (s *session) forked(e event.Event) {
 	if s.tracer.Config().NoFollow {

@@ -29,6 +29,7 @@ func TestLeaksOfAProgramThatIsReplaced(t *testing.T) {
 		{"execv", `exec "$0" 3 5`, 8, false},
 		{"execvp", `exec "$0" 3 5`, 8, false},
 		{"threads", `exec "$0" 3 5`, 8, false},
+		{"another", `exec "$0" 3 5`, 8, false},
 		{"child", `"$0" 4; "$0" 2; exit 0`, 6, false},
 		{"syscall", `exec "$0" 3`, 0, true},
 	} {
@@ -52,7 +53,9 @@ func TestLeaksOfAnAttachedProgramThatIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := attachToProgram(t, exec.Command("sh", "-c", `echo "ready $$"; read go; exec "$0" 3 5`, program))
+	cmd := exec.Command("sh", "-c", `echo "ready $$"; read go; exec "$0" 3 5`, program)
+	cmd.Env = append(os.Environ(), "HOW=another") // the first thread goes, to which probes are tied
+	a := attachToProgram(t, cmd)
 	a.proceed(t)
 	var r analyzer.Report
 	for !r.Final {
@@ -63,6 +66,37 @@ func TestLeaksOfAnAttachedProgramThatIsReplaced(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	_ = a.tracer.Wait()
+}
+
+// TestExecByAnotherThread: probes are tied to a process's first thread, which goes where another
+// thread executes a program. The new one is seen from its first instruction if the process stands
+// still then; if it does not, what was missed counts as lost.
+func TestExecByAnotherThread(t *testing.T) {
+	t.Parallel()
+	program, err := filepath.Abs(testProgram("leak_exec"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hold := range []bool{true, false} {
+		t.Run("hold="+strconv.FormatBool(hold), func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "report")
+			cmd := memtraceCommand(t, "run", "--hold="+strconv.FormatBool(hold), "--format", "json", "--report", file, "--", program, "0", "500")
+			cmd.Env = append(cmd.Env, "HOW=another")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			r, seen := readReport(t, file), uint64(0)
+			for _, s := range r.Sites {
+				if len(s.Stack) > 0 && s.Stack[0].Function == "lose" {
+					seen += s.AllocCount
+				}
+			}
+			if lost := r.Events.LostBy.Unprobed; hold && (seen != 500 || lost != 0) || !hold && seen != 500 && lost == 0 {
+				t.Errorf("%d allocations seen of 500, %d lost", seen, lost)
+			}
+		})
+	}
 }
 
 // checkReplaced compares the blocks of 1000 bytes that were found with those that were lost.

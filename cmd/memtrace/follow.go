@@ -223,9 +223,9 @@ func (f *follower) execed(e event.Event) {
 	}
 	t.execed, t.shared, t.bare = e.Time, false, false
 	t.execs++
-	if e.Child != e.PID {
+	if e.Child != e.PID && !f.session.standsAtExec(pid) && !f.session.tracer.Config().Everywhere {
 		// The kernel's scope went with the thread that led the process.
-		if err := f.session.tracer.Detach(pid); err != nil {
+		if err := f.session.tracer.Lapse(pid); err != nil {
 			f.session.warn("%v", err)
 		}
 		f.session.family.forget(pid)

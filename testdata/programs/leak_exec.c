@@ -4,8 +4,8 @@
  * argument less, until there are none. Each program loses as many blocks of 1000
  * bytes as its first argument says, and holds one. Executes by the function that
  * the environment names in HOW: execv, execvp (which tries the folders of PATH),
- * fexecve, syscall (not by the C library's function), or threads (execv while
- * another thread sleeps).
+ * fexecve, syscall (not by the C library's function), threads (execv while
+ * another thread sleeps), or another (execv by another thread than the first).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -44,6 +44,12 @@ static void *in_thread(void *unused)
 	return unused;
 }
 
+static void *execute(void *unused)
+{
+	execv("/proc/self/exe", next);
+	return unused;
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = getenv("HOW") ? getenv("HOW") : "execv";
@@ -60,6 +66,8 @@ int main(int argc, char **argv)
 	next = argv + 1;
 	if (!strcmp(how, "execvp"))
 		execvp("leak_exec", next);
+	else if (!strcmp(how, "another") && !pthread_create(&t, NULL, execute, NULL))
+		pthread_join(t, NULL);
 	else if (!strcmp(how, "fexecve"))
 		fexecve(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), next, environ);
 	else if (!strcmp(how, "syscall"))

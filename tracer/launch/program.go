@@ -26,6 +26,7 @@ type program struct {
 	told   bool         // AtExit was called
 
 	execing bool // one of them is at exec's entry
+	moved   bool // another thread than the first executed it, and nobody has been told yet
 	stray   bool // a signal of the program before it, which called exec, is on its way
 
 	starting bool // it has just been executed, and maps its libraries

@@ -27,6 +27,10 @@ type Hooks struct {
 	// Started is called at the first instruction of a program that replaced
 	// another by exec, and after each mapping of code, until it returns true.
 	Started func(pid int) (done bool)
+	// Moved is called before the first Started where another thread than the first
+	// called exec. That one is the first from then on, and what the kernel had tied
+	// to the old one is gone with it.
+	Moved func(pid int)
 	// Exiting reports whether a thread that got SIGURG got it as it called
 	// exit; the program is then looked at there, before its exit handlers.
 	Exiting func(tid int) bool
@@ -341,11 +345,18 @@ func (w *Watcher) execed(pid int) {
 	}
 	late := w.hooks.Execing != nil && w.hooks.Execing(pid) // its signal is still to come
 	p := w.programAt(pid)
-	p.stray = late
+	p.stray, p.moved = late, wasAnother(pid)
 	w.own(pid, p)
 	// The exec's own exit stop follows.
 	p.starting, p.inCall = w.hooks.Started != nil, true
 	w.started(p)
+}
+
+// wasAnother reports whether the thread that stands at its exec was another one
+// than its process's first until then.
+func wasAnother(pid int) bool {
+	before, err := unix.PtraceGetEventMsg(pid)
+	return err == nil && int(before) != pid
 }
 
 // started asks whether all that was wanted of a new program has been found.
@@ -354,8 +365,14 @@ func (w *Watcher) started(p *program) {
 		w.resume(p.pid, 0)
 		return
 	}
-	done := false
-	w.call(func() { done = w.hooks.Started(p.pid) }, func() {
+	done, moved := false, p.moved && w.hooks.Moved != nil
+	p.moved = false
+	w.call(func() {
+		if moved {
+			w.hooks.Moved(p.pid)
+		}
+		done = w.hooks.Started(p.pid)
+	}, func() {
 		p.stops++
 		p.starting = !done && p.stops < maxStops
 		w.resume(p.pid, 0)
