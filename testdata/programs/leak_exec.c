@@ -5,7 +5,8 @@
  * bytes as its first argument says, and holds one. Executes by the function that
  * the environment names in HOW: execv, execvp (which tries the folders of PATH),
  * fexecve, syscall (not by the C library's function), threads (execv while
- * another thread sleeps), or another (execv by another thread than the first).
+ * another thread sleeps), or another (another thread than the first does
+ * it all).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -44,35 +45,40 @@ static void *in_thread(void *unused)
 	return unused;
 }
 
-static void *execute(void *unused)
-{
-	execv("/proc/self/exe", next);
-	return unused;
-}
-
-int main(int argc, char **argv)
+/* replace loses the blocks and executes the next program. */
+static void *replace(void *blocks)
 {
 	const char *how = getenv("HOW") ? getenv("HOW") : "execv";
-	pthread_t t;
 
-	if (argc < 2)
-		return 0;
-	if (!strcmp(how, "threads") && pthread_create(&t, NULL, in_thread, NULL))
-		return 6;
 	held = malloc(100);
-	lose(atoi(argv[1]));
+	lose(atoi(blocks));
 	scrub();
-	argv[1] = argv[0];
-	next = argv + 1;
 	if (!strcmp(how, "execvp"))
 		execvp("leak_exec", next);
-	else if (!strcmp(how, "another") && !pthread_create(&t, NULL, execute, NULL))
-		pthread_join(t, NULL);
 	else if (!strcmp(how, "fexecve"))
 		fexecve(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), next, environ);
 	else if (!strcmp(how, "syscall"))
 		syscall(SYS_execve, "/proc/self/exe", next, environ);
 	else
 		execv("/proc/self/exe", next);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = getenv("HOW") ? getenv("HOW") : "execv";
+	char *blocks = argv[1];
+	pthread_t t;
+
+	if (argc < 2)
+		return 0;
+	if (!strcmp(how, "threads") && pthread_create(&t, NULL, in_thread, NULL))
+		return 6;
+	argv[1] = argv[0];
+	next = argv + 1;
+	if (strcmp(how, "another"))
+		replace(blocks);
+	else if (!pthread_create(&t, NULL, replace, blocks))
+		pthread_join(t, NULL);
 	return 4;
 }
