@@ -178,25 +178,41 @@ func (w *Watcher) execCalled(tid int) bool {
 		w.gather(p)
 		return true
 	}
-	if p.shared || p.told || p.before || w.hooks.AtExec == nil || !mayExecute(tid) {
+	if p.shared || p.told || p.before || w.hooks.AtExec == nil {
 		w.resume(tid, 0)
 		return true
 	}
-	p.execing = true
-	p.hold(tid)
-	for _, other := range p.others(0) {
-		_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
-	}
-	w.gather(p)
+	may := true
+	regs, err := readRegset(tid, noteStatus)
+	// Its file may be on a file system that never answers, and all other programs are watched from here.
+	w.call(func() { may = err != nil || mayExecute(tid, regs) }, func() { w.executing(p, tid, may) })
 	return true
+}
+
+// executing holds a thread at its exec, of which is known whether it may succeed.
+func (w *Watcher) executing(p *program, tid int, may bool) {
+	switch {
+	case w.owner[tid] != p || p.held[tid]: // it ended meanwhile
+	case p.execing:
+		p.hold(tid)
+		w.gather(p)
+	case !may || p.told || p.before:
+		w.resume(tid, 0)
+	default:
+		p.execing = true
+		p.hold(tid)
+		for _, other := range p.others(0) {
+			_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
+		}
+		w.gather(p)
+	}
 }
 
 // mayExecute reports whether the file that a thread at the entry of execve names
 // is there: execvp tries the folders of PATH one after the other. What cannot be
-// told may be.
-func mayExecute(tid int) bool {
-	regs, err := readRegset(tid, noteStatus)
-	if err != nil || len(regs) <= regArgument {
+// told may be. It is called beside the watch.
+func mayExecute(tid int, regs []uint64) bool {
+	if len(regs) <= regArgument {
 		return true
 	}
 	var name [unix.PathMax]byte
