@@ -41,13 +41,22 @@ func openRegularAt(dir int, name string) (*os.File, unix.Stat_t, error) {
 		return nil, st, err
 	}
 	defer func() { _ = unix.Close(fd) }() // a reference only: nothing can be lost
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return nil, st, err
+	}
+	if fs.Type == unix.FUSE_SUPER_MAGIC || fs.Type == unix.PROC_SUPER_MAGIC {
+		return nil, st, unix.EINVAL // a process answers for it, or the kernel makes it up
+	}
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, st, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, st, unix.EINVAL
 	}
-	readable, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	// Who holds a lease on it (fcntl(2)) is not waited for: then this fails with EWOULDBLOCK.
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+	readable, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), flags, 0)
 	if err != nil {
 		return nil, st, err
 	}

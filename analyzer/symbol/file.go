@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 const (
@@ -56,6 +58,19 @@ func (t *fileTable) open(fd int, path string) (*mappedFile, error) {
 		return nil, fmt.Errorf("stat %s: %w", path, err)
 	}
 	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim}
+	f, err := t.find(key, path)
+	if f != nil || err != nil {
+		return f, err
+	}
+	data, err := mapWhole(fd, st.Size) // unlocked: nobody else waits for this file
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	return t.add(&mappedFile{key: key, path: path, owner: st.Uid, data: data, refs: 1})
+}
+
+// find retains the file of a key; nil where there is none, and room for one.
+func (t *fileTable) find(key fileKey, path string) (*mappedFile, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f := t.files[key]; f != nil {
@@ -65,12 +80,30 @@ func (t *fileTable) open(fd int, path string) (*mappedFile, error) {
 	if len(t.files) >= maxFiles {
 		return nil, fmt.Errorf("map %s: %w (%d)", path, errTooManyFiles, maxFiles)
 	}
-	data, err := mapWhole(fd, st.Size)
-	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", path, err)
+	return nil, nil
+}
+
+// add lists a file, or lets go of it for one that another goroutine has listed meanwhile.
+func (t *fileTable) add(f *mappedFile) (*mappedFile, error) {
+	old, err := t.list(f)
+	if old != f && f.data != nil {
+		// Only an address that mmap did not give could fail here.
+		_ = unix.Munmap(f.data)
 	}
-	f := &mappedFile{key: key, path: path, owner: st.Uid, data: data, refs: 1}
-	t.files[key] = f
+	return old, err
+}
+
+func (t *fileTable) list(f *mappedFile) (*mappedFile, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.files[f.key]; old != nil {
+		old.refs++
+		return old, nil
+	}
+	if len(t.files) >= maxFiles {
+		return nil, fmt.Errorf("map %s: %w (%d)", f.path, errTooManyFiles, maxFiles)
+	}
+	t.files[f.key] = f
 	return f, nil
 }
 
@@ -82,7 +115,7 @@ func mapWhole(fd int, size int64) ([]byte, error) {
 	if size < 0 || size > maxFileSize {
 		return nil, fmt.Errorf("its size of %d bytes is out of bounds", size)
 	}
-	readable, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	readable, err := debugfile.Reopen(fd)
 	if err != nil {
 		return nil, err
 	}

@@ -113,11 +113,11 @@ func (m *perfMap) open() (*os.File, unix.Stat_t, error) {
 	if err != nil {
 		return nil, st, err
 	}
-	defer unix.Close(fd)
 	if st.Uid != 0 && st.Uid != process.Uid {
+		unix.Close(fd)
 		return nil, st, fmt.Errorf("%s belongs to user %d, not to the process's", name, st.Uid)
 	}
-	file, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+	file, err := debugfile.Readable(fd, name)
 	return file, st, err
 }
 

@@ -58,6 +58,8 @@ type mapping struct {
 	region
 	file  *mappedFile
 	since uint64 // when it was there for certain, ns; 0: from the first
+	// unopened: its file is to be opened, or to be tried again, as a process held a lease on it.
+	unopened bool
 }
 
 // maxAncestors bounds through how many processes names are inherited.
@@ -213,12 +215,13 @@ func (s *Space) update(regions []region, since uint64) {
 		if ok {
 			delete(known, r)
 		} else {
-			m = mapping{region: r, since: since}
-			if r.fileBacked() {
-				m.file = s.openFile(r)
-			} else if r.path == vdsoPath {
-				m.file = s.openVDSO(r)
-			}
+			m = mapping{region: r, since: since, unopened: r.fileBacked()}
+		}
+		switch {
+		case m.unopened:
+			m.file, m.unopened = s.openFile(r)
+		case !ok && r.path == vdsoPath:
+			m.file = s.openVDSO(r)
 		}
 		next = append(next, m)
 	}
@@ -304,24 +307,26 @@ func (r region) overlaps(o region) bool { return r.start < o.end && o.start < r.
 
 // openFile maps the file behind r: through map_files, which leads to the very
 // file even if it was deleted (needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),
-// else by its path below the process's root.
-func (s *Space) openFile(r region) *mappedFile {
+// else by its path below the process's root. leased says that it may be there at the next look.
+func (s *Space) openFile(r region) (f *mappedFile, leased bool) {
 	fd, err := s.openMapped(r)
 	if err == nil {
 		defer unix.Close(fd)
-		var f *mappedFile
 		if f, err = files.open(fd, r.path); err == nil {
-			return f
+			return f, false
 		}
 	}
 	s.warnings.add(r.path, fmt.Sprintf("open %s as mapped by %s: %v; its functions will have no names", r.path, s.proc, err))
-	return nil
+	return nil, errors.Is(err, debugfile.ErrLeased)
 }
 
 func (s *Space) openMapped(r region) (int, error) {
 	fd, _, err := debugfile.OpenRegular(fmt.Sprintf("%s/map_files/%x-%x", s.proc, r.start, r.end))
 	if err == nil {
 		return fd, nil
+	}
+	if debugfile.Refused(err) {
+		return -1, err
 	}
 	fd, st, pathErr := debugfile.OpenRegular(s.proc + "/root" + r.path)
 	if pathErr != nil {

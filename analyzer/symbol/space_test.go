@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -301,5 +302,43 @@ func TestInherit(t *testing.T) {
 		if m, ok := child.find(0x1000, at); !ok || m.path != want {
 			t.Errorf("at %d there was %q (%v), want %q", at, m.path, ok, want)
 		}
+	}
+}
+
+// TestLeasedFile is not waited for, and has names once its lease is gone.
+func TestLeasedFile(t *testing.T) {
+	program := compile(t, "inlines.c", "-O2", "-Wl,--build-id")
+	proc, root := procTree(t, program, "/app/server", 0, "")
+	signal.Ignore(unix.SIGIO) // by which the kernel asks for the lease
+	t.Cleanup(func() { signal.Reset(unix.SIGIO) })
+	f, err := os.Open(filepath.Join(root, "/app/server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	setLease := func(kind int) {
+		t.Helper()
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setLease(unix.F_WRLCK)
+	s, err := NewSpace(proc, 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.current[0].file != nil {
+		t.Fatal("the file was opened although another has a lease on it")
+	}
+	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "/app/server") || !strings.Contains(w[0], "a process holds a lease on it") {
+		t.Errorf("warnings %q, want one that names the file and says why", w)
+	}
+	setLease(unix.F_UNLCK)
+	if err := s.Refresh(0); err != nil {
+		t.Fatal(err)
+	}
+	if s.current[0].file == nil {
+		t.Error("the file was not opened once the lease was gone")
 	}
 }

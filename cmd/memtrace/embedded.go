@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/tracer/debugfile"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
@@ -21,7 +22,7 @@ func (s *session) embeddedSuppressions(pid int) {
 		s.embedded = make(map[string]bool)
 	}
 	s.embedded[exe] = true
-	f, err := os.Open(path)
+	f, err := debugfile.Open(path)
 	if err != nil {
 		return // likewise
 	}

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -75,13 +76,21 @@ func podmanIDs(file, name string) (ids []string) {
 }
 
 func readJSON(path string, to any) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // users may have put a pipe there
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) // users may have put a pipe there, or a link to a device
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }() // a reference only: nothing can be lost
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil || fs.Type == unix.FUSE_SUPER_MAGIC || fs.Type == unix.PROC_SUPER_MAGIC ||
+		fs.Type == unix.SYSFS_MAGIC || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false
+	}
+	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_RDONLY|unix.O_NONBLOCK, 0) // a lease is not waited for
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
 	return json.NewDecoder(io.LimitReader(f, maxContainerFile)).Decode(to) == nil
 }

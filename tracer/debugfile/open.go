@@ -15,7 +15,8 @@ var ErrNotRegular = errors.New("not a regular file")
 // OpenRegular opens path without following what it must not touch: O_PATH
 // neither wakes devices nor waits for the other end of a FIFO. The result is a
 // descriptor of O_PATH of a regular file, with its stat. The error is an
-// fs.PathError, of ErrNotRegular if it is another kind of file.
+// fs.PathError, of ErrNotRegular if it is another kind of file, ErrPseudo or
+// ErrFUSE if it lies where nobody should read it.
 func OpenRegular(path string) (int, unix.Stat_t, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	return checkRegular(fd, err, path)
@@ -34,26 +35,59 @@ func checkRegular(fd int, err error, path string) (int, unix.Stat_t, error) {
 	if err != nil {
 		return -1, st, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	if err := unix.Fstat(fd, &st); err != nil {
-		unix.Close(fd)
-		return -1, st, &fs.PathError{Op: "stat", Path: path, Err: err}
+	// The file system first: one that a process answers for is not asked of the file.
+	if err = checkFileSystem(fd); err == nil {
+		err = unix.Fstat(fd, &st)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = ErrNotRegular
+	}
+	if err != nil {
 		unix.Close(fd)
-		return -1, st, &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
+		return -1, st, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return fd, st, nil
+}
+
+// Open is OpenRegular and Readable.
+func Open(path string) (*os.File, error) {
+	fd, _, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	return Readable(fd, path)
+}
+
+// ErrLeased: another process holds a lease on the file (fcntl(2), F_SETLEASE).
+// The kernel has asked it to let go, and makes it after 45 s by default.
+var ErrLeased = errors.New("a process holds a lease on it")
+
+// Refused reports whether an error of this package says of a file, which was there,
+// that it is not to be read, or not now.
+func Refused(err error) bool {
+	return errors.Is(err, ErrNotRegular) || errors.Is(err, ErrPseudo) || errors.Is(err, ErrFUSE) || errors.Is(err, ErrLeased)
 }
 
 // Readable opens for reading the regular file behind a descriptor of O_PATH,
 // which it closes.
 func Readable(fd int, path string) (*os.File, error) {
 	defer func() { _ = unix.Close(fd) }() // a reference only: nothing can be lost
-	readable, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	readable, err := Reopen(fd)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(readable), path), nil
+}
+
+// Reopen opens the regular file behind a descriptor of O_PATH for reading. It
+// does not wait for who holds a lease on the file: the error is ErrLeased.
+func Reopen(fd int) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+	readable, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), flags, 0)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrLeased
+	}
+	return readable, err
 }
 
 // OpenRoot opens the root directory of a process, procPID being its directory

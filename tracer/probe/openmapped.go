@@ -18,11 +18,11 @@ import (
 // 5.9 on), which works for deleted and replaced files; or else by its path
 // under the process's own root, provided that leads to the same file.
 func openMapped(dir string, m mapping) (*os.File, error) {
-	exact, err := openRegular(filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.Start, m.End)))
-	if err == nil || errors.Is(err, debugfile.ErrNotRegular) {
+	exact, err := debugfile.Open(filepath.Join(dir, "map_files", fmt.Sprintf("%x-%x", m.Start, m.End)))
+	if err == nil || debugfile.Refused(err) {
 		return exact, err
 	}
-	f, err := openRegular(filepath.Join(dir, "root", m.path))
+	f, err := debugfile.Open(filepath.Join(dir, "root", m.path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", ErrFileReplaced, err)
 	}
@@ -38,16 +38,6 @@ func openMapped(dir string, m mapping) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// openRegular opens a regular file for reading. It looks before it opens:
-// opening a device may have effects, opening a FIFO may never return.
-func openRegular(path string) (*os.File, error) {
-	fd, _, err := debugfile.OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	return debugfile.Readable(fd, path)
 }
 
 // sameFile says whether f is the file that maps shows as m.
