@@ -54,7 +54,7 @@ func (d debugFinder) byDebugLink(img *image, modulePath string, root int) *image
 		}
 		return crc32.ChecksumIEEE(debug.file.data) == crc
 	}
-	for _, name := range debugfile.LinkNames(d.dirs, modulePath, link) {
+	for _, name := range debugfile.LinkNames(d.dirs, modulePath, link, true) {
 		if found := openDebug(name, root, belongs); found != nil {
 			return found
 		}

@@ -88,6 +88,9 @@ func isArgument(part string) bool {
 	return part == "ret" || part == "reset" || !strings.Contains(part, ":") && strings.Contains(part, "=")
 }
 
+// unreadFiles says which files were not read for allocators.
+func (s *session) unreadFiles() []string { return s.finder.Left() }
+
 // unseenFunctions says which functions that the user named no file had.
 func (s *session) unseenFunctions() []string {
 	return s.finder.Unseen()

@@ -357,6 +357,7 @@ func (s *session) report(final bool) *analyzer.Report {
 	if err := s.family.loaderProblem(); err != nil {
 		r.Warnings = append(r.Warnings, err.Error()+": what a library allocates right after it was loaded may have a cut stack")
 	}
+	r.Warnings = append(r.Warnings, s.unreadFiles()...)
 	if final {
 		r.Warnings = append(r.Warnings, s.unseenFunctions()...)
 		r.Warnings = append(r.Warnings, s.unseenLeaks(r)...)

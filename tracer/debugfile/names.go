@@ -26,13 +26,16 @@ func BuildIDNames(dirs []string, id string) []string {
 }
 
 // LinkNames lists the paths at which gdb looks for the file that .gnu_debuglink
-// names in the file at modulePath.
-func LinkNames(dirs []string, modulePath, link string) []string {
-	if link == "" || strings.Contains(link, "/") {
+// names in the file at modulePath. Those beside the module are left out unless
+// beside is set.
+func LinkNames(dirs []string, modulePath, link string, beside bool) (names []string) {
+	if link == "" || link == "." || link == ".." || strings.Contains(link, "/") || !path.IsAbs(modulePath) {
 		return nil
 	}
 	dir := path.Dir(modulePath)
-	names := []string{path.Join(dir, link), path.Join(dir, ".debug", link)}
+	if beside {
+		names = append(names, path.Join(dir, link), path.Join(dir, ".debug", link))
+	}
 	for _, debugDir := range dirs {
 		names = append(names, path.Join(debugDir, dir, link))
 	}

@@ -65,7 +65,12 @@ var ErrLeased = errors.New("a process holds a lease on it")
 // Refused reports whether an error of this package says of a file, which was there,
 // that it is not to be read, or not now.
 func Refused(err error) bool {
-	return errors.Is(err, ErrNotRegular) || errors.Is(err, ErrPseudo) || errors.Is(err, ErrFUSE) || errors.Is(err, ErrLeased)
+	for _, why := range []error{ErrNotRegular, ErrPseudo, ErrFUSE, ErrLeased, ErrOthersWrite} {
+		if errors.Is(err, why) {
+			return true
+		}
+	}
+	return false
 }
 
 // Readable opens for reading the regular file behind a descriptor of O_PATH,

@@ -3,20 +3,23 @@ package probe
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
-// locator says where the separate debug file of a mapped file is looked for. The
-// zero locator has none.
+// locator says where the separate debug file of a mapped file is looked for: in
+// memtrace's own root alone, and of nobody but root and the file's owner. What
+// another root has, any user may have put there, and all processes that map the file
+// would have probes where it says. The zero locator has none.
 type locator struct {
-	dirs []string // such as /usr/lib/debug, below the process's root, else ours
-	root int      // the process's root directory, or -1: the same as ours
+	dirs []string // such as /usr/lib/debug
 	path string   // of the mapped file, as its process sees it
 }
 
@@ -27,7 +30,7 @@ type locator struct {
 func (im *image) separate(at locator) (*image, *os.File) {
 	if id := im.buildID(); id != "" {
 		for _, name := range debugfile.BuildIDNames(at.dirs, id) {
-			if found, f := at.open(name, im, func(debug *image) bool { return debug.buildID() == id }); found != nil {
+			if found, f := im.openSeparate(name, func(debug *image) bool { return debug.buildID() == id }); found != nil {
 				return found, f
 			}
 		}
@@ -44,8 +47,10 @@ func (im *image) separate(at locator) (*image, *os.File) {
 	if !ok {
 		return nil, nil
 	}
-	for _, name := range debugfile.LinkNames(at.dirs, at.path, link) {
-		if found, f := at.open(name, im, func(debug *image) bool { return im.linksTo(debug, crc) }); found != nil {
+	st, ok := im.stat()
+	beside := ok && debugfile.LeadsTo(at.path, uint64(st.Dev), st.Ino)
+	for _, name := range debugfile.LinkNames(at.dirs, at.path, link, beside) {
+		if found, f := im.openSeparate(name, func(debug *image) bool { return im.linksTo(debug, crc) }); found != nil {
 			return found, f
 		}
 	}
@@ -65,26 +70,41 @@ func (im *image) linksTo(debug *image, crc uint32) bool {
 // maxDebugFile is the largest debug file of which a checksum is made.
 const maxDebugFile = 4 << 30
 
-// open opens the file called name below the process's own root, else below
-// ours, if it belongs to the module im.
-func (at locator) open(name string, im *image, belongs func(*image) bool) (*image, *os.File) {
-	if at.root >= 0 {
-		if fd, _, err := debugfile.OpenRegularIn(at.root, name); err == nil {
-			if found, f := openDebug(fd, name, im, belongs); found != nil {
-				return found, f
-			}
-		}
+// openSeparate opens the file called name if it belongs to im, and nobody else can have
+// written it than may have written im.
+func (im *image) openSeparate(name string, belongs func(*image) bool) (*image, *os.File) {
+	var owners []uint32
+	if st, ok := im.stat(); ok {
+		owners = append(owners, st.Uid)
 	}
-	fd, _, err := debugfile.OpenRegular(name)
+	fd, _, err := debugfile.OpenTrusted(name, owners...)
 	if err != nil {
+		if debugfile.Refused(err) {
+			im.leave(fmt.Sprintf("its debug file %s is not used: %v", name, err))
+		}
 		return nil, nil
 	}
 	return openDebug(fd, name, im, belongs)
 }
 
+// leave notes what of a file is not known, and why.
+func (im *image) leave(text string) {
+	const most = 8
+	if len(im.left) < most && !slices.Contains(im.left, text) {
+		im.left = append(im.left, text)
+	}
+}
+
+// stat is that of the file that im was read from, where it is one.
+func (im *image) stat() (st unix.Stat_t, ok bool) {
+	f, ok := im.r.(*os.File)
+	return st, ok && unix.Fstat(int(f.Fd()), &st) == nil
+}
+
 func openDebug(fd int, name string, im *image, belongs func(*image) bool) (*image, *os.File) {
 	f, err := debugfile.Readable(fd, name)
 	if err != nil {
+		im.leave(fmt.Sprintf("its debug file is not used: %v", err))
 		return nil, nil
 	}
 	found, err := openImage(f)

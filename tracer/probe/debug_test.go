@@ -67,7 +67,7 @@ func TestSeparateDebugFiles(t *testing.T) {
 		program, debug, whole := splitProgram(t, "-Wl,--build-id=sha1")
 		run(t, "strip", program)
 		dir := t.TempDir()
-		at := locator{dirs: []string{dir}, root: -1, path: program}
+		at := locator{dirs: []string{dir}, path: program}
 		none(t, program, at)
 		name := filepath.Join(dir, ".build-id", whole.BuildID[:2], whole.BuildID[2:]+".debug")
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -77,6 +77,17 @@ func TestSeparateDebugFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(t, program, at, whole)
+		// Who could write there could have probes placed in the midst of instructions.
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		none(t, program, at)
+		if o := inspectWith(t, program, at); len(o.Left) != 1 || !strings.Contains(o.Left[0], name) || !strings.Contains(o.Left[0], "others could have written it") {
+			t.Errorf("it says %q, want that %s is not used", o.Left, name)
+		}
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		_, other, _ := splitProgram(t, "-Wl,--build-id=0x1234")
 		if err := os.Rename(other, name); err != nil {
 			t.Fatal(err)
@@ -86,7 +97,7 @@ func TestSeparateDebugFiles(t *testing.T) {
 	t.Run("debug link", func(t *testing.T) {
 		program, debug, whole := splitProgram(t, "-Wl,--build-id=none")
 		run(t, "objcopy", "--strip-all", "--add-gnu-debuglink="+debug, program)
-		at := locator{root: -1, path: program}
+		at := locator{path: program}
 		check(t, program, at, whole)
 		hidden := filepath.Join(filepath.Dir(program), ".debug")
 		if err := os.Mkdir(hidden, 0o700); err != nil {
@@ -112,7 +123,7 @@ func TestSeparateDebugFiles(t *testing.T) {
 		run(t, "objcopy", "-S", "--keep-symbol=malloc", "--keep-symbol=free", "--keep-symbol=je_malloc", "--keep-symbol=je_free", debug, debug+".mini")
 		run(t, "xz", debug+".mini")
 		run(t, "objcopy", "--strip-all", "--add-section", ".gnu_debugdata="+debug+".mini.xz", program)
-		check(t, program, locator{root: -1}, whole)
+		check(t, program, locator{}, whole)
 	})
 }
 
@@ -137,7 +148,7 @@ void _start(void) { keep(keep2(1)); free2(0); }
 		t.Fatal("no probes in the whole program")
 	}
 	run(t, "objcopy", "--remove-section", ".symtab", "--remove-section", ".strtab", program)
-	if o := inspectWith(t, program, locator{root: -1}); !slices.Equal(o.Probes, whole.Probes) {
+	if o := inspectWith(t, program, locator{}); !slices.Equal(o.Probes, whole.Probes) {
 		t.Errorf("probes %+v, want %+v", o.Probes, whole.Probes)
 	}
 }
@@ -165,7 +176,7 @@ func inspectAsked(t *testing.T, path string, functions ...UserFunction) Object {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	o, err := inspectAt(f, locator{root: -1, path: path}, functions)
+	o, err := inspectAt(f, locator{path: path}, functions)
 	if err != nil {
 		t.Fatal(err)
 	}

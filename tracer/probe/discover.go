@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
@@ -70,10 +68,6 @@ func (k Mappings) add(m mapping) bool {
 // discover looks into the files of mappings that are wanted.
 func (d *Finder) discover(pid int, wanted func(mapping) bool) (found, marked []Object, err error) {
 	s := survey{finder: d, pid: pid, dir: memoryDir(d.root, pid)}
-	s.root = debugfile.OpenRoot(s.dir)
-	if s.root >= 0 {
-		defer func() { _ = unix.Close(s.root) }() // a reference only: nothing can be lost
-	}
 	mappings, err := s.mappings()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
@@ -108,7 +102,6 @@ type survey struct {
 	finder   *Finder
 	pid      int
 	dir      string // /proc/PID, or that of a thread (LivingThread)
-	root     int    // its root directory, -1 where that is ours
 	found    []Object
 	marked   []Object // see DiscoverAll
 	looked   []string // paths without an allocator
@@ -183,9 +176,12 @@ func (s *survey) inspect(file []mapping) {
 	}
 	if err != nil {
 		s.problems = append(s.problems, fmt.Errorf("open %s: %w", first.path, err))
+		if debugfile.Refused(err) {
+			s.finder.leave(first.path, fmt.Sprintf("it is not read, and an allocator in it not traced: %v", err))
+		}
 		return
 	}
-	o, err := s.finder.inspect(f, locator{dirs: debugfile.Dirs, root: s.root, path: first.path})
+	o, err := s.finder.inspect(f, locator{dirs: debugfile.Dirs, path: first.path})
 	if err == nil && o.Machine != hostMachine() {
 		err = fmt.Errorf("%w: %v", ErrNotSupportedMachine, o.Machine)
 	}
@@ -230,6 +226,8 @@ func (s *survey) failure() error {
 	switch {
 	case s.goBuilt:
 		return ErrGoProgram
+	case s.program != nil && s.program.stripped && len(s.program.Left) > 0:
+		return fmt.Errorf("%w: %s", ErrStripped, strings.Join(s.program.Left, "; "))
 	case s.program != nil && s.program.stripped:
 		return ErrStripped
 	case len(s.problems) > 0:

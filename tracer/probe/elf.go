@@ -30,6 +30,7 @@ type image struct {
 	r     io.ReaderAt
 	order binary.ByteOrder
 	asked asked
+	left  []string // see Object.Left
 
 	tlsSlots map[uint64]bool // addresses of words that hold the offset of a variable of each thread's from its pointer
 

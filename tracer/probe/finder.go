@@ -2,9 +2,12 @@ package probe
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,8 +21,10 @@ type Finder struct {
 
 	mu    sync.Mutex
 	known map[fileState]inspected
+	left  map[string]bool   // what was not read, and why
 	seen  map[string]bool   // functions of the choice that some file has
 	lacks map[string]string // why those that some file has are not probed
+	more  bool              // not all of it fits into left
 	found bool              // some file has the family of the choice
 }
 
@@ -75,6 +80,48 @@ func (d *Finder) Unseen() (texts []string) {
 	return texts
 }
 
+// maxLeft bounds what Left says: names of files are the target's.
+const maxLeft = 64
+
+// leave notes that a file, or its debug file, was not read.
+func (d *Finder) leave(path, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.note(path, text)
+}
+
+// note is leave; the caller holds the lock.
+func (d *Finder) note(path, text string) {
+	text = strings.Map(shown, path+": "+text)
+	if len(d.left) >= maxLeft {
+		d.more = d.more || !d.left[text]
+		return
+	}
+	if d.left == nil {
+		d.left = make(map[string]bool)
+	}
+	d.left[text] = true
+}
+
+// shown keeps a character that a terminal shows as one: names of files are the target's.
+func shown(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return unicode.ReplacementChar
+}
+
+// Left says which files were not read for allocators and why, each once.
+func (d *Finder) Left() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	texts := slices.Sorted(maps.Keys(d.left))
+	if d.more {
+		texts = append(texts, "more files were not read for allocators")
+	}
+	return texts
+}
+
 // alone says whether a layer is chosen beside which no allocator is traced.
 func (c Choice) alone() bool {
 	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return layers[f.Layer].alone })
@@ -101,8 +148,9 @@ func (c Choice) restrict(o *Object) {
 const maxKnown = 4096
 
 // fileState is one state of a file: as long as it is the same, so is what the
-// file holds.
+// file holds, and its debug file, which is looked for by the path, too.
 type fileState struct {
+	path          string
 	device, inode uint64
 	size          int64
 	modified      unix.Timespec
@@ -121,7 +169,7 @@ func (d *Finder) inspect(f *os.File, at locator) (Object, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return inspectAt(f, at, d.choice.Functions)
 	}
-	state := fileState{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
+	state := fileState{at.path, st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
 	d.mu.Lock()
 	old, ok := d.known[state]
 	d.mu.Unlock()
@@ -137,6 +185,9 @@ func (d *Finder) inspect(f *os.File, at locator) (Object, error) {
 			d.seen[p.Name] = true
 		}
 		d.found = d.found || p.Family == d.choice.Family && !p.Shape.maps()
+	}
+	for _, text := range o.Left {
+		d.note(at.path, text)
 	}
 	for _, s := range o.Skipped {
 		d.lacks[s.Name] = s.Reason

@@ -45,5 +45,5 @@ func openAndInspect(t *testing.T, d *Finder, path string) (Object, error) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	return d.inspect(f, locator{root: -1})
+	return d.inspect(f, locator{})
 }

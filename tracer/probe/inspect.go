@@ -14,7 +14,7 @@ import (
 // each. A file without an allocator gives an Object without Probes and no
 // error. Errors: ErrNotELF, Err32Bit, ErrNotSupportedMachine (neither amd64
 // nor arm64), or what is malformed.
-func Inspect(r io.ReaderAt) (o Object, err error) { return inspectAt(r, locator{root: -1}, nil) }
+func Inspect(r io.ReaderAt) (o Object, err error) { return inspectAt(r, locator{}, nil) }
 
 // inspectAt is Inspect, with a locator of the file's separate debug file and
 // functions that the user asks for.
@@ -42,7 +42,7 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 		return Object{}, err
 	}
 	syms.setFamilies(id.soname)
-	o.Source = syms.source
+	o.Source, o.Left = syms.source, im.left
 	o.Marks = marks.others
 	o.stripped = id.static && syms.count == 0
 	if isLoader(id.soname) && syms.defined[libcMark] == 0 {

@@ -25,6 +25,7 @@ type Object struct {
 	Others  []string      // functions of it that may allocate, by their names, and are not probed
 	Probes  []Probe       // sorted by Entry; empty where the file has no allocator
 	Skipped []Skip        // functions left out, each with the reason
+	Left    []string      // debug files of it that were not used, and why
 	Marks   []StaticProbe // USDT probes that are about memory and not among Probes
 	Text    []Range       // executable mappings in the target, ascending
 

@@ -74,7 +74,7 @@ func inspectMarks(t *testing.T, source string) Object {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	o, err := inspectAt(f, locator{root: -1}, functions)
+	o, err := inspectAt(f, locator{}, functions)
 	if err != nil {
 		t.Fatal(err)
 	}
