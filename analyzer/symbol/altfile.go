@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"path"
 
 	"github.com/memtrace/memtrace/tracer/debugfile"
@@ -51,24 +52,27 @@ func (img *image) isAlt(link altLink) bool {
 }
 
 // findAlt finds the file that img, which lies at imgPath, shares parts with.
-// named tells whether there ought to be one.
-func (d debugFinder) findAlt(img *image, imgPath string, root int) (alt *image, named bool) {
+// The error says that there ought to be one.
+func (d debugFinder) findAlt(img *image, imgPath string, v view) (*image, error) {
 	link, ok := img.alt()
 	if !ok {
-		return nil, false
-	}
-	belongs := func(found *image) bool { return found.file != img.file && found.isAlt(link) }
-	for _, name := range debugfile.BuildIDNames(d.dirs, link.id) {
-		if found := openDebug(name, root, belongs); found != nil {
-			return found, true
-		}
+		return nil, nil
 	}
 	name := link.name
 	if !path.IsAbs(name) {
 		name = path.Join(path.Dir(imgPath), name)
 	}
-	if found := openDebug(name, root, belongs); found != nil {
-		return found, true
+	names := append(debugfile.BuildIDNames(d.dirs, link.id), name)
+	belongs := func(found *image) bool { return found.file != img.file && found.isAlt(link) }
+	found, err := v.first(names, img.file, belongs)
+	if found == nil {
+		found = d.remote.find(link.id)
 	}
-	return d.remote.find(link.id), true
+	switch {
+	case found != nil:
+		return found, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: the file that dwz moved parts of its DWARF to was not read: %w; some functions will lack names", imgPath, err)
+	}
+	return nil, fmt.Errorf("%s: the file that dwz moved parts of its DWARF to was not found (install all of its debug package); some functions will lack names", imgPath)
 }

@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"errors"
 	"hash/crc32"
 
 	"golang.org/x/sys/unix"
@@ -16,34 +17,45 @@ type debugFinder struct {
 
 // find tries the sources in order and returns the first debug file that
 // proves to belong to img; nil where there is none. modulePath is the module's
-// path as its process sees it, root the process's root directory or -1.
-func (d debugFinder) find(img *image, modulePath string, root int) *image {
-	if found := d.byBuildID(img, root); found != nil {
-		return found
+// path as its process sees it. The error says why one was not read.
+func (d debugFinder) find(img *image, modulePath string, v view) (*image, error) {
+	found, err := d.byBuildID(img, v)
+	if found != nil {
+		return found, nil
 	}
-	if found := d.byDebugLink(img, modulePath, root); found != nil {
-		return found
+	found, linkErr := d.byDebugLink(img, modulePath, v)
+	if found == nil {
+		found = d.remote.find(img.buildID)
 	}
-	return d.remote.find(img.buildID)
+	if found != nil {
+		return found, nil
+	}
+	return nil, errors.Join(err, linkErr)
+}
+
+// first opens the first of the files that can be had.
+func (v view) first(names []string, module *mappedFile, belongs func(*image) bool) (img *image, refused error) {
+	for _, name := range names {
+		img, err := v.open(name, module, true, belongs)
+		if img != nil {
+			return img, nil
+		}
+		refused = errors.Join(refused, err)
+	}
+	return nil, refused
 }
 
 // byBuildID looks for DIR/.build-id/xx/yyyy.debug.
-func (d debugFinder) byBuildID(img *image, root int) *image {
-	for _, name := range debugfile.BuildIDNames(d.dirs, img.buildID) {
-		found := openDebug(name, root, func(debug *image) bool { return debug.buildID == img.buildID })
-		if found != nil {
-			return found
-		}
-	}
-	return nil
+func (d debugFinder) byBuildID(img *image, v view) (*image, error) {
+	return v.first(debugfile.BuildIDNames(d.dirs, img.buildID), img.file, hasBuildID(img.buildID))
 }
 
 // byDebugLink looks where gdb looks for the file that .gnu_debuglink names
 // (GDB manual, "Separate Debug Files").
-func (d debugFinder) byDebugLink(img *image, modulePath string, root int) *image {
+func (d debugFinder) byDebugLink(img *image, modulePath string, v view) (*image, error) {
 	link, crc, ok := img.debugLink()
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	belongs := func(debug *image) bool {
 		if debug.file == img.file {
@@ -54,41 +66,22 @@ func (d debugFinder) byDebugLink(img *image, modulePath string, root int) *image
 		}
 		return crc32.ChecksumIEEE(debug.file.data) == crc
 	}
-	for _, name := range debugfile.LinkNames(d.dirs, modulePath, link, true) {
-		if found := openDebug(name, root, belongs); found != nil {
-			return found
-		}
-	}
-	return nil
+	// A path of another mount namespace says nothing of what lies beside it here.
+	beside := v.foreign() || debugfile.LeadsTo(modulePath, img.file.key.dev, img.file.key.ino)
+	return v.first(debugfile.LinkNames(d.dirs, modulePath, link, beside), img.file, belongs)
 }
 
-// openDebug opens a debug file below the process's own root, else below ours,
-// if it belongs to the module.
-func openDebug(name string, root int, belongs func(*image) bool) *image {
-	if root >= 0 {
-		if fd, _, err := debugfile.OpenRegularIn(root, name); err == nil {
-			if img := debugImage(fd, name, belongs); img != nil {
-				return img
-			}
-		}
-	}
-	fd, _, err := debugfile.OpenRegular(name)
-	if err != nil {
-		return nil
-	}
-	return debugImage(fd, name, belongs)
-}
-
-// debugImage opens the file behind fd, which it closes.
-func debugImage(fd int, name string, belongs func(*image) bool) *image {
+// debugImage opens the file behind fd, which it closes; nil where it is not the
+// right one. The error says that it may be, and was not read.
+func debugImage(fd int, name string, belongs func(*image) bool) (*image, error) {
 	defer unix.Close(fd)
 	f, err := files.open(fd, name)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	img, err := openImage(f)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	kept := false
 	defer func() {
@@ -97,7 +90,7 @@ func debugImage(fd int, name string, belongs func(*image) bool) *image {
 		}
 	}()
 	if kept = belongs(img); !kept {
-		return nil
+		return nil, nil
 	}
-	return img
+	return img, nil
 }

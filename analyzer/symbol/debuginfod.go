@@ -123,7 +123,8 @@ func (d *debuginfod) cached(dir int, name, buildID string) (img *image, missing 
 		unix.Close(fd)
 		return nil, st.Size == 0 && time.Since(time.Unix(st.Mtim.Unix())) < missFor
 	}
-	return debugImage(fd, path.Join(d.cache, buildID, name), hasBuildID(buildID)), false
+	img, _ = debugImage(fd, path.Join(d.cache, buildID, name), hasBuildID(buildID)) // one that can't be read is fetched again
+	return img, false
 }
 
 func hasBuildID(id string) func(*image) bool {
@@ -221,7 +222,10 @@ func (d *debuginfod) place(dir int, temp, name, buildID string) (*image, error) 
 	if err != nil {
 		return nil, err
 	}
-	img := debugImage(fd, path.Join(d.cache, buildID, name), hasBuildID(buildID))
+	img, err := debugImage(fd, path.Join(d.cache, buildID, name), hasBuildID(buildID))
+	if err != nil {
+		return nil, err
+	}
 	if img == nil {
 		return nil, errors.New("what the server sent is not the debug file of that build ID")
 	}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
 )
 
@@ -35,7 +33,7 @@ const (
 const maxDamage = 3
 
 // find settles which files to read. The error says what there won't be.
-func (d *dwarfReader) find(l loader, img, debug *image, modulePath string, root int) (err error) {
+func (d *dwarfReader) find(l loader, img, debug *image, modulePath string, v view) (err error) {
 	d.source = img
 	at := modulePath
 	if !img.hasDWARF() {
@@ -45,23 +43,12 @@ func (d *dwarfReader) find(l loader, img, debug *image, modulePath string, root 
 		}
 		d.source, at = debug, debug.file.path
 	}
-	named := false
-	if d.alt, named = l.finder.findAlt(d.source, at, root); named && d.alt == nil {
-		err = fmt.Errorf("%s: the file that dwz moved parts of its DWARF to was not found (install all of its debug package); some functions will lack names", at)
-	}
+	d.alt, err = l.finder.findAlt(d.source, at, v)
 	// Only units that are split, and some of clang's, have .debug_addr.
 	if d.source.elf.Section(".debug_addr") != nil {
-		d.split = &splitFiles{root: -1, beside: []string{modulePath}}
+		d.split = &splitFiles{view: v, module: d.source.file, beside: []string{modulePath}}
 		if at != modulePath {
 			d.split.beside = append(d.split.beside, at)
-		}
-		if root >= 0 {
-			// The root belongs to a Space, which may go before the module does.
-			if fd, dupErr := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 0); dupErr == nil {
-				d.split.root = fd
-			} else {
-				d.split = nil
-			}
 		}
 	}
 	return err

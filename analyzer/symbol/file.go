@@ -36,9 +36,12 @@ type mappedFile struct {
 	key   fileKey
 	path  string // where it was found first, for messages
 	owner uint32 // user ID
+	group uint32
 	data  []byte
 	owned bool // data is memory of our own, not the file's
 	refs  int  // guarded by the table's lock
+
+	changed unix.Timespec // the inode, when it was opened
 }
 
 // fileTable holds the mapped files of the whole program by identity. There is
@@ -66,7 +69,7 @@ func (t *fileTable) open(fd int, path string) (*mappedFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	return t.add(&mappedFile{key: key, path: path, owner: st.Uid, data: data, refs: 1})
+	return t.add(&mappedFile{key: key, path: path, owner: st.Uid, group: st.Gid, changed: st.Ctim, data: data, refs: 1})
 }
 
 // find retains the file of a key; nil where there is none, and room for one.

@@ -24,7 +24,7 @@ type known struct {
 
 // openKnown finds the answers on a module. Files without a build ID, and small
 // ones without DWARF, which take no time to read, have none.
-func openKnown(s *store, m *module, names Names, foreign bool) *known {
+func openKnown(s *store, m *module, names Names) *known {
 	const smallFile = 1 << 20
 	if s == nil || len(m.img.buildID) < 16 {
 		return nil
@@ -32,7 +32,7 @@ func openKnown(s *store, m *module, names Names, foreign bool) *known {
 	if !m.img.hasDWARF() && m.debug == nil && len(m.img.file.data) < smallFile {
 		return nil
 	}
-	k := &known{store: s, made: m.fingerprint(names, foreign), fresh: map[uint64][]Frame{}}
+	k := &known{store: s, made: m.fingerprint(names), fresh: map[uint64][]Frame{}}
 	k.name = fileName(m.img.buildID, k.made)
 	if k.old, k.data = s.read(k.name, k.made); k.old != nil {
 		k.asked = make([]uint64, (k.old.n+63)/64)
@@ -43,13 +43,22 @@ func openKnown(s *store, m *module, names Names, foreign bool) *known {
 // fingerprint tells all that answers depend on. A build ID is only what a file
 // says of itself: who may write a file could pretend it is another one, and
 // have its names shown for that. So the answers on the files of other users,
-// and on files that processes with another root see, are kept apart.
-func (m *module) fingerprint(names Names, foreign bool) fingerprint {
+// and on files that processes with another root see, are kept apart. There root may
+// be anybody: those answers are on this very inode, as it was when it changed last,
+// which no user can set.
+func (m *module) fingerprint(names Names) fingerprint {
 	text := fmt.Sprintf("%s names %d, owner %d, foreign %v, file %d %08x", m.img.buildID, names,
-		m.file.owner, foreign, len(m.file.data), headersSum(m.img))
+		m.file.owner, m.view.foreign(), len(m.file.data), headersSum(m.img))
 	for _, other := range []*image{m.debug, m.dwarf.alt} {
 		if other != nil {
-			text += fmt.Sprintf(", with %d %d %s", other.file.key.size, other.file.key.mtime.Nano(), other.buildID)
+			text += fmt.Sprintf(", with %d %d %d %s", other.file.owner, other.file.key.size, other.file.key.mtime.Nano(), other.buildID)
+		}
+	}
+	if m.view.foreign() {
+		for _, img := range []*image{m.img, m.debug, m.dwarf.alt} {
+			if img != nil {
+				text += fmt.Sprintf(", inode %d:%d %d", img.file.key.dev, img.file.key.ino, img.file.changed.Nano())
+			}
 		}
 	}
 	return sha256.Sum256([]byte(text))

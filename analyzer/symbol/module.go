@@ -10,6 +10,7 @@ import (
 // module is what is known of one mapped file, read when first asked for.
 type module struct {
 	file  *mappedFile // retained
+	view  view        // where its debug files are; with a root of its own
 	users int         // lookups going on; guarded by the Resolver
 	used  uint64      // when it was used last, in lookups; guarded by the Resolver
 
@@ -44,14 +45,14 @@ type loader struct {
 
 // load reads the headers and looks for the debug file and for what earlier
 // runs left. It returns what went wrong the first time only.
-func (m *module) load(l loader, path string, root int) error {
+func (m *module) load(l loader, path string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.loaded {
 		return nil
 	}
 	m.loaded = true
-	var lacks error
+	var missing, lacks error
 	m.err = guard("read the headers of "+path, func() error {
 		img, err := openImage(files.retain(m.file))
 		if err != nil {
@@ -59,15 +60,15 @@ func (m *module) load(l loader, path string, root int) error {
 		}
 		m.img = img
 		if !img.hasDWARF() {
-			m.debug = l.finder.find(img, path, root)
+			m.debug, missing = l.finder.find(img, path, m.view)
 		}
 		if !l.noDWARF {
-			lacks = m.dwarf.find(l, img, m.debug, path, root)
+			lacks = m.dwarf.find(l, img, m.debug, path, m.view)
 		}
-		m.known = openKnown(l.store, m, l.names, root >= 0)
+		m.known = openKnown(l.store, m, l.names)
 		return nil
 	})
-	return errors.Join(m.err, lacks)
+	return errors.Join(m.err, missing, lacks)
 }
 
 // readSymbols reads the symbol tables, which an answer of an earlier run does
@@ -128,7 +129,7 @@ func (m *module) source(addr uint64) ([]dwarf.Location, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found, err := m.dwarf.lookup(addr)
-	if err != nil {
+	if err != nil || m.dwarf.split.foreign() { // of which files answers came is not part of their key
 		m.known.spoil()
 	}
 	return found, err
@@ -156,6 +157,7 @@ func (m *module) close() error {
 	m.img.close()
 	m.debug.close()
 	m.mini.close()
+	m.view.close()
 	files.release(m.file)
 	return err
 }

@@ -15,9 +15,9 @@ func (r *Resolver) Object(s *Space, addr uint64) string {
 		return ""
 	}
 	defer files.release(m.file)
-	mod := r.enter(m.file)
+	mod := r.enter(m.file, s.view())
 	defer r.leave(mod)
-	if err := mod.load(r.loader, m.path, s.root); err != nil {
+	if err := mod.load(r.loader, m.path); err != nil {
 		r.warn(m, err)
 	}
 	if mod.img == nil {

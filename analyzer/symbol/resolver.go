@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +43,7 @@ type Resolver struct {
 
 	mu      sync.Mutex
 	lookups uint64
-	modules map[*mappedFile]*module
+	modules map[moduleKey]*module
 	names   generations[cacheKey, string]
 	frames  generations[cacheKey, []Frame]
 	texts   generations[string, string] // demangled names by mangled ones
@@ -53,7 +54,7 @@ func NewResolver(o Options) *Resolver {
 	if len(o.DebugDirs) == 0 {
 		o.DebugDirs = debugfile.Dirs
 	}
-	r := &Resolver{options: o, modules: map[*mappedFile]*module{}}
+	r := &Resolver{options: o, modules: map[moduleKey]*module{}}
 	finder := debugFinder{dirs: o.DebugDirs, remote: newDebuginfod(o.Debuginfod, &r.warnings)}
 	r.loader = loader{finder: finder, names: o.Names, noDWARF: o.NoDWARF}
 	if o.Cache != "" && !o.NoDWARF {
@@ -193,12 +194,15 @@ func (r *Resolver) place(s *Space, addr, at uint64) (p place, ok bool) {
 	if m.mayBeJIT() {
 		p.jit = s.jit.name(addr)
 	}
+	if m.lacks != nil {
+		r.warnings.add(m.path, fmt.Sprintf("%v; its functions have no names", m.lacks))
+	}
 	if m.file == nil || p.jit != "" {
 		return p, false
 	}
 	defer files.release(m.file)
-	p.module = r.enter(m.file)
-	if err := p.module.load(r.loader, m.path, s.root); err != nil {
+	p.module = r.enter(m.file, s.view())
+	if err := p.module.load(r.loader, m.path); err != nil {
 		r.warn(m, err)
 	}
 	if p.module.img == nil {
@@ -219,17 +223,25 @@ func (r *Resolver) warn(m mapping, err error) {
 	}
 }
 
+// moduleKey is a file and where its debug files are: what one root has says nothing
+// of the processes of another, though they map the same file.
+type moduleKey struct {
+	file *mappedFile
+	view viewKey
+}
+
 // enter returns the module of f, which can't go away until leave.
-func (r *Resolver) enter(f *mappedFile) *module {
+func (r *Resolver) enter(f *mappedFile, v view) *module {
+	key := moduleKey{f, v.key}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := r.modules[f]
+	m := r.modules[key]
 	if m == nil {
 		if len(r.modules) >= maxModules {
 			r.evict()
 		}
-		m = &module{file: files.retain(f)}
-		r.modules[f] = m
+		m = &module{file: files.retain(f), view: v.keep()}
+		r.modules[key] = m
 	}
 	r.lookups++
 	m.used = r.lookups
@@ -257,7 +269,7 @@ func (r *Resolver) evict() {
 	if oldest == nil {
 		return
 	}
-	delete(r.modules, oldest.file)
+	delete(r.modules, moduleKey{oldest.file, oldest.view.key})
 	r.closeModule(oldest)
 	// The caches hold module pointers.
 	r.names, r.frames = generations[cacheKey, string]{}, generations[cacheKey, []Frame]{}

@@ -34,6 +34,7 @@ var ErrExited = errors.New("the process has exited")
 type Space struct {
 	proc string // /proc/PID, or that of another thread once the first has ended
 	root int    // O_PATH descriptor of the process's root directory where that is not our own, or -1
+	sees *view  // of that root; nil: our own
 	jit  perfMap
 
 	parent *Space // of a process that was forked: what it inherited
@@ -58,8 +59,7 @@ type mapping struct {
 	region
 	file  *mappedFile
 	since uint64 // when it was there for certain, ns; 0: from the first
-	// unopened: its file is to be opened, or to be tried again, as a process held a lease on it.
-	unopened bool
+	lacks error  // why its file, which was there, was not opened
 }
 
 // maxAncestors bounds through how many processes names are inherited.
@@ -112,7 +112,27 @@ func (s *Space) generation() int {
 
 func newSpace(root string, pid int) *Space {
 	proc := fmt.Sprintf("%s/%d", root, pid)
-	return &Space{proc: proc, root: debugfile.OpenRoot(proc), jit: perfMap{proc: proc, every: perfMapEvery}}
+	s := &Space{proc: proc, jit: perfMap{proc: proc, every: perfMapEvery}}
+	s.enterRoot(proc)
+	return s
+}
+
+// enterRoot opens the root directory of a process, or thread, by its directory in /proc.
+func (s *Space) enterRoot(proc string) {
+	if s.root = debugfile.OpenRoot(proc); s.root >= 0 {
+		v := newView(s.root)
+		s.sees = &v
+	}
+}
+
+// view is where the process's debug files are. Its root stays the Space's.
+func (s *Space) view() view {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.sees == nil {
+		return ownView
+	}
+	return *s.sees
 }
 
 func (s *Space) filled(now uint64) (*Space, error) {
@@ -195,7 +215,7 @@ func (s *Space) readMaps() ([]byte, error) {
 		if text, err := os.ReadFile(other + "/maps"); err == nil && len(text) > 0 {
 			s.proc = other
 			if s.root < 0 {
-				s.root = debugfile.OpenRoot(other)
+				s.enterRoot(other)
 			}
 			return text, nil
 		}
@@ -215,11 +235,11 @@ func (s *Space) update(regions []region, since uint64) {
 		if ok {
 			delete(known, r)
 		} else {
-			m = mapping{region: r, since: since, unopened: r.fileBacked()}
+			m = mapping{region: r, since: since}
 		}
 		switch {
-		case m.unopened:
-			m.file, m.unopened = s.openFile(r)
+		case !ok && r.fileBacked(), errors.Is(m.lacks, debugfile.ErrLeased): // that may be over by now
+			m.file, m.lacks = s.openFile(r)
 		case !ok && r.path == vdsoPath:
 			m.file = s.openVDSO(r)
 		}
@@ -307,17 +327,20 @@ func (r region) overlaps(o region) bool { return r.start < o.end && o.start < r.
 
 // openFile maps the file behind r: through map_files, which leads to the very
 // file even if it was deleted (needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN),
-// else by its path below the process's root. leased says that it may be there at the next look.
-func (s *Space) openFile(r region) (f *mappedFile, leased bool) {
+// else by its path below the process's root. The error says why it is not to be read.
+func (s *Space) openFile(r region) (f *mappedFile, refused error) {
 	fd, err := s.openMapped(r)
 	if err == nil {
 		defer unix.Close(fd)
 		if f, err = files.open(fd, r.path); err == nil {
-			return f, false
+			return f, nil
 		}
 	}
 	s.warnings.add(r.path, fmt.Sprintf("open %s as mapped by %s: %v; its functions will have no names", r.path, s.proc, err))
-	return nil, errors.Is(err, debugfile.ErrLeased)
+	if !debugfile.Refused(err) || errors.Is(err, debugfile.ErrNotRegular) { // as a device
+		return nil, nil
+	}
+	return nil, fmt.Errorf("open %s: %w", r.path, err)
 }
 
 func (s *Space) openMapped(r region) (int, error) {

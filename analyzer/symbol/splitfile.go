@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"path"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
-	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // maxSplitFiles bounds the .dwo files of a module that are mapped.
@@ -17,9 +14,10 @@ const maxSplitFiles = 4096
 // splitFiles opens the .dwo files, or the .dwp file, that hold a module's
 // functions.
 type splitFiles struct {
-	root   int      // of the process, where that is another than ours, or -1
-	beside []string // files that a .dwp file may stand beside
-	opened bool     // the package was looked for
+	view   view        // the module's
+	module *mappedFile // whose DWARF it is
+	beside []string    // files that a .dwp file may stand beside
+	opened bool        // the package was looked for
 	pack   *dwarf.Package
 	images []*image
 }
@@ -38,7 +36,10 @@ func (s *splitFiles) find(name, dir string, id uint64) (dwarf.Sections, error) {
 	if !path.IsAbs(name) {
 		name = path.Join(dir, name)
 	}
-	img := s.open(name)
+	img, err := s.open(name)
+	if err != nil {
+		return dwarf.Sections{}, err
+	}
 	if img == nil {
 		return dwarf.Sections{}, errors.New("the file was not found")
 	}
@@ -48,7 +49,7 @@ func (s *splitFiles) find(name, dir string, id uint64) (dwarf.Sections, error) {
 // openPackage looks for MODULE.dwp.
 func (s *splitFiles) openPackage() {
 	for _, name := range s.beside {
-		img := s.open(name + ".dwp")
+		img, _ := s.open(name + ".dwp") // as without it, .dwo files are looked for
 		if img == nil {
 			continue
 		}
@@ -68,25 +69,17 @@ func (s *splitFiles) openPackage() {
 
 // open opens a file with split DWARF. The target's file names it: for a
 // process with another root it is looked for only there.
-func (s *splitFiles) open(name string) *image {
+func (s *splitFiles) open(name string) (*image, error) {
 	if len(s.images) >= maxSplitFiles {
-		return nil
+		return nil, fmt.Errorf("more than %d files of split DWARF", maxSplitFiles)
 	}
-	var fd int
-	var err error
-	if s.root >= 0 {
-		fd, _, err = debugfile.OpenRegularIn(s.root, name)
-	} else {
-		fd, _, err = debugfile.OpenRegular(name)
-	}
-	if err != nil {
-		return nil
-	}
-	img := debugImage(fd, name, func(found *image) bool { return found.elf.Section(".debug_info.dwo") != nil })
+	img, err := s.view.open(name, s.module, !s.view.foreign(), func(found *image) bool {
+		return found.elf.Section(".debug_info.dwo") != nil
+	})
 	if img != nil {
 		s.images = append(s.images, img)
 	}
-	return img
+	return img, err
 }
 
 func (s *splitFiles) close() {
@@ -97,11 +90,10 @@ func (s *splitFiles) close() {
 		img.close()
 	}
 	s.images = nil
-	if s.root >= 0 {
-		unix.Close(s.root)
-		s.root = -1
-	}
 }
+
+// foreign says that files of another root than memtrace's own were read.
+func (s *splitFiles) foreign() bool { return s != nil && s.view.foreign() && len(s.images) > 0 }
 
 func splitSections(img *image) (s dwarf.Sections, err error) {
 	for _, want := range []struct {
