@@ -63,10 +63,20 @@ func (c *cursor) u64() uint64 {
 	return 0
 }
 
+// maxLEB bounds the bytes of a LEB128 number: one of 64 bits has 10, and writers may pad it.
+const maxLEB = 16
+
+// errLong: a number goes on and on.
+var errLong = fmt.Errorf("a number of more than %d bytes", maxLEB)
+
 // uleb reads an unsigned LEB128 number; bits beyond 64 are lost.
 func (c *cursor) uleb() uint64 {
 	var v uint64
 	for shift := uint(0); ; shift += 7 {
+		if shift == 7*maxLEB {
+			c.fail(errLong)
+			return 0
+		}
 		b := c.u8()
 		if shift < 64 {
 			v |= (b & 0x7f) << shift
@@ -80,6 +90,10 @@ func (c *cursor) uleb() uint64 {
 func (c *cursor) sleb() int64 {
 	var v uint64
 	for shift := uint(0); ; {
+		if shift == 7*maxLEB {
+			c.fail(errLong)
+			return 0
+		}
 		b := c.u8()
 		if shift < 64 {
 			v |= (b & 0x7f) << shift

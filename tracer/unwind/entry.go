@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -13,7 +14,9 @@ type section struct {
 	debug   bool   // .debug_frame, which differs in little
 	machine *machine
 
-	cies map[uint64]*cie
+	cies     map[uint64]*cie
+	leads    map[lead]*cie // by what they say: .debug_frame has one a source file, all alike
+	cieBytes int           // that were read; CIEs that don't overlap have no more than the section
 }
 
 // cie is what several functions have in common.
@@ -35,11 +38,25 @@ type fde struct {
 	code       []byte
 }
 
-// each calls visit for every function. Entries that are malformed or of an
-// unknown kind are counted and left out.
-func (s *section) each(visit func(*fde)) (bad int) {
+// entries counts those that may be functions.
+func (s *section) entries() (n int) {
+	for c := (cursor{data: s.data}); !c.done(); {
+		body, _ := c.body()
+		if len(body) == 0 && !s.debug {
+			break
+		}
+		if len(body) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// each calls visit for every function until it returns false. Entries that are
+// malformed or of an unknown kind are counted and left out.
+func (s *section) each(visit func(*fde) bool) (bad int) {
 	var f fde
-	s.cies = make(map[uint64]*cie)
+	s.cies, s.leads = make(map[uint64]*cie), make(map[lead]*cie)
 	c := cursor{data: s.data}
 	for !c.done() {
 		body, wide := c.body()
@@ -56,8 +73,8 @@ func (s *section) each(visit func(*fde)) (bad int) {
 		found, err := s.entry(&e, wide, &f)
 		if err != nil {
 			bad++
-		} else if found && !f.cie.elsewhere {
-			visit(&f)
+		} else if found && !f.cie.elsewhere && !visit(&f) {
+			break
 		}
 	}
 	return bad
@@ -122,27 +139,52 @@ func (s *section) isCIE(id uint64, wide bool) bool {
 	return wide && id == ^uint64(0) || !wide && id == 0xffffffff
 }
 
+// lead is what a CIE says.
+type lead struct {
+	text string
+	wide bool
+}
+
+// noCIE is what functions have whose CIE can't be read, or is beyond the limits.
+var noCIE = &cie{err: errors.New("no CIE, or one too many")}
+
 // cie reads the CIE at offset at, once.
 func (s *section) cie(at uint64) *cie {
 	if info := s.cies[at]; info != nil {
 		return info
 	}
-	info := &cie{}
-	info.err = s.readCIE(info, at)
+	if len(s.cies) == maxCIEs || at >= uint64(len(s.data)) {
+		return noCIE
+	}
+	c := cursor{data: s.data, at: int(at)}
+	body, wide := c.body()
+	if s.cieBytes += len(body); c.err != nil || s.cieBytes > len(s.data) {
+		return noCIE
+	}
+	info := s.lead(&cursor{data: s.data[:c.at], at: c.at - len(body)}, wide)
 	s.cies[at] = info
 	return info
 }
 
-func (s *section) readCIE(info *cie, at uint64) error {
-	if at >= uint64(len(s.data)) {
-		return errShort
+// lead reads a CIE once for all that say the same: where one lies makes no difference.
+func (s *section) lead(e *cursor, wide bool) *cie {
+	text := e.data[e.at:]
+	if info := s.leads[lead{string(text), wide}]; info != nil {
+		return info
 	}
-	c := cursor{data: s.data, at: int(at)}
-	body, wide := c.body()
-	if c.err != nil {
-		return c.err
+	if len(s.leads) == maxLeads {
+		return noCIE
 	}
-	e := cursor{data: s.data[:c.at], at: c.at - len(body)}
+	info := &cie{}
+	if err := s.readCIE(info, e, wide); err != nil {
+		info = noCIE
+	}
+	s.leads[lead{string(text), wide}] = info
+	return info
+}
+
+func (s *section) readCIE(info *cie, e *cursor, wide bool) error {
+	at := e.at
 	id := e.u32()
 	if wide && s.debug {
 		e.at -= 4
@@ -167,7 +209,7 @@ func (s *section) readCIE(info *cie, at uint64) error {
 		return fmt.Errorf("CIE at offset %#x has unknown return address register %d", at, ra)
 	}
 	info.elsewhere = ra != s.machine.ra
-	if err := info.augment(&e, augmentation); err != nil {
+	if err := info.augment(e, augmentation); err != nil {
 		return err
 	}
 	info.initial = newState(s.machine)

@@ -1,18 +1,14 @@
 package unwind
 
 import (
+	"bufio"
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-)
-
-// Limits on what a file may make us hold.
-const (
-	maxSection = 1 << 30 // of call frame information, uncompressed
-	maxText    = 2 << 30 // from a segment's first function to its last
 )
 
 // ErrNoTables means that a file has no call frame information.
@@ -52,32 +48,52 @@ func Open(r io.ReaderAt) (*Source, error) {
 	if _, err := r.ReadAt(magic[:], 0); err == nil && string(magic[:]) != elf.ELFMAG {
 		return nil, ErrNoTables
 	}
-	e, err := elf.NewFile(r)
+	headers, err := freeze(r)
 	if err != nil {
 		return nil, fmt.Errorf("read ELF headers: %w", err)
 	}
-	s := &Source{machine: machines[e.Machine]}
+	e, err := elf.NewFile(headers)
+	if err != nil {
+		return nil, fmt.Errorf("read ELF headers: %w", err)
+	}
+	s := &Source{machine: machines[e.Machine], segments: codeSegments(e)}
 	if s.machine == nil || e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("tables for %v, %v: not supported", e.Machine, e.Class)
 	}
-	for _, p := range e.Progs {
-		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
-			s.segments = append(s.segments, Segment{Offset: p.Off, Size: p.Filesz, Address: p.Vaddr})
-		}
-	}
-	if s.sections, err = frameSections(e, s.machine); err != nil {
+	if s.sections, err = frameSections(headers, e, s.machine); err != nil {
 		return nil, err
 	}
 	if s.machine.raSaved < 0 {
 		s.switches = findSwitches(e)
 	}
-	if needed, err := e.ImportedLibraries(); err != nil || len(needed) == 0 { // a C library, static, or the vDSO
+	if !needsLibraries(e) { // a C library, static, or the vDSO
 		s.restorer = findRestorer(e, s.machine.restorer)
 		if s.machine.raSaved < 0 {
 			s.start = findMuslStart(e)
 		}
 	}
 	return s, nil
+}
+
+// codeSegments returns the executable segments of a file. One that overlaps another one before it, or wraps, is none.
+func codeSegments(e *elf.File) (out []Segment) {
+	for _, p := range e.Progs {
+		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || len(out) == maxSegments {
+			continue
+		}
+		s := Segment{Offset: p.Off, Size: p.Filesz, Address: p.Vaddr}
+		if s.Offset+s.Size < s.Offset || s.Address+s.Size < s.Address || slices.ContainsFunc(out, s.overlaps) {
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// overlaps reports whether two segments share bytes of the file, or addresses.
+func (s Segment) overlaps(o Segment) bool {
+	return s.Offset < o.Offset+o.Size && o.Offset < s.Offset+s.Size ||
+		s.Address < o.Address+o.Size && o.Address < s.Address+s.Size
 }
 
 // Bytes is the size of the call frame information.
@@ -100,6 +116,9 @@ func (s *Source) Build() (*File, error) {
 	for _, section := range s.sections {
 		all.add(section)
 	}
+	if err := all.err(); err != nil {
+		return nil, err
+	}
 	if _, known := all.index[Rule{Kind: Signal}]; !known && s.restorer != 0 {
 		all.addRestorer(s.restorer)
 	}
@@ -107,8 +126,11 @@ func (s *Source) Build() (*File, error) {
 		all.addMuslStart(s.start)
 	}
 	all.addSwitches(s.switches)
+	if err := errors.Join(all.err(), out.split(all)); err != nil {
+		return nil, err
+	}
 	out.Bad = all.bad
-	return out, out.split(all)
+	return out, nil
 }
 
 // Read is Open and Build.
@@ -122,7 +144,7 @@ func Read(r io.ReaderAt) (*File, error) {
 
 // frameSections finds .eh_frame, by its name or through the program header
 // that leads to it, and .debug_frame.
-func frameSections(e *elf.File, m *machine) ([]*section, error) {
+func frameSections(r io.ReaderAt, e *elf.File, m *machine) ([]*section, error) {
 	var out []*section
 	hdr := uint64(0)
 	for _, p := range e.Progs {
@@ -130,61 +152,121 @@ func frameSections(e *elf.File, m *machine) ([]*section, error) {
 			hdr = p.Vaddr
 		}
 	}
+	left := uint64(maxSection)
 	for _, name := range []string{".eh_frame", ".debug_frame"} {
 		s := e.Section(name)
 		if s == nil || s.Type == elf.SHT_NOBITS {
 			continue
 		}
-		if s.Size > maxSection {
-			return nil, fmt.Errorf("%s has %d bytes, more than %d", name, s.Size, maxSection)
+		if s.Size > left {
+			return nil, fmt.Errorf("%w: %s has %d bytes, of %d in all", ErrTooMuch, name, s.Size, maxSection)
 		}
-		data, err := s.Data()
+		left -= s.Size
+		data, err := sectionData(r, s)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 		out = append(out, &section{data: data, address: s.Addr, hdr: hdr, debug: name == ".debug_frame", machine: m})
 	}
 	if hdr != 0 && (len(out) == 0 || out[0].debug) {
-		if s := frameByHeader(e, m, hdr); s != nil {
+		s, err := frameByHeader(e, m, hdr, left)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
 			out = slices.Insert(out, 0, s)
 		}
 	}
 	return out, nil
 }
 
+// sectionData reads a section. Memory is taken only for as much as the file has.
+func sectionData(r io.ReaderAt, s *elf.Section) ([]byte, error) {
+	if s.Size == 0 {
+		return nil, nil
+	}
+	if s.Size/maxRatio > s.FileSize {
+		return nil, fmt.Errorf("%w: %d bytes are compressed into %d", ErrTooMuch, s.Size, s.FileSize)
+	}
+	var last [1]byte
+	if n, err := r.ReadAt(last[:], int64(s.Offset+s.FileSize)-1); n == 0 {
+		return nil, err
+	}
+	data := make([]byte, s.Size)
+	_, err := io.ReadFull(s.Open(), data)
+	return data, err
+}
+
 // frameByHeader finds .eh_frame through .eh_frame_hdr, for files without
 // section headers. Its end isn't known: it has a terminator.
-func frameByHeader(e *elf.File, m *machine, hdr uint64) *section {
+func frameByHeader(e *elf.File, m *machine, hdr, limit uint64) (*section, error) {
 	head := loaded(e, hdr, 16)
 	if len(head) < 16 || head[0] != 1 || head[1] == peOmit {
-		return nil
+		return nil, nil
 	}
 	c := cursor{data: head, at: 4}
 	at := c.pointer(head[1], hdr, hdr)
 	if c.err != nil || head[1]&peIndir != 0 {
-		return nil
+		return nil, nil
 	}
-	data := loaded(e, at, maxSection)
+	n := frameSize(loadedReader(e, at, maxFile))
+	if n > limit {
+		return nil, fmt.Errorf("%w: .eh_frame has more than %d bytes", ErrTooMuch, limit)
+	}
+	data := loaded(e, at, n)
 	if data == nil {
-		return nil
+		return nil, nil
 	}
-	return &section{data: data, address: at, hdr: hdr, machine: m}
+	return &section{data: data, address: at, hdr: hdr, machine: m}, nil
+}
+
+// frameSize is the size of .eh_frame up to its terminator; the segment's where it has none.
+func frameSize(r *io.SectionReader) (n uint64) {
+	entries := bufio.NewReaderSize(r, 64<<10)
+	for n <= maxSection {
+		head, err := entries.Peek(4)
+		if err != nil {
+			return n + uint64(len(head))
+		}
+		size := 4 + uint64(binary.LittleEndian.Uint32(head))
+		if size == 4+0xffffffff { // in eight bytes
+			if head, err = entries.Peek(12); err != nil {
+				return n + uint64(len(head))
+			}
+			size = 12 + min(binary.LittleEndian.Uint64(head[4:]), maxFile)
+		}
+		skipped, err := entries.Discard(int(min(size, maxSection)))
+		n += uint64(skipped)
+		if err != nil || size == 4 {
+			return n
+		}
+	}
+	return n
+}
+
+// maxFile bounds offsets in a file.
+const maxFile = 1 << 62
+
+// loadedReader is up to n bytes of the segment that holds address; of none where there is no such segment.
+func loadedReader(e *elf.File, address, n uint64) *io.SectionReader {
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_LOAD && address >= p.Vaddr && address-p.Vaddr < p.Filesz {
+			at := address - p.Vaddr
+			return io.NewSectionReader(p, int64(at), int64(min(n, p.Filesz-at, maxFile)))
+		}
+	}
+	return io.NewSectionReader(bytes.NewReader(nil), 0, 0)
 }
 
 // loaded reads up to n bytes of the segment that holds address.
 func loaded(e *elf.File, address, n uint64) []byte {
-	for _, p := range e.Progs {
-		if p.Type != elf.PT_LOAD || address < p.Vaddr || address-p.Vaddr >= p.Filesz {
-			continue
-		}
-		at := address - p.Vaddr
-		var b bytes.Buffer
-		if _, err := io.Copy(&b, io.NewSectionReader(p, int64(at), int64(min(n, p.Filesz-at)))); err != nil {
-			return nil
-		}
-		return b.Bytes()
+	r := loadedReader(e, address, n)
+	data := make([]byte, r.Size())
+	read, err := io.ReadFull(r, data)
+	if read == 0 || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
 	}
-	return nil
+	return data[:read]
 }
 
 // maxRestorerText bounds the search for a signal restorer: a C library's size.
@@ -207,10 +289,8 @@ func findRestorer(e *elf.File, restorer []byte) uint64 {
 
 // addRestorer adds the restorer's row.
 func (r *rows) addRestorer(at uint64) {
-	from := len(r.list)
 	// From the byte before: return addresses are looked up less one.
-	r.list = append(r.list, row{at - 1, r.number(Rule{Kind: Signal})})
-	r.spans = append(r.spans, span{at - 1, at + uint64(len(r.machine.restorer)), from, from + 1})
+	r.whole(at-1, at+uint64(len(r.machine.restorer)), Rule{Kind: Signal})
 }
 
 // maxNotes bounds what is read in search of a build ID.

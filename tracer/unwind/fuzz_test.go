@@ -28,9 +28,16 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte, debug bool) {
 		m := machines[elf.EM_X86_64]
-		all := newRows(m, []Range{{0, 1 << 20}})
-		all.add(&section{data: data, address: 1 << 19, debug: debug, machine: m})
-		list := all.merged()
+		var all *rows
+		var list []row
+		took := allocated(func() {
+			all = newRows(m, []Range{{0, 1 << 20}})
+			all.add(&section{data: data, address: 1 << 19, debug: debug, machine: m})
+			list = all.merged()
+		})
+		if took > uint64(1<<20+200*len(data)) {
+			t.Fatalf("%d bytes of memory for %d", took, len(data))
+		}
 		if len(list) > len(data)+2 {
 			t.Fatalf("%d rows from %d bytes", len(list), len(data))
 		}
@@ -75,8 +82,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bytes.NewReader(data)
-		BuildID(r)
-		file, err := Read(r)
+		var file *File
+		var err error
+		if took := allocated(func() { file, err = Read(r) }); took > uint64(8<<20+200*len(data)) {
+			t.Fatalf("%d bytes of memory for %d", took, len(data))
+		}
 		if err != nil {
 			return
 		}

@@ -2,7 +2,6 @@ package unwind
 
 import (
 	"debug/elf"
-	"strings"
 
 	"golang.org/x/arch/x86/x86asm"
 )
@@ -17,7 +16,9 @@ import (
 
 // switchers are the functions that do so; functions for assembly have a suffix where the
 // compiler's own convention has another one of the name.
-var switchers = map[string]bool{"runtime.asmcgocall": true, "runtime.systemstack": true}
+var switchers = []string{
+	"runtime.asmcgocall", "runtime.asmcgocall.abi0", "runtime.systemstack", "runtime.systemstack.abi0",
+}
 
 const maxSwitcher = 1024 // bytes of such a function
 
@@ -26,18 +27,16 @@ func findSwitches(e *elf.File) (out []Range) {
 	if e.Section(".gopclntab") == nil && e.Section(".go.buildinfo") == nil {
 		return nil
 	}
-	symbols, err := e.Symbols()
-	if err != nil {
-		return nil // stripped: then there is no .debug_frame either, and frame pointers are followed
-	}
-	for _, s := range symbols {
-		if !switchers[strings.TrimSuffix(s.Name, ".abi0")] || s.Section == elf.SHN_UNDEF || s.Size == 0 || s.Size > maxSwitcher {
-			continue
+	// Where it is stripped there is no .debug_frame either, and frame pointers are followed.
+	eachSymbol(e, elf.SHT_SYMTAB, switchers, func(s elf.Sym64) bool {
+		if s.Size == 0 || s.Size > maxSwitcher {
+			return true
 		}
 		if from := switchedAt(loaded(e, s.Value, s.Size), s.Value); from != 0 {
 			out = append(out, Range{from, s.Value + s.Size})
 		}
-	}
+		return true
+	})
 	return out
 }
 
@@ -59,8 +58,6 @@ func (r *rows) addSwitches(switches []Range) {
 		if !r.inCode(s.Start, s.End) {
 			continue
 		}
-		from := len(r.list)
-		r.list = append(r.list, row{s.Start, r.number(Rule{Kind: Switch})})
-		r.spans = append(r.spans, span{s.Start, s.End, from, from + 1})
+		r.whole(s.Start, s.End, Rule{Kind: Switch})
 	}
 }

@@ -35,16 +35,13 @@ func findMuslStart(e *elf.File) muslStart {
 	return prologueRow(loaded(e, to, maxStartCode), to)
 }
 
-func symbolAddress(e *elf.File, name string) uint64 {
-	for _, list := range []func() ([]elf.Symbol, error){e.DynamicSymbols, e.Symbols} {
-		symbols, err := list()
-		if err != nil {
-			continue
-		}
-		for _, s := range symbols {
-			if s.Name == name && s.Section != elf.SHN_UNDEF {
-				return s.Value
-			}
+func symbolAddress(e *elf.File, name string) (at uint64) {
+	for _, kind := range []elf.SectionType{elf.SHT_DYNSYM, elf.SHT_SYMTAB} {
+		if eachSymbol(e, kind, []string{name}, func(s elf.Sym64) bool {
+			at = s.Value
+			return false
+		}); at != 0 {
+			return at
 		}
 	}
 	return 0
@@ -137,7 +134,5 @@ func (r *rows) addMuslStart(m muslStart) {
 	if covered(r.sorted(), m.from) {
 		return
 	}
-	from := len(r.list)
-	r.list = append(r.list, row{m.from, r.number(m.rule)})
-	r.spans = append(r.spans, span{m.from, m.to, from, from + 1})
+	r.whole(m.from, m.to, m.rule)
 }

@@ -23,7 +23,7 @@ const (
 	packedHead  = len(packedMagic) + sha256.Size + 4
 	packedRule  = 8 + 2*SavedRegisters
 	// MaxPacked bounds a file of tables, in bytes.
-	MaxPacked   = 256 << 20
+	MaxPacked   = 64 << 20
 	maxSegments = 64
 )
 

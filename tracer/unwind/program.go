@@ -46,10 +46,11 @@ type program struct {
 	at         uint64 // the address that state is of
 	start, end uint64 // of the function; rows beyond are left out
 	remembered []state
+	changed    bool // the state, since the row before
 
 	// row is called with the state for the addresses from at on, before the
 	// address moves and at the end.
-	row func(at uint64, s *state)
+	row func(at uint64, s *state) error
 }
 
 // run executes code.
@@ -60,18 +61,21 @@ func (p *program) run(code []byte) error {
 			return err
 		}
 	}
-	if c.err == nil {
-		p.move(p.at)
+	if c.err != nil {
+		return c.err
 	}
-	return c.err
+	return p.move(p.at)
 }
 
 // move ends the row for the address.
-func (p *program) move(to uint64) {
+func (p *program) move(to uint64) error {
 	if p.row != nil {
-		p.row(p.at, p.state)
+		if err := p.row(p.at, p.state); err != nil {
+			return err
+		}
 	}
 	p.at = to
+	return nil
 }
 
 // step executes one instruction.
@@ -80,8 +84,7 @@ func (p *program) step(c *cursor) error {
 	low := op & 0x3f
 	switch op & 0xc0 {
 	case cfaAdvanceLoc:
-		p.move(p.at + low*p.cie.codeAlign)
-		return nil
+		return p.move(p.at + low*p.cie.codeAlign)
 	case cfaOffset:
 		p.set(low, place{kind: fromCFA, offset: int64(c.uleb()) * p.cie.dataAlign})
 		return nil
@@ -92,13 +95,13 @@ func (p *program) step(c *cursor) error {
 	switch op {
 	case cfaNop, cfaNegateRAState:
 	case cfaSetLoc:
-		p.move(c.pointer(p.cie.encoding, p.section.address, p.section.hdr))
+		return p.move(c.pointer(p.cie.encoding, p.section.address, p.section.hdr))
 	case cfaAdvanceLoc1:
-		p.move(p.at + c.u8()*p.cie.codeAlign)
+		return p.move(p.at + c.u8()*p.cie.codeAlign)
 	case cfaAdvanceLoc2:
-		p.move(p.at + c.u16()*p.cie.codeAlign)
+		return p.move(p.at + c.u16()*p.cie.codeAlign)
 	case cfaAdvanceLoc4:
-		p.move(p.at + c.u32()*p.cie.codeAlign)
+		return p.move(p.at + c.u32()*p.cie.codeAlign)
 	case cfaRememberState:
 		if len(p.remembered) == maxRemembered {
 			return fmt.Errorf("more than %d remembered states", maxRemembered)
@@ -109,7 +112,7 @@ func (p *program) step(c *cursor) error {
 			return fmt.Errorf("no remembered state to restore")
 		}
 		*p.state = p.remembered[len(p.remembered)-1]
-		p.remembered = p.remembered[:len(p.remembered)-1]
+		p.remembered, p.changed = p.remembered[:len(p.remembered)-1], true
 	case cfaDefCFA, cfaDefCFARegister, cfaDefCFAOffset, cfaDefCFAExpression, cfaDefCFASF, cfaDefCFAOffsetSF:
 		p.defineCFA(op, c)
 	default:
@@ -120,6 +123,7 @@ func (p *program) step(c *cursor) error {
 
 func (p *program) defineCFA(op uint64, c *cursor) {
 	s := p.state
+	p.changed = true
 	switch op {
 	case cfaDefCFA:
 		s.cfaReg, s.cfaOffset, s.cfaExpr = c.uleb(), int64(c.uleb()), nil
@@ -187,7 +191,7 @@ func (c *cursor) block() []byte {
 
 func (p *program) set(reg uint64, to place) {
 	if at := p.state.place(p.section.machine, reg); at != nil {
-		*at = to
+		*at, p.changed = to, true
 	}
 }
 

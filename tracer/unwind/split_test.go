@@ -23,7 +23,7 @@ func sparse() (list []row, rules []Rule) {
 func TestSparseCodeIsSplit(t *testing.T) {
 	list, rules := sparse()
 	s := Segment{Offset: 0x1000, Size: 0x4000_000, Address: 0x1000}
-	parts := s.parts(list, rules)
+	parts := s.parts(list, rules, maxParts)
 	if len(parts) != 3 {
 		t.Fatalf("%d parts, want 3", len(parts))
 	}
@@ -66,7 +66,7 @@ func TestPartsAreBounded(t *testing.T) {
 	for i := range uint64(1000) {
 		list = append(list, row{i << 20, 1}, row{i<<20 + 16 + i, 0})
 	}
-	if n := len((Segment{Size: 1000 << 20}).parts(list, rules)); n != maxParts {
+	if n := len((Segment{Size: 1000 << 20}).parts(list, rules, maxParts)); n != maxParts {
 		t.Errorf("%d parts, want %d", n, maxParts)
 	}
 }
