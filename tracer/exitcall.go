@@ -2,11 +2,11 @@ package tracer
 
 import (
 	"debug/elf"
-	"errors"
 	"io"
 	"slices"
 	"sync"
 
+	"github.com/memtrace/memtrace/tracer/debugfile"
 	"github.com/memtrace/memtrace/tracer/probe"
 	"github.com/memtrace/memtrace/tracer/unwind"
 )
@@ -165,14 +165,11 @@ func (e *exitFiles) of(o *probe.Object) (*exitCode, error) {
 }
 
 func readExitCode(file io.ReaderAt) (*exitCode, error) {
-	f, err := elf.NewFile(file)
+	f, err := debugfile.ReadELF(file)
 	if err != nil {
 		return nil, err
 	}
-	c := &exitCode{rules: []unwind.Rule{{}}}
-	if c.functions, err = endingsOf(f); err != nil {
-		return nil, err
-	}
+	c := &exitCode{rules: []unwind.Rule{{}}, functions: endingsOf(f)}
 	if c.file, err = unwind.Read(file); err != nil {
 		return nil, err
 	}
@@ -197,19 +194,13 @@ func readExitCode(file io.ReaderAt) (*exitCode, error) {
 }
 
 // endingsOf finds the endings, in all their versions.
-func endingsOf(f *elf.File) (out []unwind.Range, err error) {
-	for _, list := range []func() ([]elf.Symbol, error){f.DynamicSymbols, f.Symbols} {
-		symbols, err := list()
-		if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-			return nil, err
-		}
-		for _, s := range symbols {
-			if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC && slices.Contains(endings, s.Name) {
-				out = append(out, unwind.Range{Start: s.Value, End: s.Value + s.Size})
-			}
+func endingsOf(f *elf.File) (out []unwind.Range) {
+	for _, s := range debugfile.FindSymbols(f, endings...) {
+		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
+			out = append(out, unwind.Range{Start: s.Value, End: s.Value + s.Size})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // address is where a place in the file is linked to.

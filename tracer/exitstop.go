@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/debugfile"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
@@ -129,20 +130,12 @@ func (s callStop) attach(prog *ebpf.Program, multi bool, o *probe.Object, pid in
 // functionOffsets are where in a file functions begin, in all their versions
 // (glibc has two of quick_exit).
 func functionOffsets(file io.ReaderAt, names []string) (offsets []uint64, err error) {
-	f, err := elf.NewFile(file)
+	f, err := debugfile.ReadELF(file)
 	if err != nil {
 		return nil, err
 	}
-	dynamic, err := f.DynamicSymbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, err
-	}
-	static, err := f.Symbols()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
-		return nil, err
-	}
-	for _, s := range slices.Concat(dynamic, static) {
-		if s.Section == elf.SHN_UNDEF || elf.ST_TYPE(s.Info) != elf.STT_FUNC || !slices.Contains(names, s.Name) {
+	for _, s := range debugfile.FindSymbols(f, names...) {
+		if s.Section == elf.SHN_UNDEF || elf.ST_TYPE(s.Info) != elf.STT_FUNC {
 			continue
 		}
 		for _, p := range f.Progs {

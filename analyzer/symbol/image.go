@@ -43,7 +43,7 @@ func openImage(f *mappedFile) (img *image, err error) {
 	if !bytes.HasPrefix(f.data, []byte(elf.ELFMAG)) {
 		return nil, fmt.Errorf("read ELF headers of %s: %w", f.path, errNotELF)
 	}
-	e, err := elf.NewFile(bytes.NewReader(f.data))
+	e, err := debugfile.ReadELF(bytes.NewReader(f.data))
 	if err == nil && (e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB) {
 		err = errors.New("not a 64-bit little-endian ELF file")
 	}

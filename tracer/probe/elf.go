@@ -49,7 +49,7 @@ func openImage(r io.ReaderAt) (*image, error) {
 	if elf.Class(ident[elf.EI_CLASS]) == elf.ELFCLASS32 {
 		return nil, Err32Bit
 	}
-	file, err := elf.NewFile(r)
+	file, err := debugfile.ReadELF(r)
 	if err != nil {
 		return nil, fmt.Errorf("read ELF headers: %w", err)
 	}
@@ -70,7 +70,22 @@ func (im *image) table(s *elf.Section, limit uint64) ([]byte, error) {
 	if s.Offset > math.MaxInt64-s.FileSize {
 		return nil, fmt.Errorf("section %q lies at %#x: out of range", s.Name, s.Offset)
 	}
-	data, err := io.ReadAll(io.NewSectionReader(im.r, int64(s.Offset), int64(s.FileSize)))
+	whole := io.NewSectionReader(im.r, int64(s.Offset), int64(s.FileSize))
+	var last [1]byte
+	if n, _ := whole.ReadAt(last[:], int64(s.FileSize)-1); n == 0 { // cut off: what is there
+		return im.cut(s, whole)
+	}
+	// What grows on the way would take several times as much.
+	data := make([]byte, s.FileSize)
+	if _, err := io.ReadFull(whole, data); err != nil {
+		return nil, fmt.Errorf("read section %q: %w", s.Name, err)
+	}
+	return data, nil
+}
+
+// cut reads a section that reaches beyond the end of the file.
+func (im *image) cut(s *elf.Section, whole io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(whole)
 	if err != nil {
 		return nil, fmt.Errorf("read section %q: %w", s.Name, err)
 	}

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // defaultSuppressions is the function by which a program tells LeakSanitizer
@@ -20,17 +23,15 @@ const defaultSuppressions = "__lsan_default_suppressions"
 // ErrNotConstant means that a function does more than to return the address of a text.
 var ErrNotConstant = errors.New("it does more than to return a constant text, and nobody calls it")
 
-const (
-	maxNames    = 256 << 20 // of a file's symbols, in which the function is looked for
-	maxEmbedded = 1 << 20   // of suppressions
-)
+// maxEmbedded bounds suppressions, in bytes.
+const maxEmbedded = 1 << 20
 
 // EmbeddedSuppressions returns the text of LeakSanitizer's suppressions that a
 // program has built in; none where it has no such function. The function is not
 // called: nearly all are `return "…";`, and what address they return stands in
 // their code. The error is ErrNotConstant where one is something else.
 func EmbeddedSuppressions(file io.ReaderAt) (string, error) {
-	f, err := elf.NewFile(file)
+	f, err := debugfile.ReadELF(file)
 	if err != nil {
 		return "", fmt.Errorf("look for %s: %w", defaultSuppressions, err)
 	}
@@ -65,12 +66,13 @@ var notHonoured = []string{"__lsan_is_turned_off", "__lsan_ignore_object", "__ls
 // NotHonoured lists the functions of LeakSanitizer that a program has or calls
 // and that say something of its leaks which cannot be known from outside.
 func NotHonoured(file io.ReaderAt) (names []string) {
-	f, err := elf.NewFile(file)
+	f, err := debugfile.ReadELF(file)
 	if err != nil {
 		return nil
 	}
+	found := debugfile.FindSymbols(f, notHonoured...)
 	for _, name := range notHonoured {
-		if len(symbolsNamed(f, name)) > 0 {
+		if slices.ContainsFunc(found, func(s elf.Symbol) bool { return s.Name == name }) {
 			names = append(names, name)
 		}
 	}
@@ -79,40 +81,12 @@ func NotHonoured(file io.ReaderAt) (names []string) {
 
 // findFunction returns where a function is.
 func findFunction(f *elf.File, name string) (uint64, bool) {
-	for _, s := range symbolsNamed(f, name) {
+	for _, s := range debugfile.FindSymbols(f, name) {
 		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
 			return s.Value, true
 		}
 	}
 	return 0, false
-}
-
-// symbolsNamed returns a file's symbols of a name. The names are searched first, as
-// most files don't have it, and some have many.
-func symbolsNamed(f *elf.File, name string) (out []elf.Symbol) {
-	for _, table := range []struct {
-		names string
-		read  func() ([]elf.Symbol, error)
-	}{{".dynstr", f.DynamicSymbols}, {".strtab", f.Symbols}} {
-		s := f.Section(table.names)
-		if s == nil || s.Type == elf.SHT_NOBITS || s.FileSize > maxNames {
-			continue
-		}
-		names, err := s.Data()
-		if err != nil || !bytes.Contains(names, []byte(name+"\x00")) {
-			continue
-		}
-		symbols, err := table.read()
-		if err != nil {
-			continue
-		}
-		for _, s := range symbols {
-			if s.Name == name {
-				out = append(out, s)
-			}
-		}
-	}
-	return out
 }
 
 // readAddress reads what a file maps at an address, as far as it goes.
