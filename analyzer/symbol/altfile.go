@@ -20,7 +20,7 @@ type altLink struct {
 // a supplementary file (section 7.3.6).
 func (img *image) alt() (altLink, bool) {
 	data, err := img.section(".gnu_debugaltlink")
-	if end := bytes.IndexByte(data, 0); err == nil && end > 0 && len(data)-end-1 <= debugfile.MaxBuildID {
+	if end := bytes.IndexByte(data, 0); err == nil && end > 0 && end <= maxLink && len(data)-end-1 <= debugfile.MaxBuildID {
 		return altLink{string(data[:end]), hex.EncodeToString(data[end+1:])}, true
 	}
 	link, supplementary, ok := img.sup()
@@ -34,7 +34,7 @@ func (img *image) sup() (link altLink, supplementary, ok bool) {
 		return link, false, false
 	}
 	supplementary = data[2] != 0
-	name, sum, ok := bytes.Cut(data[3:], []byte{0})
+	name, sum, ok := bytes.Cut(data[3:min(len(data), 3+2*maxLink)], []byte{0})
 	size, n := binary.Uvarint(sum)
 	if !ok || n <= 0 || size > debugfile.MaxBuildID || size > uint64(len(sum)-n) {
 		return link, false, false

@@ -2,7 +2,6 @@ package symbol
 
 import (
 	"errors"
-	"hash/crc32"
 
 	"golang.org/x/sys/unix"
 
@@ -64,7 +63,8 @@ func (d debugFinder) byDebugLink(img *image, modulePath string, v view) (*image,
 		if img.buildID != "" && debug.buildID != "" {
 			return img.buildID == debug.buildID
 		}
-		return crc32.ChecksumIEEE(debug.file.data) == crc
+		sum, ok := debug.file.checksum()
+		return ok && sum == crc
 	}
 	// A path of another mount namespace says nothing of what lies beside it here.
 	beside := v.foreign() || debugfile.LeadsTo(modulePath, img.file.key.dev, img.file.key.ino)

@@ -67,10 +67,13 @@ func (d *dwarfReader) lookup(addr uint64) (found []dwarf.Location, err error) {
 	}
 	var readErr error
 	what := "read the DWARF of " + d.source.file.path
+	size := d.bytes()
+	d.data.Allow(int(workLimit(size)-d.source.file.work.Load()), size <= smallFile)
 	fault := guard(what, func() error {
 		found, readErr = d.data.Lookup(addr)
 		return nil
 	})
+	d.source.file.work.Add(int64(max(0, d.data.Work()-freeWork)))
 	d.dropPages()
 	if fault != nil {
 		d.damage++
@@ -80,6 +83,18 @@ func (d *dwarfReader) lookup(addr uint64) (found []dwarf.Location, err error) {
 		readErr = fmt.Errorf("%s: %w", what, readErr)
 	}
 	return found, errors.Join(err, readErr)
+}
+
+// bytes is the size of all files that are read.
+func (d *dwarfReader) bytes() int64 {
+	n := int64(len(d.source.file.data))
+	if d.alt != nil {
+		n += int64(len(d.alt.file.data))
+	}
+	if d.split != nil {
+		n += d.split.bytes
+	}
+	return n
 }
 
 // dropPages keeps the memory that counts as memtrace's in bounds.

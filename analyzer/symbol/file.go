@@ -1,9 +1,11 @@
 package symbol
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -13,7 +15,7 @@ import (
 const (
 	// maxFileSize is the largest file that is mapped; Chromium with all of
 	// its DWARF is some 5 GB.
-	maxFileSize = 1 << 36
+	maxFileSize = 1 << 34
 	// maxFiles bounds the files mapped at once, for all Spaces and Resolvers
 	// together. Each costs address space and one of the 65,530 mappings that
 	// the kernel allows by default.
@@ -42,6 +44,9 @@ type mappedFile struct {
 	refs  int  // guarded by the table's lock
 
 	changed unix.Timespec // the inode, when it was opened
+
+	unpacked atomic.Int64 // bytes ever decompressed from it
+	work     atomic.Int64 // ever spent on its DWARF; see dwarf.Data
 }
 
 // fileTable holds the mapped files of the whole program by identity. There is
@@ -49,6 +54,7 @@ type mappedFile struct {
 type fileTable struct {
 	mu    sync.Mutex
 	files map[fileKey]*mappedFile
+	space addressSpace
 }
 
 var files = fileTable{files: map[fileKey]*mappedFile{}}
@@ -61,19 +67,20 @@ func (t *fileTable) open(fd int, path string) (*mappedFile, error) {
 		return nil, fmt.Errorf("stat %s: %w", path, err)
 	}
 	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim}
-	f, err := t.find(key, path)
+	f, err := t.find(key, st.Uid, path)
 	if f != nil || err != nil {
 		return f, err
 	}
 	data, err := mapWhole(fd, st.Size) // unlocked: nobody else waits for this file
+	t.giveBack(st.Uid, st.Size-int64(len(data)))
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
 	return t.add(&mappedFile{key: key, path: path, owner: st.Uid, group: st.Gid, changed: st.Ctim, data: data, refs: 1})
 }
 
-// find retains the file of a key; nil where there is none, and room for one.
-func (t *fileTable) find(key fileKey, path string) (*mappedFile, error) {
+// find retains the file of a key. Where there is none it takes the room for one of the key's size, and returns nil.
+func (t *fileTable) find(key fileKey, owner uint32, path string) (*mappedFile, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f := t.files[key]; f != nil {
@@ -83,13 +90,24 @@ func (t *fileTable) find(key fileKey, path string) (*mappedFile, error) {
 	if len(t.files) >= maxFiles {
 		return nil, fmt.Errorf("map %s: %w (%d)", path, errTooManyFiles, maxFiles)
 	}
+	if err := t.space.take(owner, key.size); err != nil {
+		return nil, fmt.Errorf("map %s: %w", path, err)
+	}
 	return nil, nil
+}
+
+// giveBack gives room back that was taken and is not needed.
+func (t *fileTable) giveBack(owner uint32, bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.space.give(owner, bytes)
 }
 
 // add lists a file, or lets go of it for one that another goroutine has listed meanwhile.
 func (t *fileTable) add(f *mappedFile) (*mappedFile, error) {
 	old, err := t.list(f)
 	if old != f && f.data != nil {
+		t.giveBack(f.owner, int64(len(f.data)))
 		// Only an address that mmap did not give could fail here.
 		_ = unix.Munmap(f.data)
 	}
@@ -110,19 +128,21 @@ func (t *fileTable) list(f *mappedFile) (*mappedFile, error) {
 	return f, nil
 }
 
-// mapWhole maps a file of the given size. The descriptor may be one of O_PATH.
+// mapWhole maps a file of the given size; one that is no ELF file, of which nothing is read, gives nothing.
+// The descriptor may be one of O_PATH.
 func mapWhole(fd int, size int64) ([]byte, error) {
 	if size == 0 {
 		return nil, nil
-	}
-	if size < 0 || size > maxFileSize {
-		return nil, fmt.Errorf("its size of %d bytes is out of bounds", size)
 	}
 	readable, err := debugfile.Reopen(fd)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(readable)
+	var magic [len(elf.ELFMAG)]byte
+	if n, err := unix.Pread(readable, magic[:], 0); err != nil || string(magic[:n]) != elf.ELFMAG {
+		return nil, err
+	}
 	return unix.Mmap(readable, 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE)
 }
 
@@ -154,6 +174,9 @@ func (t *fileTable) release(f *mappedFile) {
 	}
 	delete(t.files, f.key)
 	if f.data != nil {
+		if !f.owned {
+			t.space.give(f.owner, int64(len(f.data)))
+		}
 		// Only an address that mmap did not give could fail here.
 		_ = unix.Munmap(f.data)
 		f.data = nil

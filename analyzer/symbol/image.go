@@ -26,6 +26,9 @@ type image struct {
 	elf      *elf.File
 	buildID  string
 	unpacked map[string][]byte // decompressed sections, in memory of their own
+
+	unpackedBytes int64
+	paid          *int64 // of which several images pay, where not nil: those of one module's split DWARF
 }
 
 // errNotELF: code lies in a file of another kind.
@@ -93,7 +96,7 @@ func (img *image) section(name string) ([]byte, error) {
 	if data, ok := img.unpacked[name]; ok {
 		return data, nil
 	}
-	data, err := unpack(s)
+	data, err := img.unpack(s)
 	if err != nil {
 		return nil, fmt.Errorf("decompress section %s of %s: %w", name, img.file.path, err)
 	}
@@ -103,14 +106,34 @@ func (img *image) section(name string) ([]byte, error) {
 	return data, nil
 }
 
+// errUnpacked: what is compressed in a file comes to more than in any honest one.
+var errUnpacked = errors.New("with the file's other sections it comes to more than memtrace decompresses: it is left out")
+
+// pay counts what a section comes to, for the file and for the images that pay together.
+func (img *image) pay(size int64) error {
+	limit := unpackLimit(len(img.file.data))
+	if size > limit-img.unpackedBytes || img.paid != nil && size > limit-*img.paid || img.file.unpacked.Load() > maxUnpacks*limit {
+		return errUnpacked
+	}
+	img.unpackedBytes += size
+	img.file.unpacked.Add(size)
+	if img.paid != nil {
+		*img.paid += size
+	}
+	return nil
+}
+
 // unpack decompresses s into memory outside the Go heap, where hundreds of
 // megabytes of DWARF don't double at the next garbage collection.
-func unpack(s *elf.Section) ([]byte, error) {
+func (img *image) unpack(s *elf.Section) ([]byte, error) {
 	if s.Size == 0 {
 		return nil, nil
 	}
 	if s.Size > maxDecompressed || s.Size/maxRatio > s.FileSize {
 		return nil, fmt.Errorf("%d bytes claim to be %d decompressed", s.FileSize, s.Size)
+	}
+	if err := img.pay(int64(s.Size)); err != nil {
+		return nil, err
 	}
 	data, err := unix.Mmap(-1, 0, int(s.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -152,16 +175,22 @@ func (img *image) executable(vaddr uint64) bool {
 // readBuildID finds the GNU build ID in the note sections, or, where there are
 // no section headers, in the note segments.
 func (img *image) readBuildID() string {
+	left := maxNotes
+	id := func(notes []byte) string {
+		notes = notes[:min(len(notes), left)]
+		left -= len(notes)
+		return debugfile.BuildID(notes, binary.LittleEndian)
+	}
 	for _, s := range img.elf.Sections {
 		if s.Type == elf.SHT_NOTE {
-			if id := debugfile.BuildID(img.raw(s.Offset, s.FileSize), binary.LittleEndian); id != "" {
+			if id := id(img.raw(s.Offset, s.FileSize)); id != "" {
 				return id
 			}
 		}
 	}
 	for _, p := range img.elf.Progs {
 		if p.Type == elf.PT_NOTE {
-			if id := debugfile.BuildID(img.raw(p.Off, p.Filesz), binary.LittleEndian); id != "" {
+			if id := id(img.raw(p.Off, p.Filesz)); id != "" {
 				return id
 			}
 		}
@@ -175,7 +204,7 @@ func (img *image) debugLink() (name string, crc uint32, ok bool) {
 	if err != nil {
 		return "", 0, false
 	}
-	return debugfile.ParseLink(data, binary.LittleEndian)
+	return debugfile.ParseLink(data[:min(len(data), maxLink)], binary.LittleEndian)
 }
 
 // hasDWARF tells whether the file itself holds debug information.

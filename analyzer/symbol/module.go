@@ -3,6 +3,7 @@ package symbol
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
 )
@@ -27,6 +28,10 @@ type module struct {
 	syms    symtab
 	objects sync.Once
 	data    symtab
+
+	held      atomic.Int64 // memory, in bytes, but for what DWARF takes
+	heldDWARF atomic.Int64
+	charged   int64 // what of Resolver.held is its; guarded by the Resolver
 }
 
 // function is what the symbol table alone knows of an address.
@@ -66,6 +71,7 @@ func (m *module) load(l loader, path string) error {
 			lacks = m.dwarf.find(l, img, m.debug, path, m.view)
 		}
 		m.known = openKnown(l.store, m, l.names)
+		m.held.Add(img.cost() + m.debug.cost())
 		return nil
 	})
 	return errors.Join(m.err, missing, lacks)
@@ -77,13 +83,14 @@ func (m *module) readSymbols() error {
 	return guard("read the symbols of "+m.file.path, func() error {
 		var t symtab
 		t.addSections(m.img)
-		t.addTables(m.img, m.img.executable)
+		err := t.addTables(m.img, m.img.executable)
 		if m.debug != nil {
-			t.addTables(m.debug, m.img.executable)
+			err = errors.Join(err, t.addTables(m.debug, m.img.executable))
 		}
-		err := m.addMini(&t)
+		err = errors.Join(err, m.addMini(&t))
 		t.finish()
 		m.syms = t
+		m.held.Add(t.cost() + m.mini.cost())
 		return err
 	})
 }
@@ -96,7 +103,7 @@ func (m *module) addMini(t *symtab) error {
 	mini, err := openMini(m.img)
 	if mini != nil {
 		m.mini = mini
-		t.addTables(mini, m.img.executable)
+		err = errors.Join(err, t.addTables(mini, m.img.executable))
 	}
 	return err
 }
@@ -115,9 +122,8 @@ func (m *module) function(addr uint64) (f function, err error) {
 		m.mu.Lock()
 		m.known.spoil()
 		m.mu.Unlock()
-		return function{}, err
 	}
-	return f, nil
+	return f, err
 }
 
 // source looks addr up in the DWARF of the module: innermost first, the last
@@ -129,6 +135,7 @@ func (m *module) source(addr uint64) ([]dwarf.Location, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found, err := m.dwarf.lookup(addr)
+	m.heldDWARF.Store(m.dwarf.cost())
 	if err != nil || m.dwarf.split.foreign() { // of which files answers came is not part of their key
 		m.known.spoil()
 	}

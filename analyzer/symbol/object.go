@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"debug/elf"
+	"errors"
 	"sort"
 )
 
@@ -57,23 +58,20 @@ func (m *module) object(addr uint64) (name string, err error) {
 	m.objects.Do(func() {
 		err = guard("read the symbols of "+m.file.path, func() error {
 			t := symtab{objects: true}
-			t.addTables(m.img, m.img.loads)
+			err := t.addTables(m.img, m.img.loads)
 			if m.debug != nil {
-				t.addTables(m.debug, m.img.loads)
+				err = errors.Join(err, t.addTables(m.debug, m.img.loads))
 			}
 			t.finish()
 			m.data = t
-			return nil
+			m.held.Add(t.cost())
+			return err
 		})
 	})
-	if err != nil {
-		return "", err
-	}
-	err = guard("look up a symbol of "+m.file.path, func() error {
+	return name, errors.Join(err, guard("look up a symbol of "+m.file.path, func() error {
 		name = m.data.objectAt(addr)
 		return nil
-	})
-	return name, err
+	}))
 }
 
 // objectAt returns the name of the object that covers addr.

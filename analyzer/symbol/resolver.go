@@ -44,6 +44,7 @@ type Resolver struct {
 	mu      sync.Mutex
 	lookups uint64
 	modules map[moduleKey]*module
+	held    int64 // by all of them, in bytes; see maxHeld
 	names   generations[cacheKey, string]
 	frames  generations[cacheKey, []Frame]
 	texts   generations[string, string] // demangled names by mangled ones
@@ -256,10 +257,23 @@ func (r *Resolver) leave(m *module) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m.users--
+	r.charge(m)
+	if r.held > maxHeld {
+		// Down to half, so that this is not done at every lookup.
+		for r.held > maxHeld/2 && r.evict() {
+		}
+	}
 }
 
-// evict closes the module unused for longest.
-func (r *Resolver) evict() {
+// charge brings the memory that counts for m up to date.
+func (r *Resolver) charge(m *module) {
+	held := m.held.Load() + m.heldDWARF.Load()
+	r.held += held - m.charged
+	m.charged = held
+}
+
+// evict closes the module unused for longest; false means that all are in use.
+func (r *Resolver) evict() bool {
 	var oldest *module
 	for _, m := range r.modules {
 		if m.users == 0 && (oldest == nil || m.used < oldest.used) {
@@ -267,12 +281,14 @@ func (r *Resolver) evict() {
 		}
 	}
 	if oldest == nil {
-		return
+		return false
 	}
 	delete(r.modules, moduleKey{oldest.file, oldest.view.key})
+	r.held -= oldest.charged
 	r.closeModule(oldest)
 	// The caches hold module pointers.
 	r.names, r.frames = generations[cacheKey, string]{}, generations[cacheKey, []Frame]{}
+	return true
 }
 
 // resolve finds the frames at p, in what earlier runs left or in the files.
@@ -295,7 +311,10 @@ func (r *Resolver) read(p place) []Frame {
 		return []Frame{physical}
 	}
 	locations, err := p.module.source(p.addr)
-	if err != nil {
+	switch {
+	case errors.Is(err, dwarf.ErrWork): // beside what was said before
+		r.warnings.add("work of "+p.name, err.Error())
+	case err != nil:
 		r.warnings.add("DWARF of "+p.name, err.Error())
 	}
 	if len(locations) == 0 {

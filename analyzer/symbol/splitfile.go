@@ -20,6 +20,8 @@ type splitFiles struct {
 	opened bool        // the package was looked for
 	pack   *dwarf.Package
 	images []*image
+	paid   int64 // for what was decompressed of all of them
+	bytes  int64 // sum of their sizes
 }
 
 // find is a dwarf.Splitter.
@@ -77,6 +79,8 @@ func (s *splitFiles) open(name string) (*image, error) {
 		return found.elf.Section(".debug_info.dwo") != nil
 	})
 	if img != nil {
+		img.paid = &s.paid
+		s.bytes += int64(len(img.file.data))
 		s.images = append(s.images, img)
 	}
 	return img, err

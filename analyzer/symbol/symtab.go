@@ -5,9 +5,10 @@ import (
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 	"sort"
-	"strings"
 )
 
 const (
@@ -44,7 +45,9 @@ func (s symbolEntry) covers(addr uint64) bool {
 // addTables adds the function symbols of .symtab and .dynsym of img, code
 // being what is executable: the module's own image tells, since debug files
 // may have lost their program headers.
-func (t *symtab) addTables(img *image, code func(uint64) bool) {
+func (t *symtab) addTables(img *image, code func(uint64) bool) (err error) {
+	// Tables of an honest file don't overlap.
+	left := min(maxSymtabs, len(img.file.data))
 	for _, s := range img.elf.Sections {
 		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM || int64(s.Link) >= int64(len(img.elf.Sections)) {
 			continue
@@ -53,10 +56,20 @@ func (t *symtab) addTables(img *image, code func(uint64) bool) {
 		if names.Type != elf.SHT_STRTAB || len(t.strings) > 8 {
 			continue
 		}
+		data := img.raw(s.Offset, s.FileSize)
+		if len(data) > left {
+			err = fmt.Errorf("%s: %w", img.file.path, errSymtabs)
+			data = data[:left/symbolSize*symbolSize]
+		}
+		left -= len(data)
 		t.strings = append(t.strings, img.raw(names.Offset, names.FileSize))
-		t.add(img.raw(s.Offset, s.FileSize), code)
+		img.file.inPieces(data, func(piece []byte) { t.add(piece, code) })
 	}
+	return err
 }
+
+// errSymtabs: the symbol tables are larger than those of any honest file.
+var errSymtabs = errors.New("its symbol tables come to more than memtrace reads: some functions will lack names")
 
 // addSections notes where sections of code begin and end, which symbols
 // without a size do not reach over.
@@ -99,7 +112,7 @@ func (t *symtab) add(data []byte, code func(uint64) bool) {
 		}
 		// Untyped symbols are labels of assembly; arm64's $x and $d mark
 		// code and data and name nothing.
-		if !code(e.value) || kind == elf.STT_NOTYPE && strings.HasPrefix(t.name(e), "$") {
+		if !code(e.value) || kind == elf.STT_NOTYPE && bytes.HasPrefix(t.text(e), []byte("$")) {
 			continue
 		}
 		t.symbols = append(t.symbols, e)
@@ -171,26 +184,37 @@ func (t *symtab) prefer(a, b symbolEntry) bool {
 	if x, y := a.bind == elf.STB_LOCAL, b.bind == elf.STB_LOCAL; x != y {
 		return y
 	}
-	nameA, nameB := trimVersion(t.name(a)), trimVersion(t.name(b))
+	nameA, nameB := unversioned(t.text(a)), unversioned(t.text(b))
 	return cmp.Or(
 		cmp.Compare(underscores(nameA), underscores(nameB)),
 		cmp.Compare(len(nameA), len(nameB)),
-		cmp.Compare(nameA, nameB)) < 0
+		bytes.Compare(nameA, nameB)) < 0
 }
 
-func underscores(name string) int {
-	return len(name) - len(strings.TrimLeft(name, "_"))
+func underscores(name []byte) int {
+	return len(name) - len(bytes.TrimLeft(name, "_"))
+}
+
+// unversioned is trimVersion.
+func unversioned(name []byte) []byte {
+	if i := bytes.IndexByte(name, '@'); i > 0 {
+		return name[:i]
+	}
+	return name
 }
 
 // name copies the name of e out of the mapping.
-func (t *symtab) name(e symbolEntry) string {
+func (t *symtab) name(e symbolEntry) string { return string(t.text(e)) }
+
+// text is the name of e where it lies.
+func (t *symtab) text(e symbolEntry) []byte {
 	table := t.strings[e.table]
 	if uint64(e.name) >= uint64(len(table)) {
-		return ""
+		return nil
 	}
 	text := table[e.name:min(len(table), int(e.name)+maxName)]
 	if end := bytes.IndexByte(text, 0); end >= 0 {
 		text = text[:end]
 	}
-	return string(text)
+	return text
 }

@@ -5,7 +5,7 @@ import "errors"
 const (
 	// The largest abbreviation tables seen have some thousand entries.
 	maxAbbrevs = 1 << 16
-	maxAttrs   = 1 << 20
+	maxAttrs   = 1 << 18
 )
 
 var errAbbrev = errors.New("bad abbreviation table")
@@ -51,7 +51,9 @@ func parseAbbrevs(section []byte, off, only uint64, work *budget) (*abbrevTable,
 		if n >= maxAbbrevs || len(t.attrs) > maxAttrs || !work.spend(1) {
 			return nil, errAbbrev
 		}
-		t.add(code, t.read(&c))
+		a := t.read(&c)
+		work.spend(int(a.last-a.first) / 4)
+		t.add(code, a)
 		if code == only {
 			return t, nil
 		}
@@ -67,7 +69,7 @@ func (t *abbrevTable) read(c *cursor) abbrev {
 	a := abbrev{first: uint32(len(t.attrs))}
 	a.tag = uint16(c.uleb())
 	a.children = c.u8() != 0
-	for len(t.attrs) <= maxAttrs {
+	for len(t.attrs) <= maxAttrs && !c.bad {
 		s := attrSpec{attr: uint16(c.uleb()), form: uint16(c.uleb())}
 		if s.form == formImplicitConst {
 			s.implicit = c.sleb()

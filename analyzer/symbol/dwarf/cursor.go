@@ -8,12 +8,19 @@ import (
 // maxString is the longest string taken out of a section.
 const maxString = 1 << 16
 
+// maxLEB is the longest LEB128 taken, in bytes. 64 bits take 10; some writers pad them.
+const maxLEB = 64
+
+// stringWork is how many bytes are searched for the end of a string in the time of a unit of work.
+const stringWork = 64
+
 // cursor reads a little-endian section. Reading beyond the end gives zeros,
 // sets bad and stays at the end.
 type cursor struct {
 	data []byte
 	pos  uint64
 	bad  bool
+	work *budget // of which long strings and attributes are paid, or nil
 }
 
 // at returns a cursor on data at off, which may be out of bounds.
@@ -111,6 +118,10 @@ func (c *cursor) uleb() (v uint64) {
 		if b&0x80 == 0 {
 			return v
 		}
+		if shift == 7*maxLEB {
+			c.fail()
+			return 0
+		}
 	}
 }
 
@@ -128,6 +139,10 @@ func (c *cursor) sleb() int64 {
 			}
 			return int64(v)
 		}
+		if shift == 7*maxLEB {
+			c.fail()
+			return 0
+		}
 	}
 }
 
@@ -136,6 +151,9 @@ func (c *cursor) cstring() []byte {
 	rest := c.data[c.pos:]
 	end := bytes.IndexByte(rest, 0)
 	if end < 0 {
+		end = len(rest)
+	}
+	if c.work != nil && !c.work.spend(end/stringWork) || end == len(rest) {
 		c.fail()
 		return nil
 	}

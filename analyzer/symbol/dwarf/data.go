@@ -1,6 +1,9 @@
 package dwarf
 
-import "errors"
+import (
+	"errors"
+	"math"
+)
 
 const (
 	// lookupBudget is the work spent on one address: entries, abbreviations,
@@ -13,6 +16,19 @@ const (
 	// DefaultLimit is the memory for units read, in bytes.
 	DefaultLimit = 64 << 20
 )
+
+// limits bound what is held of a file.
+type limits struct{ units, spans, rows int }
+
+var (
+	// largest are those of Chromium and the like, which has some 50,000 units with 2 million ranges.
+	largest = limits{units: 1 << 20, spans: 1 << 22, rows: 1 << 24}
+	// small are those of a file of 64 MiB.
+	small = limits{units: 1 << 17, spans: 1 << 20, rows: 1 << 21}
+)
+
+// ErrWork means that a file takes more work than any honest one of its size: it gets no more answers.
+var ErrWork = errors.New("reading it takes more work than any honest file of its size: its lines and inlined functions are left out")
 
 // Sections are the debug sections of a file, each nil where there is none.
 type Sections struct {
@@ -44,12 +60,15 @@ type Data struct {
 	budget  int     // of a lookup
 	work    *budget // shared with alt and with split units
 	strikes int     // lookups that used their budget up
+	most    limits
+	allowed int // work left for all lookups
 	indexed bool
 	units   []unit
 	index   spanTable // ref is an index into units
 	cache   map[int]*loaded
 	held    int // memory for the units in cache, in bytes
 	lookups uint64
+	spent   int // by the latest lookup
 }
 
 // New makes a Data that has read nothing yet. limit bounds the memory for
@@ -59,7 +78,7 @@ func New(s Sections, limit int) *Data {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	d := &Data{s: s, limit: limit, budget: lookupBudget, work: new(budget), cache: map[int]*loaded{}}
+	d := &Data{s: s, limit: limit, budget: lookupBudget, work: new(budget), most: largest, allowed: math.MaxInt, cache: map[int]*loaded{}}
 	if s.Alt != nil {
 		d.alt = d.beside(*s.Alt)
 	}
@@ -68,7 +87,7 @@ func New(s Sections, limit int) *Data {
 
 // beside makes a Data for sections that d refers to, which shares d's budget.
 func (d *Data) beside(s Sections) *Data {
-	return &Data{s: s, limit: d.limit, work: d.work, cache: map[int]*loaded{}}
+	return &Data{s: s, limit: d.limit, work: d.work, most: d.most, cache: map[int]*loaded{}}
 }
 
 // Lookup returns the functions at addr, an ELF virtual address: the innermost
@@ -81,8 +100,12 @@ func (d *Data) Lookup(addr uint64) ([]Location, error) {
 	if d.strikes >= maxStrikes {
 		return nil, nil
 	}
+	if d.allowed <= 0 {
+		return nil, ErrWork
+	}
 	d.lookups++
-	d.work.left = d.budget
+	start := min(d.budget, d.allowed)
+	d.work.left = start
 	if d.alt != nil {
 		d.alt.lookups = d.lookups
 	}
@@ -100,6 +123,7 @@ func (d *Data) Lookup(addr uint64) ([]Location, error) {
 		}
 		return len(best) == 0 || best[0].Name == ""
 	})
+	d.spent = start - d.work.left
 	if d.work.left < 0 {
 		d.strikes++
 	}
@@ -112,7 +136,28 @@ func (d *Data) Lookup(addr uint64) ([]Location, error) {
 
 // Work is what the latest Lookup read: entries, rows and the like, which have
 // some ten bytes each.
-func (d *Data) Work() int { return d.budget - d.work.left }
+func (d *Data) Work() int { return d.spent }
+
+// Allow bounds the work of the next lookup, by what is left for the file: from 0 on there are no more answers. isSmall says
+// that the file has at most 64 MiB.
+func (d *Data) Allow(work int, isSmall bool) {
+	d.allowed = max(work, 0)
+	if isSmall {
+		d.most = small
+		if d.alt != nil {
+			d.alt.most = small
+		}
+	}
+}
+
+// Held is the memory that the units read take, in bytes.
+func (d *Data) Held() int {
+	if d == nil {
+		return 0
+	}
+	n := d.held + 24*len(d.index.spans) + 64*len(d.units)
+	return n + d.alt.Held()
+}
 
 // inUnit looks addr up in one unit.
 func (d *Data) inUnit(i int, addr uint64) ([]Location, error) {

@@ -75,6 +75,16 @@ func (d *die) slot(attr uint16) *value {
 	return nil
 }
 
+// attrWork is how many attributes are read in the time of a unit of work. They need not take a byte.
+const attrWork = 8
+
+// entries is a cursor on the unit's entries from off on.
+func (d *Data) entries(u *unit, off uint64) cursor {
+	c := at(d.s.Info[:u.end], off)
+	c.work = d.work
+	return c
+}
+
 // read reads the entry at c. ok is false for the null entry that ends a list
 // of children, and for one that can't be read, which sets c.bad.
 func (d *die) read(c *cursor, e encoding, t *abbrevTable) (ok bool) {
@@ -86,6 +96,10 @@ func (d *die) read(c *cursor, e encoding, t *abbrevTable) (ok bool) {
 	}
 	a, ok := t.get(code)
 	if !ok {
+		c.fail()
+		return false
+	}
+	if !c.work.spend(int(a.last-a.first) / attrWork) {
 		c.fail()
 		return false
 	}

@@ -7,6 +7,14 @@ import (
 
 var errEntries = errors.New("bad debugging information entry")
 
+// damaged says why an entry could not be read.
+func (d *Data) damaged() error {
+	if d.work.left < 0 {
+		return errBudget
+	}
+	return errEntries
+}
+
 // functionTable is the functions of one unit by address.
 type functionTable struct {
 	spanTable      // ref is the entry's offset
@@ -51,7 +59,7 @@ func (t *functionTable) narrowest(addr uint64) (off uint64, ok bool) {
 // but units, namespaces and modules.
 func (d *Data) collectFunctions(l *loaded, all bool) error {
 	l.functions.spans = nil
-	c := at(d.s.Info[:l.end], l.first)
+	c := d.entries(&l.unit, l.first)
 	var e die
 	for !c.done() {
 		if !d.work.spend(1) {
@@ -59,7 +67,7 @@ func (d *Data) collectFunctions(l *loaded, all bool) error {
 		}
 		if !e.read(&c, l.encoding, l.abbrevs) {
 			if c.bad {
-				return errEntries
+				return d.damaged()
 			}
 			continue
 		}
@@ -79,7 +87,7 @@ func (d *Data) collectFunctions(l *loaded, all bool) error {
 func (d *Data) addFunction(l *loaded, e *die) error {
 	full := false
 	err := d.pcs(l, e, func(lo, hi uint64) bool {
-		full = !l.functions.add(lo, hi, e.off)
+		full = !l.functions.add(lo, hi, e.off, d.most.spans) || !d.work.spend(sortWork)
 		return !full
 	})
 	if full {

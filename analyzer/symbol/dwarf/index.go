@@ -13,7 +13,7 @@ import (
 // dwz may leave it stale, and where it is there it saves nothing, since a
 // unit's own entry stands right behind the header that is read anyway.
 func (d *Data) buildIndex() error {
-	units, err := parseUnits(d.s.Info)
+	units, err := parseUnits(d.s.Info, d.most.units, d.work)
 	d.units = units
 	silent := map[uint64]uint64{} // offset of unit -> index
 	for i, u := range units {
@@ -47,11 +47,11 @@ func (d *Data) indexUnit(i int, u unit) (said bool, err error) {
 	}
 	full := false
 	err = d.pcs(l, &l.root, func(lo, hi uint64) bool {
-		full = !d.index.add(lo, hi, uint64(i))
+		full = !d.index.add(lo, hi, uint64(i), d.most.spans)
 		return !full
 	})
 	if full {
-		return true, fmt.Errorf("more than %d ranges", maxSpans)
+		return true, fmt.Errorf("more than %d ranges", d.most.spans)
 	}
 	return true, err
 }
@@ -59,7 +59,7 @@ func (d *Data) indexUnit(i int, u unit) (said bool, err error) {
 // indexAranges adds what .debug_aranges has of the given units. A damaged
 // section ends the reading, no more.
 func (d *Data) indexAranges(units map[uint64]uint64) {
-	for pos := uint64(0); pos < uint64(len(d.s.Aranges)); {
+	for pos := uint64(0); pos < uint64(len(d.s.Aranges)) && d.work.spend(1); {
 		c := at(d.s.Aranges, pos)
 		start := pos
 		n, dwarf64 := c.length()
@@ -89,7 +89,7 @@ func (d *Data) arangeSet(c *cursor, addrSize uint8, unit uint64) {
 		if c.bad || lo == 0 && n == 0 {
 			return
 		}
-		if lo >= 2 && lo+n > lo && !d.index.add(lo, lo+n, unit) {
+		if lo >= 2 && lo+n > lo && !d.index.add(lo, lo+n, unit, d.most.spans) {
 			return
 		}
 	}

@@ -19,10 +19,10 @@ type call struct {
 // chain returns the function at off and the functions inlined into each other
 // at addr, outermost first.
 func (d *Data) chain(l *loaded, off, addr uint64) ([]call, error) {
-	c := at(d.s.Info[:l.end], off)
+	c := d.entries(&l.unit, off)
 	var e die
 	if !e.read(&c, l.encoding, l.abbrevs) {
-		return nil, errEntries
+		return nil, d.damaged()
 	}
 	name, linkage := d.nameOf(l, &e)
 	calls := []call{{name: name, linkage: linkage}}
@@ -61,7 +61,7 @@ func (w *inlineWalk) run(found func(*die)) error {
 		}
 		if !e.read(w.c, w.l.encoding, w.l.abbrevs) {
 			if w.c.bad {
-				return errEntries
+				return w.d.damaged()
 			}
 			w.depth--
 			continue
@@ -79,7 +79,7 @@ func (w *inlineWalk) run(found func(*die)) error {
 			inside = w.depth
 		}
 		if skip && w.skip(&e) != nil {
-			return errEntries
+			return w.d.damaged()
 		}
 		if e.children && !skip {
 			w.depth++
@@ -117,7 +117,7 @@ func (w *inlineWalk) skip(e *die) error {
 				depth++
 			}
 		} else if w.c.bad {
-			return errEntries
+			return w.d.damaged()
 		} else {
 			depth--
 		}
@@ -163,7 +163,7 @@ func (d *Data) supplement() *Data {
 	if d.alt != nil && !d.alt.indexed {
 		d.alt.indexed = true
 		// What precedes a damaged unit can be read.
-		d.alt.units, _ = parseUnits(d.alt.s.Info)
+		d.alt.units, _ = parseUnits(d.alt.s.Info, d.most.units, d.work)
 	}
 	return d.alt
 }
@@ -181,7 +181,7 @@ func (d *Data) entryAt(l *loaded, off uint64) (*loaded, *die) {
 		}
 		l = other
 	}
-	c := at(d.s.Info[:l.end], off)
+	c := d.entries(&l.unit, off)
 	e := new(die)
 	if !e.read(&c, l.encoding, l.abbrevs) {
 		return nil, nil

@@ -1,14 +1,17 @@
 package dwarf
 
 import (
+	"cmp"
 	"errors"
 	"path"
+	"slices"
 	"sort"
 )
 
 const (
-	maxFiles = 1 << 20
-	maxRows  = 1 << 24
+	maxFiles = 1 << 18
+	// maxPath is the longest name of a file or directory taken, in bytes.
+	maxPath = 4096
 
 	// Content types of file and directory entries (DWARF 5, section 7.22).
 	lnctPath           = 1
@@ -26,6 +29,8 @@ type lineTable struct {
 	compDir   string
 	oneBased  bool // files and directories count from 1 (before DWARF 5)
 	paths     map[uint64]string
+	pathBytes int // of all paths
+	work      *budget
 }
 
 // row says that from addr on the code comes from a line.
@@ -51,7 +56,7 @@ func (d *Data) linesOf(l *loaded) (*lineTable, error) {
 	if l.lines != nil {
 		return l.lines, nil
 	}
-	l.lines = &lineTable{compDir: d.text(l, l.root.compDir), paths: map[uint64]string{}}
+	l.lines = &lineTable{compDir: string(shortened(d.bytes(l, l.root.compDir))), paths: map[uint64]string{}, work: d.work}
 	if !l.root.stmtList.present() {
 		return l.lines, nil
 	}
@@ -81,8 +86,12 @@ func (t *lineTable) path(i uint64) string {
 	}
 	p := t.join(i)
 	t.paths[i] = p
+	t.pathBytes += len(p)
+	t.work.spend(1 + len(p)/stringWork)
 	return p
 }
+
+func shortened(name []byte) []byte { return name[:min(len(name), maxPath)] }
 
 func (t *lineTable) join(i uint64) string {
 	if t.oneBased {
@@ -92,7 +101,7 @@ func (t *lineTable) join(i uint64) string {
 		return ""
 	}
 	f := t.files[i]
-	name := string(f.name)
+	name := string(shortened(f.name))
 	if name == "" || path.IsAbs(name) {
 		return name
 	}
@@ -100,9 +109,9 @@ func (t *lineTable) join(i uint64) string {
 	switch n := f.dir; {
 	case t.oneBased && n == 0:
 	case t.oneBased && n-1 < uint64(len(t.dirs)):
-		dir = string(t.dirs[n-1])
+		dir = string(shortened(t.dirs[n-1]))
 	case !t.oneBased && n < uint64(len(t.dirs)):
-		dir = string(t.dirs[n])
+		dir = string(shortened(t.dirs[n]))
 	}
 	if !path.IsAbs(dir) {
 		dir = path.Join(t.compDir, dir)
@@ -127,9 +136,10 @@ func (d *Data) parseLines(l *loaded, t *lineTable, off uint64) error {
 	if err != nil {
 		return err
 	}
-	p := lineProgram{h: h, t: t, work: d.work}
+	p := lineProgram{h: h, t: t, work: d.work, maxRows: d.most.rows}
 	err = p.run()
-	sort.SliceStable(t.sequences, func(i, j int) bool { return t.sequences[i].lo < t.sequences[j].lo })
+	slices.SortStableFunc(t.sequences, func(a, b sequence) int { return cmp.Compare(a.lo, b.lo) })
+	t.rows = slices.Clip(t.rows)
 	return err
 }
 
@@ -139,7 +149,7 @@ func (d *Data) lineHeader(l *loaded, t *lineTable, off uint64) (*lineHeader, err
 	if c.bad || n > uint64(len(d.s.Line))-c.pos {
 		return nil, errLines
 	}
-	c.data = c.data[:c.pos+n]
+	c.data, c.work = c.data[:c.pos+n], d.work
 	h := &lineHeader{encoding: encoding{dwarf64: dwarf64, addrSize: l.addrSize}}
 	version := c.u16()
 	if version < 2 || version > 5 {
@@ -152,6 +162,7 @@ func (d *Data) lineHeader(l *loaded, t *lineTable, off uint64) (*lineHeader, err
 	}
 	size := c.offset(dwarf64)
 	h.program = at(c.data, c.pos+size)
+	h.program.work = d.work
 	h.minInst, h.maxOps = c.u8(), 1
 	if version >= 4 {
 		h.maxOps = c.u8()
@@ -216,6 +227,10 @@ func (d *Data) entries5(l *loaded, h *lineHeader, c *cursor) []fileEntry {
 	count := c.uleb()
 	var entries []fileEntry
 	for i := uint64(0); i < count && !c.bad; i++ {
+		if !d.work.spend(1 + n/attrWork) {
+			c.fail()
+			break
+		}
 		var e fileEntry
 		start := c.pos
 		for _, f := range formats[:n] {

@@ -1,6 +1,9 @@
 package dwarf
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+)
 
 // Opcodes of line programs (DWARF 5, section 7.22).
 const (
@@ -24,6 +27,8 @@ type lineProgram struct {
 	t    *lineTable
 	work *budget
 
+	maxRows int
+
 	addr  uint64
 	file  uint64
 	line  int64
@@ -39,7 +44,7 @@ func (p *lineProgram) run() error {
 	c := &p.h.program
 	p.reset()
 	for !c.done() {
-		if !p.work.spend(1) || len(p.t.rows) > maxRows {
+		if !p.work.spend(1) || len(p.t.rows) > p.maxRows {
 			return errBudget
 		}
 		switch op := c.u8(); {
@@ -88,6 +93,7 @@ func (p *lineProgram) standard(c *cursor, op uint8) {
 		p.addr += uint64(c.u16())
 	default:
 		// The header says how many operands those have that are unknown.
+		p.work.spend(int(p.h.operands[op-1]) / attrWork)
 		for range p.h.operands[op-1] {
 			c.uleb()
 		}
@@ -142,10 +148,12 @@ func (p *lineProgram) emit() {
 func (p *lineProgram) endSequence() {
 	rows := p.t.rows[p.first:]
 	if !p.sane {
-		sort.SliceStable(rows, func(i, j int) bool { return rows[i].addr < rows[j].addr })
+		p.work.spend(8 * sortWork * len(rows))
+		slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.addr, b.addr) })
 	}
 	// A linker puts the lines of functions that it removed at 0 or the top.
 	if len(rows) > 0 && rows[0].addr >= 2 && rows[0].addr < p.addr {
+		p.work.spend(sortWork)
 		p.t.sequences = append(p.t.sequences, sequence{lo: rows[0].addr, hi: p.addr, first: p.first, last: len(p.t.rows)})
 	} else {
 		p.t.rows = p.t.rows[:p.first]

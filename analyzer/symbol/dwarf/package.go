@@ -13,6 +13,7 @@ const (
 	columnStrOffsets = 6
 	columnRngLists   = 8
 	maxColumns       = 16
+	maxProbes        = 1 << 12 // of the hash table, a third of which is free
 )
 
 var errPackage = errors.New("bad index of a DWARF package file")
@@ -74,7 +75,7 @@ func (p *Package) Unit(id uint64) (Sections, bool) {
 func (p *Package) row(id uint64) (uint64, bool) {
 	mask := p.slots - 1
 	slot, step := id&mask, id>>32&mask|1
-	for range p.slots {
+	for range min(p.slots, maxProbes) {
 		signature, index := p.hashes, p.hashes
 		signature.skip(slot * 8)
 		index.skip(p.slots*8 + slot*4)

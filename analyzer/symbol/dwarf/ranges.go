@@ -20,6 +20,7 @@ const (
 var (
 	errRanges = errors.New("bad range list")
 	errBudget = errors.New("too much to read for one address")
+	errHeld   = errors.New("too much to hold for one address")
 )
 
 // pcs calls visit with each range of code that the entry stands for, until it

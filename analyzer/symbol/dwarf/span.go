@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxSpans bounds a table of ranges; Chromium's units have some 2 million.
-	maxSpans = 1 << 22
 	// maxOverlap is how many ranges below the nearest are looked at for one
 	// that reaches over the address.
 	maxOverlap = 64
+	// sortWork is what it takes to sort a range, beside reading it.
+	sortWork = 4
 )
 
 // span says that the addresses from lo up to hi belong to ref.
@@ -20,9 +20,9 @@ type span struct{ lo, hi, ref uint64 }
 // spanTable is spans ascending by lo; they may overlap.
 type spanTable struct{ spans []span }
 
-// add appends a span; false means that there are too many.
-func (t *spanTable) add(lo, hi, ref uint64) bool {
-	if len(t.spans) >= maxSpans {
+// add appends a span; false means that there would be more than most.
+func (t *spanTable) add(lo, hi, ref uint64, most int) bool {
+	if len(t.spans) >= most {
 		return false
 	}
 	t.spans = append(t.spans, span{lo, hi, ref})

@@ -60,7 +60,7 @@ func (d *Data) join(l *loaded, s Sections, id uint64) error {
 	}
 	data := d.beside(s)
 	var err error
-	if data.units, err = parseUnits(s.Info); err != nil {
+	if data.units, err = parseUnits(s.Info, d.most.units, d.work); err != nil {
 		return err
 	}
 	for i, u := range data.units {

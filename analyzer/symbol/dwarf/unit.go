@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// maxUnits bounds the units of a file; Chromium has some 50,000.
-	maxUnits = 1 << 20
-
 	// Unit types (DWARF 5, section 7.5.1).
 	unitCompile      = 1
 	unitPartial      = 3
@@ -32,11 +29,14 @@ type unit struct {
 
 // parseUnits hops from header to header. What precedes a damaged header is
 // returned with the error.
-func parseUnits(info []byte) ([]unit, error) {
+func parseUnits(info []byte, most int, work *budget) ([]unit, error) {
 	var units []unit
 	for pos := uint64(0); pos < uint64(len(info)); {
-		if len(units) >= maxUnits {
-			return units, fmt.Errorf("more than %d units", maxUnits)
+		if len(units) >= most {
+			return units, fmt.Errorf("more than %d units", most)
+		}
+		if !work.spend(1) {
+			return units, errBudget
 		}
 		u, err := parseUnit(info, pos)
 		if err != nil {
@@ -113,7 +113,7 @@ type loaded struct {
 // rootOf reads a unit's own entry with no more of its abbreviations than that
 // needs.
 func (d *Data) rootOf(u unit) (*loaded, error) {
-	c := at(d.s.Info[:u.end], u.first)
+	c := d.entries(&u, u.first)
 	code := c.uleb()
 	if code == 0 {
 		return nil, errAbbrev
@@ -123,7 +123,7 @@ func (d *Data) rootOf(u unit) (*loaded, error) {
 		return nil, fmt.Errorf("unit at %#x: %w", u.off, err)
 	}
 	l := &loaded{unit: u, abbrevs: table}
-	c = at(d.s.Info[:u.end], u.first)
+	c = d.entries(&u, u.first)
 	if !l.root.read(&c, u.encoding, table) {
 		return nil, fmt.Errorf("unit at %#x: its entry can't be read", u.off)
 	}
@@ -135,6 +135,10 @@ func (d *Data) load(i int) (*loaded, error) {
 	if l := d.cache[i]; l != nil {
 		l.used = d.lookups
 		return l, nil
+	}
+	// What one address needs is held until it has its answer.
+	if d.held > d.limit+d.limit/2 {
+		return nil, errHeld
 	}
 	l, err := d.rootOf(d.units[i])
 	if err != nil {
@@ -153,10 +157,10 @@ func (d *Data) load(i int) (*loaded, error) {
 func (l *loaded) cost() int {
 	n := 1024 + 16*len(l.abbrevs.dense) + 16*len(l.abbrevs.attrs) + 24*len(l.functions.spans)
 	if p := l.split.loaded; p != nil {
-		n += p.cost()
+		n += p.cost() + 64*len(l.split.data.units)
 	}
 	if l.lines != nil {
-		n += 16*len(l.lines.rows) + 32*len(l.lines.sequences) + 40*len(l.lines.files)
+		n += 16*cap(l.lines.rows) + 32*len(l.lines.sequences) + 40*len(l.lines.files) + 24*len(l.lines.dirs) + l.lines.pathBytes
 	}
 	return n
 }

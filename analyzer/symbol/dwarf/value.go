@@ -1,6 +1,7 @@
 package dwarf
 
 import (
+	"bytes"
 	"math"
 )
 
@@ -51,6 +52,14 @@ func (d *Data) text(l *loaded, v value) string {
 }
 
 func (d *Data) bytes(l *loaded, v value) []byte {
+	text := d.stringOf(l, v)
+	if !d.work.spend(1 + len(text)/stringWork) {
+		return nil
+	}
+	return text
+}
+
+func (d *Data) stringOf(l *loaded, v value) []byte {
 	switch v.form {
 	case formString:
 		return stringAt(d.s.Info, v.u)
@@ -77,12 +86,20 @@ func (d *Data) bytes(l *loaded, v value) []byte {
 	return nil
 }
 
+// stringAt returns the string at off, or as much of it as is taken.
 func stringAt(section []byte, off uint64) []byte {
 	if off >= uint64(len(section)) {
 		return nil
 	}
-	c := at(section, off)
-	return c.cstring()
+	text := section[off:]
+	end := bytes.IndexByte(text[:min(len(text), maxString)], 0)
+	if end < 0 && len(text) <= maxString {
+		return nil // without an end
+	}
+	if end < 0 {
+		end = maxString
+	}
+	return text[:end]
 }
 
 // elsewhere tells whether a value is a reference into the file that dwz made.
@@ -111,7 +128,7 @@ func constant(v value) (uint64, bool) {
 	return 0, false
 }
 
-// budget bounds the work of one lookup.
+// budget bounds the work of one lookup. A unit of it is some 20 ns.
 type budget struct{ left int }
 
 // spend takes n units of work; false means that there are none left.
