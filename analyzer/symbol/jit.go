@@ -1,13 +1,9 @@
 package symbol
 
 import (
-	"bytes"
-	"cmp"
+	"errors"
 	"fmt"
-	"io"
 	"os"
-	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -17,13 +13,8 @@ import (
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
-const (
-	// Bounds of a map of JIT code: the bytes read of it, and its entries.
-	maxPerfMap     = 64 << 20
-	maxPerfSymbols = 1 << 20
-	// perfMapEvery is how often it is looked at for more.
-	perfMapEvery = 200 * time.Millisecond
-)
+// perfMapEvery is how often a map of JIT code is looked at for more.
+const perfMapEvery = 200 * time.Millisecond
 
 // perfMap is what a JIT compiler says of the code that it made, in
 // /tmp/perf-PID.map of the process's own root and with its PID there
@@ -32,11 +23,11 @@ type perfMap struct {
 	proc  string // /proc/PID
 	every time.Duration
 
-	mu      sync.Mutex
-	looked  time.Time
-	key     fileKey      // of the file read, without size and time
-	read    int64        // bytes of the file
-	symbols []perfSymbol // ascending by start, then by number
+	warnings *warnings // of the process
+
+	mu     sync.Mutex
+	looked time.Time
+	file   *perfFile // nil where there is none
 }
 
 // perfSymbol is a function; of two at the same place the one with the higher
@@ -54,42 +45,36 @@ func (m *perfMap) name(addr uint64) string {
 	if now := time.Now(); now.Sub(m.looked) >= m.every {
 		m.looked = now
 		// No file, or one that may not be trusted, is no names.
-		_ = m.refresh()
-	}
-	i := sort.Search(len(m.symbols), func(i int) bool { return m.symbols[i].start > addr })
-	found, number := "", -1
-	for back := i - 1; back >= max(0, i-maxBack); back-- {
-		if s := m.symbols[back]; addr < s.end && s.number > number {
-			found, number = s.name, s.number
+		if err := m.refresh(now); errors.Is(err, errPerfRoom) {
+			m.warnings.add("JIT code of "+m.proc, fmt.Sprintf("the map of the JIT code of %s: %v", m.proc, err))
 		}
 	}
-	return found
+	if m.file == nil {
+		return ""
+	}
+	return m.file.name(addr)
 }
 
-// refresh reads what was added to the file.
-func (m *perfMap) refresh() error {
+// refresh reads what was added to the file, which may be another by now.
+func (m *perfMap) refresh(now time.Time) error {
 	file, st, err := m.open()
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	key := fileKey{dev: uint64(st.Dev), ino: st.Ino}
-	if key != m.key || st.Size < m.read {
-		m.key, m.read, m.symbols = key, 0, nil
+	if key := perfKey(int(file.Fd()), st); m.file == nil || key != m.file.key {
+		perfFiles.release(m.file)
+		m.file = perfFiles.get(key, st.Uid)
 	}
-	if st.Size == m.read || m.read >= maxPerfMap || len(m.symbols) >= maxPerfSymbols {
-		return nil
-	}
-	text := make([]byte, min(st.Size, maxPerfMap)-m.read)
-	n, err := file.ReadAt(text, m.read)
-	if err != nil && err != io.EOF {
-		return err
-	}
-	// The last line may be half written.
-	text = text[:bytes.LastIndexByte(text[:n], '\n')+1]
-	m.read += int64(len(text))
-	m.parse(string(text))
-	return nil
+	return m.file.refresh(file, st.Size, &perfFiles, now)
+}
+
+// close lets go of the file.
+func (m *perfMap) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	perfFiles.release(m.file)
+	m.file = nil
 }
 
 // open opens the file if it belongs to root or to who runs the process:
@@ -136,27 +121,4 @@ func innermostPID(proc string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("read the PID: %s/status has no NSpid", proc)
-}
-
-// parse adds lines of "START SIZE NAME", the numbers in hexadecimal. Lines it
-// can't read are left out.
-func (m *perfMap) parse(text string) {
-	for line := range strings.Lines(text) {
-		if len(m.symbols) >= maxPerfSymbols {
-			break
-		}
-		first, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		second, name, _ := strings.Cut(rest, " ")
-		n := numbers{ok: true}
-		start := n.parse(strings.TrimPrefix(first, "0x"), 16, 64)
-		size := n.parse(strings.TrimPrefix(second, "0x"), 16, 64)
-		if !n.ok || name == "" || start+size <= start {
-			continue
-		}
-		name = strings.Clone(name[:min(len(name), maxName)])
-		m.symbols = append(m.symbols, perfSymbol{start, start + size, len(m.symbols), name})
-	}
-	slices.SortFunc(m.symbols, func(a, b perfSymbol) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
-	})
 }

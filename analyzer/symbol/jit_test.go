@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -144,9 +145,15 @@ func compareWithReadelf(t *testing.T, r *Resolver, s *Space, base uint64, image 
 func FuzzPerfMap(f *testing.F) {
 	f.Add("1000 10 a\n0x1008 0x8 b c\n", uint64(0x1008))
 	f.Fuzz(func(t *testing.T, text string, addr uint64) {
-		m := perfMap{every: perfMapEvery, proc: "/proc/none"}
-		m.parse(text)
+		table := perfTable{files: map[fileKey]*perfFile{}, owners: map[uint32]int64{}}
+		m := table.get(fileKey{}, 1)
+		if err := m.refresh(strings.NewReader(text), int64(len(text)), &table, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
 		m.name(addr)
+		if limit := int64(len(text)) * (1 + perfSymbolSize/4); m.held > limit {
+			t.Errorf("%d bytes held of %d", m.held, len(text))
+		}
 	})
 }
 

@@ -112,7 +112,8 @@ func (s *Space) generation() int {
 
 func newSpace(root string, pid int) *Space {
 	proc := fmt.Sprintf("%s/%d", root, pid)
-	s := &Space{proc: proc, jit: perfMap{proc: proc, every: perfMapEvery}}
+	s := &Space{proc: proc}
+	s.jit = perfMap{proc: proc, every: perfMapEvery, warnings: &s.warnings}
 	s.enterRoot(proc)
 	return s
 }
@@ -154,6 +155,7 @@ func (s *Space) Close() {
 		files.release(m.file)
 	}
 	s.current, s.retired = nil, nil
+	s.jit.close()
 	if s.root >= 0 {
 		unix.Close(s.root)
 		s.root = -1

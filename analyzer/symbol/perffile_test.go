@@ -1,0 +1,105 @@
+package symbol
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newPerfTable() *perfTable {
+	return &perfTable{files: map[fileKey]*perfFile{}, owners: map[uint32]int64{}}
+}
+
+// lineReader is a map of as many functions as are asked for, one a byte from 0x1000 on, all lines of one length.
+type lineReader struct{ width int }
+
+func (r lineReader) ReadAt(p []byte, off int64) (int, error) {
+	for n := 0; n < len(p); {
+		line := fmt.Sprintf("%x 1 ", 0x1000+(off+int64(n))/int64(r.width))
+		line += strings.Repeat("x", r.width-1-len(line)) + "\n"
+		n += copy(p[n:], line[(off+int64(n))%int64(r.width):])
+	}
+	return len(p), nil
+}
+
+// TestPerfMapsOfManyProcesses: what the maps of a user hold is bounded, however many there are; one file
+// that several processes have is held once; another user's and root's have room of their own; and what was let go of
+// makes room again.
+func TestPerfMapsOfManyProcesses(t *testing.T) {
+	table, r := newPerfTable(), lineReader{1024}
+	const size = 16 << 20
+	var held []*perfFile
+	refused := 0
+	for i := range 20 {
+		f := table.get(fileKey{ino: uint64(i)}, 1000)
+		held = append(held, f)
+		if err := f.refresh(r, size, table, time.Time{}); errors.Is(err, errPerfRoom) {
+			refused++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if table.held > maxPerfOwner || table.held < maxPerfOwner-perfPiece*2 || refused == 0 {
+		t.Errorf("%d bytes held of one user's maps, %d maps cut off; want some %d", table.held, refused, maxPerfOwner)
+	}
+	for _, owner := range []uint32{1001, 0} {
+		other := table.get(fileKey{ino: 100 + uint64(owner)}, owner)
+		if err := other.refresh(r, size, table, time.Time{}); err != nil || other.name(0x1001) == "" {
+			t.Errorf("user %d: %q, %v; want a name", owner, other.name(0x1001), err)
+		}
+		table.release(other)
+	}
+	if again := table.get(fileKey{}, 1000); again != held[0] {
+		t.Error("a file that another process has, too, is another")
+	}
+	table.release(held[0])
+	for _, f := range held {
+		table.release(f)
+	}
+	if table.held != 0 || len(table.files) != 0 || len(table.owners) != 0 {
+		t.Errorf("%d bytes of %d files held though nobody has them", table.held, len(table.files))
+	}
+}
+
+// TestPerfMapWrittenAnew is read no more often than there is credit for.
+func TestPerfMapWrittenAnew(t *testing.T) {
+	table, r := newPerfTable(), lineReader{1024}
+	f := table.get(fileKey{}, 0)
+	now, credit := time.Unix(0, 0), int64(perfCredit)
+	read := 0
+	for range 100 {
+		if err := f.refresh(r, 32<<20, table, now); err != nil {
+			t.Fatal(err)
+		}
+		if f.credit < credit {
+			read++
+		}
+		credit = f.credit
+		f.mu.Lock()
+		f.reset(table) // as where it is shorter by now
+		f.mu.Unlock()
+	}
+	if most := perfCredit/(32<<20) + 1; read == 0 || read > most {
+		t.Errorf("read %d times at once, want at most %d", read, most)
+	}
+	if err := f.refresh(r, 32<<20, table, now.Add(time.Hour)); err != nil || f.name(0x1000) == "" {
+		t.Errorf("%q, %v an hour later, want a name", f.name(0x1000), err)
+	}
+}
+
+// TestPerfMapLines: a line that is too long is left out, and those that come in any order are found.
+func TestPerfMapLines(t *testing.T) {
+	table := newPerfTable()
+	f := table.get(fileKey{}, 0)
+	text := "3000 10 c\n" + strings.Repeat("2000 10 b", perfPiece) + "\n1000 10 a\n"
+	for _, n := range []int{len(text) - 3, len(text)} {
+		if err := f.refresh(strings.NewReader(text), int64(n), table, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b, c := f.name(0x1000), f.name(0x2000), f.name(0x3000); a != "a" || b != "" || c != "c" {
+		t.Errorf("names %q, %.20q, %q; want a, none and c", a, b, c)
+	}
+}
