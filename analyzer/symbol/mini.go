@@ -10,7 +10,7 @@ import (
 
 // maxMini bounds what .gnu_debugdata decompresses to; that of a large browser
 // has some 30 MB.
-const maxMini = 256 << 20
+const maxMini = 64 << 20
 
 // openMini opens the ELF file in .gnu_debugdata ("MiniDebugInfo", GDB manual):
 // the symbols of a stripped module's own functions. nil where there is none.

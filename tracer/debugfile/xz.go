@@ -28,7 +28,7 @@ func Unxz(data []byte, limit int) ([]byte, error) {
 	}
 	// The size of the check at each block's end, by its type.
 	check := []int{0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64}[data[7]&15]
-	var out bytes.Buffer
+	out := output{limit: limit, dictionaries: maxDicts * max(limit, lzma.MinDictCap)}
 	in := bytes.NewReader(data[header:])
 	for {
 		size, err := in.ReadByte()
@@ -36,7 +36,7 @@ func Unxz(data []byte, limit int) ([]byte, error) {
 			return nil, errXZ
 		}
 		if size == 0 { // the index: no more blocks
-			return out.Bytes(), nil
+			return out.join(), nil
 		}
 		head := make([]byte, int(size)*4+4)
 		head[0] = size
@@ -47,7 +47,7 @@ func Unxz(data []byte, limit int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := unlzma(&out, in, dict, limit); err != nil {
+		if err := out.unlzma(in, dict); err != nil {
 			return nil, err
 		}
 		if _, err := in.Seek(int64((len(data)-header-in.Len()+3)&^3+check), io.SeekStart); err != nil {
@@ -56,18 +56,59 @@ func Unxz(data []byte, limit int) ([]byte, error) {
 	}
 }
 
-func unlzma(out *bytes.Buffer, in *bytes.Reader, dict, limit int) error {
+// maxDicts is how many dictionaries of the size of the whole output all blocks together may take: each has its own.
+const maxDicts = 4
+
+// output is what was decompressed so far, in pieces: one buffer that grows would take several times as much.
+type output struct {
+	pieces       [][]byte
+	size, limit  int
+	dictionaries int // bytes of dictionaries that may yet be taken
+}
+
+// unlzma decompresses one block, whose dictionary need be no larger than the output.
+func (o *output) unlzma(in *bytes.Reader, dict int) error {
+	dict = max(min(dict, o.limit), lzma.MinDictCap)
+	if o.dictionaries -= dict; o.dictionaries < 0 {
+		return errors.New("its blocks need too much memory for their dictionaries")
+	}
 	r, err := lzma.Reader2Config{DictCap: dict}.NewReader2(in)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(out, io.LimitReader(r, int64(limit-out.Len())+1)); err != nil {
-		return err
+	for {
+		piece := make([]byte, min(1<<20, o.limit-o.size+1))
+		n, err := fill(r, piece)
+		if n > 0 {
+			o.pieces = append(o.pieces, piece[:n])
+		}
+		if o.size += n; o.size > o.limit {
+			return fmt.Errorf("more than %d bytes decompressed", o.limit)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if out.Len() > limit {
-		return fmt.Errorf("more than %d bytes decompressed", limit)
+}
+
+// fill is io.ReadFull that tells the end of the stream from a stream that is cut off.
+func fill(r io.Reader, piece []byte) (n int, err error) {
+	for n < len(piece) && err == nil {
+		var more int
+		more, err = r.Read(piece[n:])
+		n += more
 	}
-	return nil
+	return n, err
+}
+
+func (o *output) join() []byte {
+	if len(o.pieces) == 1 {
+		return o.pieces[0]
+	}
+	return bytes.Join(o.pieces, nil)
 }
 
 // dictionary returns the size of the dictionary that a block header asks for.

@@ -45,6 +45,16 @@ func TestHostileXZ(t *testing.T) {
 	if _, err := Unxz(huge, 1<<16); err == nil || !strings.Contains(err.Error(), "dictionary") {
 		t.Errorf("got %v for a dictionary of 4 GiB", err)
 	}
+	// Blocks of nothing, each with a dictionary of 64 MiB, take no more than the output may.
+	block := bytes.Clone(good[12 : 12+int(good[12])*4+4])
+	block[at+2] = 28 // 64 MiB
+	binary.LittleEndian.PutUint32(block[len(block)-4:], crc32.ChecksumIEEE(block[:len(block)-4]))
+	block = append(block, 0, 0, 0, 0)                                        // the end of its data, and padding
+	block = append(block, make([]byte, []int{0, 4, 0, 0, 8}[good[7]&15])...) // and the check
+	many := append(bytes.Clone(good[:12]), bytes.Repeat(block, 10000)...)
+	if n := allocated(func() { _, err = Unxz(many, 1<<20) }); n > 32<<20 || err == nil {
+		t.Errorf("%d bytes taken for blocks of nothing, %v", n, err)
+	}
 	for n := range len(good) {
 		if _, err := Unxz(good[:n], 1<<16); err == nil && n < len(good)-40 {
 			t.Errorf("no error on the first %d of %d bytes", n, len(good))
@@ -65,8 +75,13 @@ func FuzzXZ(f *testing.F) {
 	}
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if out, err := Unxz(data, 1<<16); err == nil && len(out) > 1<<16 {
-			t.Errorf("%d bytes", len(out))
+		n := allocated(func() {
+			if out, err := Unxz(data, 1<<16); err == nil && len(out) > 1<<16 {
+				t.Errorf("%d bytes", len(out))
+			}
+		})
+		if n > 16<<20 {
+			t.Errorf("%d bytes taken", n)
 		}
 	})
 }

@@ -131,6 +131,7 @@ func sameAs(f *os.File, r io.ReaderAt) bool {
 
 const (
 	maxMini  = 64 << 20 // what .gnu_debugdata may decompress to
+	maxRatio = 64       // and how many times its size
 	maxDWARF = 64 << 20 // .debug_info searched for functions
 )
 
@@ -145,7 +146,7 @@ func (im *image) mini() (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := debugfile.Unxz(packed, maxMini)
+	data, err := debugfile.Unxz(packed, min(maxMini, maxRatio*len(packed)))
 	if err != nil {
 		return nil, err
 	}
