@@ -132,7 +132,6 @@ func sameAs(f *os.File, r io.ReaderAt) bool {
 const (
 	maxMini  = 64 << 20 // what .gnu_debugdata may decompress to
 	maxRatio = 64       // and how many times its size
-	maxDWARF = 64 << 20 // .debug_info searched for functions
 )
 
 // mini opens the ELF file in .gnu_debugdata ("MiniDebugInfo", GDB manual): the

@@ -10,15 +10,15 @@ import (
 // has no symbol table.
 func (im *image) dwarfSymbols() (symbols, error) {
 	out := im.newSymbols()
-	data, err := im.file.DWARF()
+	data, err := im.dwarfData()
 	if err != nil {
 		return out, fmt.Errorf("read DWARF: %w", err)
 	}
-	r := data.Reader()
+	w := dwarfWalk{r: data.Reader(), left: maxDWARFWork}
 	for {
-		entry, err := r.Next()
+		entry, err := w.next()
 		if err != nil {
-			return out, fmt.Errorf("read DWARF: %w", err)
+			return out, err
 		}
 		if entry == nil {
 			out.adopt()
@@ -30,7 +30,9 @@ func (im *image) dwarfSymbols() (symbols, error) {
 		case dwarf.TagSubprogram:
 			out.addDWARF(entry)
 		}
-		r.SkipChildren()
+		if err := w.skip(entry); err != nil {
+			return out, err
+		}
 	}
 }
 

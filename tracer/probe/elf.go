@@ -18,6 +18,8 @@ const (
 	maxNote    = 64 << 10  // a note section
 	maxText    = 256 << 20 // code searched for branches
 	maxDynamic = 64 << 10  // the dynamic section
+	maxTables  = 512 << 20 // all tables that are read of a file, each time they are
+	maxSlots   = 1 << 20   // relocations of single words
 )
 
 // errTooLarge: a table is larger than memtrace reads.
@@ -31,6 +33,7 @@ type image struct {
 	order binary.ByteOrder
 	asked asked
 	left  []string // see Object.Left
+	read  uint64 // bytes of tables
 
 	tlsSlots map[uint64]bool // addresses of words that hold the offset of a variable of each thread's from its pointer
 
@@ -66,6 +69,9 @@ func (im *image) table(s *elf.Section, limit uint64) ([]byte, error) {
 	}
 	if s.FileSize > limit {
 		return nil, fmt.Errorf("section %q of %d bytes: %w of %d", s.Name, s.FileSize, errTooLarge, limit)
+	}
+	if im.read += s.FileSize; im.read > maxTables {
+		return nil, fmt.Errorf("section %q: with the tables read before %w of %d", s.Name, errTooLarge, uint64(maxTables))
 	}
 	if s.Offset > math.MaxInt64-s.FileSize {
 		return nil, fmt.Errorf("section %q lies at %#x: out of range", s.Name, s.Offset)

@@ -125,7 +125,11 @@ func FuzzInspect(f *testing.F) {
 	}
 	f.Add([]byte(elf.ELFMAG))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		o, err := Inspect(bytes.NewReader(file))
+		var o Object
+		var err error
+		if n := taken(func() { o, err = Inspect(bytes.NewReader(file)) }); n > 256<<20 {
+			t.Errorf("%d bytes taken for a file of %d", n, len(file))
+		}
 		if err != nil {
 			return
 		}

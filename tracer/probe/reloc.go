@@ -31,6 +31,9 @@ func (im *image) relocations() error {
 		}
 		for ; len(data) >= relaSize; data = data[relaSize:] {
 			im.addSlot(data, table)
+			if len(im.slots)+len(im.tlsSlots) > maxSlots {
+				return fmt.Errorf("read relocations: %w of %d", errTooLarge, maxSlots)
+			}
 		}
 	}
 	return nil
