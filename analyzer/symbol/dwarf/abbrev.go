@@ -52,7 +52,7 @@ func parseAbbrevs(section []byte, off, only uint64, work *budget) (*abbrevTable,
 			return nil, errAbbrev
 		}
 		a := t.read(&c)
-		work.spend(int(a.last-a.first) / 4)
+		work.spend(int(a.last - a.first)) // memory is taken for them
 		t.add(code, a)
 		if code == only {
 			return t, nil

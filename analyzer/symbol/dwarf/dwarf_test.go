@@ -251,8 +251,12 @@ func FuzzLookup(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, info, abbrev, line, lineStr, ranges, rngLists, aranges []byte, addr uint64) {
 		d := New(Sections{Info: info, Abbrev: abbrev, Line: line, LineStr: lineStr, Ranges: ranges, RngLists: rngLists, Aranges: aranges}, 0)
+		d.budget = 1 << 20
 		for _, a := range []uint64{addr, addr + 1} {
 			_, _ = d.Lookup(a)
+			if d.work.left < -1<<20 || d.Held() > 64<<20 {
+				t.Errorf("%d of work beyond the budget, %d bytes held", -d.work.left, d.Held())
+			}
 		}
 	})
 }
