@@ -9,20 +9,23 @@ import (
 
 // Setters for what a file says, each within bounds.
 
-func setText(to *string, f field) error {
+func (d *reading) setText(to *string, f field) error {
 	if len(f.data) > maxText {
 		return fmt.Errorf("%w: a name of %d bytes", ErrCorrupt, len(f.data))
+	}
+	if err := d.room.text("names", f); err != nil {
+		return err
 	}
 	*to = f.text()
 	return nil
 }
 
-func addText(to *[]string, f field) error {
-	if len(*to) >= maxStrings*16 { // a command line may have many short arguments
+func (d *reading) addText(to *[]string, most int, f field) error {
+	if len(*to) >= most {
 		return tooMany("strings")
 	}
 	var s string
-	err := setText(&s, f)
+	err := d.setText(&s, f)
 	*to = append(*to, s)
 	return err
 }
@@ -58,15 +61,18 @@ func access(v uint64) Access {
 	return Failed // a newer version's
 }
 
-func addFigure(to *[]Figure, f field) error {
+func (d *reading) addFigure(to *[]Figure, f field) error {
 	if len(*to) >= maxStrings {
 		return tooMany("figures")
+	}
+	if err := d.room.take("figures", costFigure); err != nil {
+		return err
 	}
 	var out Figure
 	err := eachField(f.data, func(f field) error {
 		switch f.number {
 		case 1:
-			return setText(&out.Name, f)
+			return d.setText(&out.Name, f)
 		case 2:
 			return setBytes(&out.Value, f)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Runs are written as columns, each a bytes field of uvarints, as neighbours in
@@ -80,6 +81,17 @@ func encodePages(e *encoder, p *ProcessPages, runs []PageRun) {
 	})
 }
 
+// rowsOf returns how many rows columns have at most: a number ends with a byte
+// below 128.
+func rowsOf(cols *[4][]byte) (n uint64) {
+	for _, b := range cols[0] {
+		if b < 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
 // eachRow decodes columns.
 func eachRow(cols *[4][]byte, row func(v [4]uint64) error) error {
 	for len(cols[0]) > 0 {
@@ -125,7 +137,7 @@ func (d *reading) frames(raw []byte) error {
 		case 1:
 			p.FramesAccess = access(f.v)
 		case 2:
-			return setText(&p.FramesWhy, f)
+			return d.setText(&p.FramesWhy, f)
 		case 3:
 			p.FramesLeft = min(f.v, maxNumber)
 		}
@@ -135,6 +147,11 @@ func (d *reading) frames(raw []byte) error {
 	if err != nil {
 		return err
 	}
+	n := rowsOf(&cols)
+	if err := d.room.take("frames", costRun*n); err != nil {
+		return err
+	}
+	p.Frames = slices.Grow(p.Frames, int(n))
 	end := uint64(0)
 	return eachRow(&cols, func(v [4]uint64) error {
 		if len(p.Frames) >= maxRuns {
@@ -164,7 +181,7 @@ func (d *reading) processPages(f field) error {
 		case 2:
 			p.Access = access(f.v)
 		case 3:
-			return setText(&p.Why, f)
+			return d.setText(&p.Why, f)
 		}
 		columnOf(&cols, f)
 		return nil
@@ -177,12 +194,20 @@ func (d *reading) processPages(f field) error {
 		if n >= maxProcesses {
 			return tooMany("processes")
 		}
+		if err := d.room.take("pages", costPages); err != nil {
+			return err
+		}
 		*all = append(*all, p)
 	}
 	return d.pageRuns(&(*all)[len(*all)-1], &cols)
 }
 
 func (d *reading) pageRuns(to *ProcessPages, cols *[4][]byte) error {
+	n := rowsOf(cols)
+	if err := d.room.take("pages", costRun*n); err != nil {
+		return err
+	}
+	to.Runs = slices.Grow(to.Runs, int(n))
 	page, frame := uint64(0), uint64(0)
 	return eachRow(cols, func(v [4]uint64) error {
 		if d.runs++; d.runs > maxRuns {

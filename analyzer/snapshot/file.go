@@ -114,10 +114,12 @@ type blockReader struct {
 	raw    []byte // of the present block
 	blocks uint64
 	total  uint64
+	room   *room
+	held   uint64 // bytes of room for the largest block so far, stored and raw
 }
 
-func newBlockReader(r io.Reader) (*blockReader, error) {
-	b := &blockReader{r: bufio.NewReaderSize(r, 64<<10)}
+func newBlockReader(r io.Reader, room *room) (*blockReader, error) {
+	b := &blockReader{r: bufio.NewReaderSize(r, 64<<10), room: room}
 	var header [headerBytes]byte
 	if _, err := io.ReadFull(b.r, header[:]); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -133,8 +135,9 @@ func newBlockReader(r io.Reader) (*blockReader, error) {
 		return nil, fmt.Errorf("%w: its format is version %d, and this memtrace reads version %d: use a newer one", ErrVersion, major, majorVersion)
 	}
 	var err error
-	b.unzip, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock),
-		zstd.WithDecoderMaxWindow(maxBlock))
+	most := max(min(maxBlock, room.limit), zstd.MinWindowSize)
+	b.unzip, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(most),
+		zstd.WithDecoderMaxWindow(most))
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
@@ -152,6 +155,9 @@ func (b *blockReader) next() (kind uint32, raw []byte, err error) {
 	}
 	if b.total += uint64(rawLen); b.total > maxTotal {
 		return 0, nil, fmt.Errorf("%w: it holds more than %d bytes", ErrCorrupt, uint64(maxTotal))
+	}
+	if cap(b.raw) < int(rawLen) {
+		b.raw = make([]byte, 0, rawLen)
 	}
 	b.raw, err = b.unzip.DecodeAll(stored, b.raw[:0])
 	if err != nil || len(b.raw) != int(rawLen) {
@@ -175,6 +181,12 @@ func (b *blockReader) frame() (kind uint32, stored []byte, rawLen uint32, err er
 	rawLen = binary.LittleEndian.Uint32(frame[8:])
 	if length > maxBlock || rawLen > maxBlock {
 		return 0, nil, 0, fmt.Errorf("%w: block %d is too long", ErrCorrupt, b.blocks+1)
+	}
+	if size := uint64(length) + uint64(rawLen); size > b.held {
+		if err := b.room.take("blocks", size-b.held); err != nil {
+			return 0, nil, 0, err
+		}
+		b.held = size
 	}
 	if stored, err = readExactly(b.r, int(length)); err != nil {
 		return 0, nil, 0, err

@@ -252,7 +252,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(written(f, sample()))
 	f.Add(written(f, &Snapshot{Machine: Machine{PageSize: 4096}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := Read(bytes.NewReader(data))
+		var s *Snapshot
+		var err error
+		if took := allocated(func() { s, err = ReadWithin(bytes.NewReader(data), fuzzRoom) }); took > fuzzAllocated {
+			t.Errorf("a file of %d bytes had %d bytes allocated", len(data), took)
+		}
 		if err != nil {
 			return
 		}
@@ -278,9 +282,14 @@ func FuzzBlocks(f *testing.F) {
 			blockMachine: machine, blockComponents: components, blockProcesses: processes, blockChanges: changes,
 			blockFrames: frames, blockPages: pages,
 		})
-		if s, err := Read(bytes.NewReader(file)); err == nil {
+		var s *Snapshot
+		var err error
+		if took := allocated(func() { s, err = ReadWithin(bytes.NewReader(file), fuzzRoom) }); took > fuzzAllocated {
+			t.Errorf("a file of %d bytes had %d bytes allocated", len(file), took)
+		}
+		if err == nil {
 			written(t, s)
-		} else if !errors.Is(err, ErrCorrupt) {
+		} else if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrTooLarge) {
 			t.Error(err)
 		}
 	})

@@ -75,13 +75,16 @@ func (u *untilDone) Write(p []byte) (int, error) {
 }
 
 // Open reads the snapshot in a file; see Read.
-func Open(path string) (*Snapshot, error) {
+func Open(path string) (*Snapshot, error) { return OpenWithin(path, DefaultRoom) }
+
+// OpenWithin reads the snapshot in a file; see ReadWithin.
+func OpenWithin(path string, limit uint64) (*Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	s, err := Read(f)
+	s, err := ReadWithin(f, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
