@@ -50,8 +50,9 @@ func openMemory(p *procfs.Process, tid int, still bool) (*memory, error) {
 	if still {
 		m.call = directly
 	}
+	var names procfs.Names
 	err := p.Maps(func(v *procfs.VMA) {
-		m.maps = append(m.maps, mapping{span{v.Start, v.End}, v.Kind, v.Perms, v.Inode, string(v.Path)})
+		m.maps = append(m.maps, mapping{span{v.Start, v.End}, v.Kind, v.Perms, v.Inode, names.Of(v.Path)})
 	})
 	if err != nil {
 		return nil, err

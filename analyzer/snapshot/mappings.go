@@ -71,6 +71,7 @@ type rows struct {
 	at       map[int]int // component to place in uses
 	total    Usage
 	mappings int
+	brought  int // bytes of names that no process before had
 
 	wantSpans bool
 	spans     []span // the mappings that have resident pages
@@ -78,7 +79,7 @@ type rows struct {
 
 func (r *rows) add(v *procfs.VMA) {
 	r.mappings++
-	component := r.names.index(v)
+	component := r.names.index(v, &r.brought)
 	i, ok := r.at[component]
 	if !ok {
 		i = len(r.uses)
@@ -119,11 +120,21 @@ type components struct {
 	at   map[string]int
 	key  []byte
 	max  int
-	full bool
+	// bytes are those of the names so far; other is the place of what stands for
+	// those that had no room, and full says that there is such.
+	bytes int
+	other int
+	full  bool
 }
 
-// maxTableComponents bounds the table: a process can map memfds by the million.
-const maxTableComponents = 1 << 20
+// Bounds of the table: a process can map memfds by the million, and files by
+// paths of 4,096 bytes. One process brings no more names than maxNamesOfOne, so that
+// others still find room.
+const (
+	maxTableComponents = 1 << 20
+	maxTableNames      = 64 << 20 // bytes
+	maxNamesOfOne      = 4 << 20
+)
 
 // otherComponents stands for those beyond the bound.
 var otherComponents = Component{Kind: procfs.KindOther, Name: "[more]"}
@@ -132,8 +143,9 @@ func newComponents() *components {
 	return &components{at: make(map[string]int), max: maxTableComponents}
 }
 
-// index returns the component's place, which is new where it is.
-func (c *components) index(v *procfs.VMA) int {
+// index returns the component's place, which is new where it is. brought counts
+// the bytes of names that came with a process.
+func (c *components) index(v *procfs.VMA, brought *int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	device, inode := uint64(v.DevMajor)<<20|uint64(v.DevMinor), v.Inode
@@ -148,13 +160,15 @@ func (c *components) index(v *procfs.VMA) int {
 	if i, ok := c.at[string(c.key)]; ok {
 		return i
 	}
-	if len(c.list) >= c.max {
+	if len(c.list) >= c.max || c.bytes+len(v.Path) > maxTableNames || *brought+len(v.Path) > maxNamesOfOne {
 		if !c.full {
-			c.full = true
+			c.full, c.other = true, len(c.list)
 			c.list = append(c.list, otherComponents)
 		}
-		return c.max
+		return c.other
 	}
+	c.bytes += len(v.Path)
+	*brought += len(v.Path)
 	i := len(c.list)
 	c.at[string(c.key)] = i
 	c.list = append(c.list, Component{v.Kind, nameOf(v), device, inode})

@@ -223,7 +223,8 @@ func (t *taking) end() error {
 	s.Components = t.names.list
 	s.KernelThreads, s.Zombies = t.kernel, t.zombies
 	if t.names.full {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("there are more than %d components; the rest is in %s", maxTableComponents, otherComponents.Name))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("there are more than %d components, or their names take more than %d MiB, or those of one process more than %d; the rest is in %s",
+			maxTableComponents, maxTableNames>>20, maxNamesOfOne>>20, otherComponents.Name))
 	}
 	return nil
 }

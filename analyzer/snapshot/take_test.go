@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -258,12 +259,36 @@ func TestManyComponents(t *testing.T) {
 	c.max = 2
 	for i, want := range []int{0, 1, 2, 0, 1, 2} {
 		v := &procfs.VMA{Kind: procfs.KindFile, Inode: uint64(i % 3), Path: []byte("/x")}
-		if got := c.index(v); got != want {
+		if got := c.index(v, new(int)); got != want {
 			t.Errorf("component %d is at %d, want %d", i, got, want)
 		}
 	}
 	if !c.full || len(c.list) != 3 || c.list[2] != otherComponents {
 		t.Errorf("it is not full: %+v", c.list)
+	}
+}
+
+// TestLongNames: a process with the longest of paths leaves room for others'.
+func TestLongNames(t *testing.T) {
+	c := newComponents()
+	long, brought := bytes.Repeat([]byte("d"), 4096), 0
+	for i := range 65_530 {
+		c.index(&procfs.VMA{Kind: procfs.KindFile, Inode: uint64(i), Path: long}, &brought)
+	}
+	if kept := maxNamesOfOne / len(long); len(c.list) != kept+1 || c.list[kept] != otherComponents || !c.full {
+		t.Fatalf("%d components of one process, want %d", len(c.list), kept+1)
+	}
+	another := c.index(&procfs.VMA{Kind: procfs.KindFile, Inode: 1, Path: []byte("/usr/bin/cat")}, new(int))
+	if c.list[another].Name != "/usr/bin/cat" {
+		t.Errorf("another process's component is %+v", c.list[another])
+	}
+	for i := range 30 {
+		for k := range 1000 {
+			c.index(&procfs.VMA{Kind: procfs.KindFile, Inode: uint64(i<<20 + k), Path: long}, new(int))
+		}
+	}
+	if c.bytes > maxTableNames {
+		t.Errorf("%d bytes of names", c.bytes)
 	}
 }
 

@@ -1,9 +1,13 @@
 package symbol
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"strconv"
 	"strings"
+
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // region is one executable line of /proc/PID/maps.
@@ -22,23 +26,41 @@ func (r region) fileBacked() bool {
 	return r.inode != 0 && strings.HasPrefix(r.path, "/")
 }
 
-// parseMaps reads the text of /proc/PID/maps and keeps the executable
-// regions, ascending. Lines it can't read are left out.
-func parseMaps(text []byte) []region {
-	var regions []region
-	for len(text) > 0 {
-		line, rest, _ := bytes.Cut(text, []byte{'\n'})
-		text = rest
+// Limits on what is read of /proc/PID/maps.
+const (
+	maxMapsLine = 64 << 10
+	maxRegions  = 1 << 18 // executable ones; the kernel allows 65,530 unless it is told otherwise
+)
+
+// codeMaps is what a /proc/PID/maps says of code.
+type codeMaps struct {
+	regions []region // ascending
+	any     bool     // there was a line at all
+	names   procfs.Names
+	more    int // regions that had no room
+}
+
+// parseMaps reads /proc/PID/maps, line by line, as its text can take 256 MB. Lines
+// it can't read are left out.
+func parseMaps(from io.Reader) (*codeMaps, error) {
+	c := &codeMaps{}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(make([]byte, 0, 4096), maxMapsLine)
+	for lines.Scan() {
+		c.any = true
+		line := lines.Bytes()
 		// "LO-HI r-xp …": the permissions tell early what to leave out.
 		if sp := bytes.IndexByte(line, ' '); sp < 0 || len(line) < sp+5 || line[sp+3] != 'x' {
 			continue
 		}
-		if r, ok := parseMapsLine(string(line)); ok {
-			regions = append(regions, r)
+		if len(c.regions) >= maxRegions {
+			c.more++
+		} else if r, ok := parseMapsLine(line, &c.names); ok {
+			c.regions = append(c.regions, r)
 		}
 	}
-	restore(regions)
-	return regions
+	restore(c.regions)
+	return c, lines.Err()
 }
 
 // restore gives code that a program has moved to anonymous memory, as for huge pages, back to its
@@ -61,10 +83,11 @@ func (r region) sameFile(o region) bool {
 }
 
 // parseMapsLine parses "LO-HI PERM OFFSET MAJ:MIN INODE   PATH".
-func parseMapsLine(line string) (region, bool) {
+func parseMapsLine(line []byte, names *procfs.Names) (region, bool) {
 	var fields [5]string
 	for i := range fields {
-		fields[i], line, _ = strings.Cut(line, " ")
+		field, rest, _ := bytes.Cut(line, []byte{' '})
+		fields[i], line = string(field), rest
 	}
 	lo, hi, _ := strings.Cut(fields[0], "-")
 	major, minor, _ := strings.Cut(fields[3], ":")
@@ -77,11 +100,12 @@ func parseMapsLine(line string) (region, bool) {
 		minor:  uint32(n.parse(minor, 16, 32)),
 		inode:  n.parse(fields[4], 10, 64),
 	}
-	r.path = strings.TrimLeft(line, " ")
+	path := bytes.TrimLeft(line, " ")
 	if r.inode != 0 {
-		r.path, r.deleted = strings.CutSuffix(r.path, " (deleted)")
-		r.path = strings.ReplaceAll(r.path, `\012`, "\n")
+		path, r.deleted = bytes.CutSuffix(path, []byte(" (deleted)"))
+		path = bytes.ReplaceAll(path, []byte(`\012`), []byte{'\n'})
 	}
+	r.path = names.Of(path)
 	return r, n.ok && r.start < r.end
 }
 

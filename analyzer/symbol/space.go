@@ -169,17 +169,20 @@ func (s *Space) Close() {
 func (s *Space) Refresh(since uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text, err := s.readMaps()
+	maps, err := s.readMaps()
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 		err = ErrExited
 	}
-	if err == nil && len(text) == 0 {
+	if err == nil && !maps.any {
 		err = ErrExited
 	}
 	if err != nil {
 		return fmt.Errorf("read the mappings of %s: %w", s.proc, err)
 	}
-	s.update(parseMaps(text), since)
+	if n := maps.names.Cut + maps.more; n > 0 {
+		s.warnings.add(s.proc, fmt.Sprintf("%d mappings of code of %s have no name: their paths or numbers are beyond any real program's", n, s.proc))
+	}
+	s.update(maps.regions, since)
 	return nil
 }
 
@@ -201,10 +204,10 @@ func (s *Space) Unmapped() func(addr uint64) bool {
 
 // readMaps reads the mappings through the first thread, or another where that
 // has called pthread_exit and has no memory any more.
-func (s *Space) readMaps() ([]byte, error) {
-	text, err := os.ReadFile(s.proc + "/maps")
-	if err != nil || len(text) > 0 {
-		return text, err
+func (s *Space) readMaps() (*codeMaps, error) {
+	maps, err := readMapsOf(s.proc)
+	if err != nil || maps.any {
+		return maps, err
 	}
 	tasks, err := os.Open(s.proc + "/task")
 	if err != nil {
@@ -214,15 +217,25 @@ func (s *Space) readMaps() ([]byte, error) {
 	names, _ := tasks.Readdirnames(maxThreadTries) // what could not be listed is not tried
 	for _, name := range names {
 		other := filepath.Join(filepath.Dir(s.proc), name)
-		if text, err := os.ReadFile(other + "/maps"); err == nil && len(text) > 0 {
+		if maps, err := readMapsOf(other); err == nil && maps.any {
 			s.proc = other
 			if s.root < 0 {
 				s.enterRoot(other)
 			}
-			return text, nil
+			return maps, nil
 		}
 	}
 	return nil, ErrExited
+}
+
+// readMapsOf reads the mappings of a folder of /proc.
+func readMapsOf(proc string) (*codeMaps, error) {
+	f, err := os.Open(proc + "/maps")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return parseMaps(f)
 }
 
 // update makes regions the current mappings.
@@ -239,7 +252,10 @@ func (s *Space) update(regions []region, since uint64) {
 		} else {
 			m = mapping{region: r, since: since}
 		}
+		n := len(next)
 		switch {
+		case !ok && r.fileBacked() && n > 0 && next[n-1].file != nil && next[n-1].sameFile(r) && next[n-1].path == r.path:
+			m.file = files.retain(next[n-1].file) // another part of it
 		case !ok && r.fileBacked(), errors.Is(m.lacks, debugfile.ErrLeased): // that may be over by now
 			m.file, m.lacks = s.openFile(r)
 		case !ok && r.path == vdsoPath:

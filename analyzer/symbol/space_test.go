@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs"
 )
 
 func TestParseMaps(t *testing.T) {
@@ -30,8 +33,49 @@ nonsense
 		{start: 0x7f0000002000, end: 0x7f0000003000, offset: 0x3000, minor: 0x2f, inode: 1<<64 - 1, path: "/tmp/x\ny"},
 		{start: 0x7ffd00000000, end: 0x7ffd00002000, path: "[vdso]"},
 	}
-	if got := parseMaps([]byte(text)); !reflect.DeepEqual(got, want) {
+	if got := regionsOf(t, text); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func regionsOf(t *testing.T, text string) []region {
+	t.Helper()
+	maps, err := parseMaps(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return maps.regions
+}
+
+// TestManyMappings: 65,530 parts of a file with the longest of paths take the
+// memory of one path, and the same of many files no more than Names has room for.
+func TestManyMappings(t *testing.T) {
+	for what, path := range map[string]func(i int) string{
+		"one file":   func(int) string { return "/" + strings.Repeat("d", 4095) },
+		"many files": func(i int) string { return fmt.Sprintf("/%08d%s", i, strings.Repeat("d", 4087)) },
+	} {
+		from, to := io.Pipe()
+		go func() {
+			for i := range 65_530 {
+				at := 0x7f0000000000 + i<<13
+				fmt.Fprintf(to, "%x-%x r-xp 00001000 fe:01 %d                       %s\n", at, at+0x1000, 7, path(i))
+			}
+			to.Close()
+		}()
+		maps, err := parseMaps(from)
+		if err != nil || len(maps.regions) != 65_530 {
+			t.Fatalf("%s: %d regions, %v", what, len(maps.regions), err)
+		}
+		kept, last := 0, ""
+		for _, r := range maps.regions {
+			if r.path != last && r.path != procfs.MoreNames {
+				kept += len(r.path)
+			}
+			last = r.path
+		}
+		if kept > procfs.DefaultNameRoom || (maps.names.Cut != 0) != (what == "many files") {
+			t.Errorf("%s: %d bytes of paths, %d cut", what, kept, maps.names.Cut)
+		}
 	}
 }
 
@@ -283,7 +327,7 @@ func TestMovedCodeIsItsFiles(t *testing.T) {
 730000-740000 r-xp 00000000 00:00 0
 740000-750000 r-xp 00040000 fe:01 79 /lib/z
 `
-	got := parseMaps([]byte(text))
+	got := regionsOf(t, text)
 	want := region{start: 0x410000, end: 0x600000, offset: 0x11000, major: 0xfe, minor: 1, inode: 77, path: "/bin/x"}
 	if len(got) != 8 || got[1] != want || got[4].inode != 0 || got[6].inode != 0 {
 		t.Errorf("got %+v", got)

@@ -47,11 +47,11 @@ func readMemory(proc string, addr uint64, data []byte) error {
 // readOwnVDSO reads memtrace's own vDSO, if it has the size of data.
 func readOwnVDSO(data []byte) error {
 	const self = "/proc/self"
-	text, err := os.ReadFile(self + "/maps")
+	maps, err := readMapsOf(self)
 	if err != nil {
 		return err
 	}
-	for _, r := range parseMaps(text) {
+	for _, r := range maps.regions {
 		if r.path == vdsoPath && r.end-r.start == uint64(len(data)) {
 			return readMemory(self, r.start, data)
 		}

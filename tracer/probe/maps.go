@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // Limits on what is read of /proc/PID/maps.
@@ -38,6 +40,7 @@ func (m mapping) key() fileKey {
 func parseMaps(r io.Reader) (out []mapping, any bool, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), maxMapsLine)
+	var names procfs.Names
 	for lines.Scan() {
 		any = true
 		m, executable, err := parseMapping(lines.Text())
@@ -50,6 +53,7 @@ func parseMaps(r io.Reader) (out []mapping, any bool, err error) {
 		if len(out) == maxMappings {
 			return nil, any, fmt.Errorf("parse maps: more than %d executable mappings", maxMappings)
 		}
+		m.path = names.Of([]byte(m.path)) // which keeps no line
 		out = append(out, m)
 	}
 	return out, any, lines.Err()

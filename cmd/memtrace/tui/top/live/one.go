@@ -12,10 +12,11 @@ import (
 	"github.com/memtrace/memtrace/procfs/collect"
 )
 
-// maxThreads and maxMappings bound what is read of one process.
+// What is read of one process, at most.
 const (
 	maxThreads  = 10_000
 	maxMappings = 100_000
+	maxNames    = 16 << 20 // bytes of names that are shown
 )
 
 // subject opens the process that is looked at; it is nil where it cannot be.
@@ -100,9 +101,10 @@ type stackVMA struct {
 
 func readStacks(p *procfs.Process) (stackVMAs, error) {
 	var vmas stackVMAs
+	var names procfs.Names
 	err := p.Maps(func(v *procfs.VMA) {
 		if v.Perms&procfs.Write != 0 && len(vmas) < maxMappings {
-			vmas = append(vmas, stackVMA{v.Start, v.End, string(v.Path)})
+			vmas = append(vmas, stackVMA{v.Start, v.End, names.Of(v.Path)})
 		}
 	})
 	return vmas, err
@@ -177,19 +179,21 @@ func addAge(out *top.Snapshot, age time.Duration, more int) {
 
 func readMapped(p *procfs.Process) (mapped, error) {
 	var m mapped
+	var names procfs.Names
+	shown := 0 // bytes of names, each as often as it is shown
 	err := p.Smaps(func(v *procfs.VMA) {
-		if len(m.mappings) >= maxMappings {
+		if shown += len(v.Path); len(m.mappings) >= maxMappings || shown > maxNames {
 			m.more++
 			return
 		}
-		m.mappings = append(m.mappings, mappingOf(v))
+		m.mappings = append(m.mappings, mappingOf(v, names.Of(v.Path)))
 	})
 	return m, err
 }
 
-func mappingOf(v *procfs.VMA) top.Mapping {
+func mappingOf(v *procfs.VMA, name string) top.Mapping {
 	return top.Mapping{
-		Start: v.Start, End: v.End, Perms: v.Perms.String(), Kind: v.Kind.String(), Name: string(v.Path), Offset: v.Offset,
+		Start: v.Start, End: v.End, Perms: v.Perms.String(), Kind: v.Kind.String(), Name: name, Offset: v.Offset,
 		RSS: top.Of(v.Rss), PSS: top.Of(v.Pss), USS: top.Of(v.USS()), Dirty: top.Of(v.SharedDirty + v.PrivateDirty),
 		Swap: top.Of(v.Swap), Huge: top.Of(v.AnonHuge), Locked: top.Of(v.Locked),
 	}
