@@ -1,10 +1,14 @@
 package probe
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // Mapping is an executable mapping of a process.
@@ -20,13 +24,26 @@ type Mapping struct {
 // is listed as the file's. Root is where the proc file system is mounted.
 func Executable(root string, pid int) ([]Mapping, error) {
 	path := filepath.Join(memoryDir(root, pid), "maps")
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("list the code of process %d: %w", pid, exited(err))
 	}
-	var out []Mapping
-	for line := range strings.Lines(string(text)) {
-		m, executable, err := parseMapping(strings.TrimSuffix(line, "\n"))
+	defer f.Close()
+	out, err := executableIn(f)
+	if err != nil {
+		return nil, fmt.Errorf("list the code of process %d: %w", pid, exited(err))
+	}
+	restore(out)
+	return out, nil
+}
+
+// executableIn reads them line by line, as the whole text can take 256 MB.
+func executableIn(maps io.Reader) (out []Mapping, err error) {
+	lines := bufio.NewScanner(maps)
+	lines.Buffer(make([]byte, 0, 4096), maxMapsLine)
+	var names procfs.Names
+	for lines.Scan() {
+		m, executable, err := parseMapping(lines.Text())
 		if err != nil {
 			return nil, err
 		}
@@ -36,10 +53,9 @@ func Executable(root string, pid int) ([]Mapping, error) {
 		if len(out) == maxMappings {
 			return nil, fmt.Errorf("parse maps: more than %d executable mappings", maxMappings)
 		}
-		out = append(out, Mapping{m.Range, m.major, m.minor, m.inode, m.path})
+		out = append(out, Mapping{m.Range, m.major, m.minor, m.inode, names.Of([]byte(m.path))})
 	}
-	restore(out)
-	return out, nil
+	return out, lines.Err()
 }
 
 // restore gives code that a program has moved to anonymous memory, as for huge pages, back to its

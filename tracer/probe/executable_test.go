@@ -1,9 +1,13 @@
 package probe
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unsafe"
 )
 
 // Anonymous code is a file's where it fills what two parts of that leave out, and nowhere else.
@@ -29,5 +33,28 @@ func TestMovedCodeIsItsFiles(t *testing.T) {
 	want := Mapping{Range: Range{Start: 0x410000, End: 0x600000, Offset: 0x11000}, Major: 0xfe, Minor: 1, Inode: 77, Path: "/bin/x"}
 	if len(got) != 6 || got[1] != want || got[4].Inode != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestExecutableOfManyMappings: a file mapped as often as the kernel allows, by
+// the longest of paths, has that path once.
+func TestExecutableOfManyMappings(t *testing.T) {
+	from, to := io.Pipe()
+	long := "/" + strings.Repeat("d", 4095)
+	go func() {
+		for i := range 65_530 {
+			at := 0x7f0000000000 + i<<13
+			fmt.Fprintf(to, "%x-%x r-xp 00001000 fe:01 7                       %s\n", at, at+0x1000, long)
+		}
+		to.Close()
+	}()
+	got, err := executableIn(from)
+	if err != nil || len(got) != 65_530 {
+		t.Fatalf("%d mappings, %v", len(got), err)
+	}
+	for i := range got {
+		if got[i].Path != long || unsafe.StringData(got[i].Path) != unsafe.StringData(got[0].Path) {
+			t.Fatalf("mapping %d has a path of its own", i)
+		}
 	}
 }
