@@ -3,6 +3,7 @@ package heapwalk
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -73,7 +74,12 @@ const maxData = 1 << 30
 
 // findArenas searches the data of all files that the process has mapped. A
 // process without any allocation so far has no arena that could be found.
-func (m *memory) findArenas() (*allocator, error) {
+func (m *memory) findArenas() (a *allocator, err error) {
+	m.budget.within(searchCalls, func() { a, err = m.searchArenas() })
+	return a, err
+}
+
+func (m *memory) searchArenas() (*allocator, error) {
 	budget := uint64(maxData)
 	for i := range m.maps {
 		v := &m.maps[i]
@@ -108,6 +114,11 @@ func (m *memory) arenasIn(s span) (*allocator, error) {
 	if err != nil {
 		return nil, err
 	}
+	ahead, err := m.view(s) // one step in front of v, so that both read all memory once
+	if err != nil {
+		return nil, err
+	}
+	tried := newTried()
 	for _, run := range v.runs {
 		for at := max(run.start, s.start); at+16 <= min(run.end, s.end); at += 8 {
 			b, err := v.at(at, 16)
@@ -117,7 +128,7 @@ func (m *memory) arenasIn(s span) (*allocator, error) {
 			if word(b, 0) != at-16 || word(b, 1) != at-16 {
 				continue
 			}
-			if a := m.mainArenaAround(s, at); a != nil {
+			if a := m.mainArenaAround(ahead, at, tried); a != nil {
 				return a, m.readArenas(a)
 			}
 		}
@@ -125,29 +136,55 @@ func (m *memory) arenasIn(s span) (*allocator, error) {
 	return nil, nil
 }
 
+// tried says up to where arenas were looked for, by layout and by whether the address is
+// an odd multiple of eight: empty bins that follow one another stand for the same
+// arenas, but for one, and memory may be full of what looks like such.
+type tried [][2]uint64
+
+func newTried() tried { return make(tried, len(layouts)) }
+
 // mainArenaAround takes the empty bin at addr for the k-th and looks whether
-// that makes a main arena, for all k.
-func (m *memory) mainArenaAround(s span, addr uint64) *allocator {
-	for k := range uint64(binPairs) {
-		bins := addr - 16*k
-		for _, l := range layouts {
-			start := bins - l.bins()
-			if start < s.start || start+l.size() > s.end {
+// that makes a main arena, for all k. Addresses must ascend from call to call.
+func (m *memory) mainArenaAround(v *view, addr uint64, t tried) *allocator {
+	s := v.whole
+	for i, l := range layouts {
+		first := addr - l.bins()
+		for k := range uint64(binPairs) {
+			start := first - 16*k
+			if start < s.start || start > addr || start <= t[i][start/8%2] {
+				break
+			}
+			if start+l.size() > s.end {
 				continue
 			}
 			a := &allocator{layout: l, data: s, arenas: []arena{{addr: start, main: true}}}
-			if m.listCloses(a) {
+			if m.mayClose(v, start, a) && m.listCloses(a) {
 				return a
 			}
 		}
+		t[i][first/8%2] = first
 	}
 	return nil
+}
+
+// mayClose looks at the list of arenas' first link, in what was read already:
+// it leads back at once, or to a thread's arena behind a header.
+func (m *memory) mayClose(v *view, start uint64, a *allocator) bool {
+	b, err := v.at(start+a.next(), 8)
+	if err != nil {
+		return false
+	}
+	next := word(b, 0)
+	return next == start || m.mayBeThreadArena(next)
 }
 
 // listCloses follows the circular list of arenas from the main one, which is
 // alone in a program that never used threads.
 func (m *memory) listCloses(a *allocator) bool {
 	start := a.arenas[0].addr
+	if !m.hasBins(start + a.bins()) {
+		return false
+	}
 	next := m.word(start + a.next())
 	for next != start {
 		if len(a.arenas) >= maxArenas || !m.isThreadArena(next) {
@@ -156,7 +193,7 @@ func (m *memory) listCloses(a *allocator) bool {
 		a.arenas = append(a.arenas, arena{addr: next})
 		next = m.word(next + a.next())
 	}
-	for _, x := range a.arenas {
+	for _, x := range a.arenas[1:] {
 		if !m.hasBins(x.addr + a.bins()) {
 			return false
 		}
@@ -171,7 +208,20 @@ var heapHeaders = []uint64{32, 48}
 // isThreadArena tells an arena that lies in a heap of its own, whose header
 // points to it.
 func (m *memory) isThreadArena(addr uint64) bool {
-	return addr%8 == 0 && m.headerBefore(addr) != 0
+	return m.mayBeThreadArena(addr) && m.headerBefore(addr) != 0
+}
+
+// heapAlign is what heaps of threads' arenas are at a multiple of, at least: their
+// size is a power of two, 64 MiB as a rule.
+const heapAlign = 1 << 20
+
+// mayBeThreadArena tells by its address alone whether there may be one.
+func (m *memory) mayBeThreadArena(addr uint64) bool {
+	if !slices.Contains(heapHeaders, addr%heapAlign) {
+		return false
+	}
+	v := m.mappingOf(addr)
+	return v != nil && v.anonymous()
 }
 
 // headerBefore returns the size of the heap_info in front of an arena, or 0.

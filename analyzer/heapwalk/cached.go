@@ -110,6 +110,7 @@ func (l *lister) sizeOf(addr uint64) (uint64, bool) {
 // list follows a list to its end and marks what is in it. Links point toward
 // blocks, less back bytes.
 func (l *lister) list(addr, back uint64, keyed bool) error {
+	mark, steps, until := addr, 0, 1 // Brent's search for a cycle
 	for addr != 0 {
 		if l.cached++; l.cached > maxCached {
 			return errList
@@ -138,7 +139,12 @@ func (l *lister) list(addr, back uint64, keyed bool) error {
 		if !ok {
 			return errList
 		}
-		addr = next
+		if addr = next; addr == mark {
+			return errList
+		}
+		if steps++; steps == until {
+			mark, steps, until = addr, 0, 2*until
+		}
 	}
 	return nil
 }

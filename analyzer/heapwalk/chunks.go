@@ -166,12 +166,12 @@ const enough = 256
 // the row, which may be none, is left out.
 func (w *walker) findStart(addr uint64) uint64 {
 	const maxSteps = 1 << 22
+	most := min(w.m.search+maxSteps, maxSearch)
 	bad := make(map[uint64]bool) // leads nowhere
-	steps := 0
-	for ; addr+headBytes <= w.r.end && steps < maxSteps; addr += chunkAlign {
+	for ; addr+headBytes <= w.r.end && w.m.search < most; addr += chunkAlign {
 		path, at := []uint64{}, addr
-		for !bad[at] && steps < maxSteps {
-			steps++
+		for !bad[at] && w.m.search < most {
+			w.m.search++
 			c, next, err := w.chunk(at)
 			if err != nil || next == 0 || c.size == fencepost {
 				break

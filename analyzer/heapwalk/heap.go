@@ -88,12 +88,19 @@ func Walk(p *procfs.Process, o Options) (*Heap, error) {
 	}
 	defer m.close()
 	a, err := m.findArenas()
+	if m.budget.spent {
+		return nil, fmt.Errorf("look for the heap of process %d: %w", p.PID(), ErrTooMuch)
+	}
 	if err != nil {
 		return nil, err
 	}
 	a.params = m.findParams(a)
 	s := &survey{m: m, a: a, groups: newGrouper(m, o.Symbol)}
-	if err := s.walk(); err != nil {
+	err = s.walk()
+	if m.budget.spent {
+		err = ErrTooMuch // what could not be read then was taken for memory that is gone
+	}
+	if err != nil {
 		return nil, fmt.Errorf("go through the heap of process %d: %w", p.PID(), err)
 	}
 	s.heap.Took, s.heap.Read, s.heap.LongestStep = time.Since(began), m.read, max(m.longest, m.pages.LongestCall())

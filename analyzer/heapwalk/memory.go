@@ -41,12 +41,15 @@ type memory struct {
 	maps    []mapping
 	read    uint64        // bytes
 	longest time.Duration // of all calls that read
+	budget  budget
+	heaps   int // of threads' arenas, that were looked at
+	search  int // steps of findStart so far
 }
 
 // openMemory reads what the process has mapped. still says that it stands
 // still, and waits for no lock.
 func openMemory(p *procfs.Process, tid int, still bool) (*memory, error) {
-	m := &memory{p: p, tid: tid, call: reach.Briefly}
+	m := &memory{p: p, tid: tid, call: reach.Briefly, budget: newBudget(p)}
 	if still {
 		m.call = directly
 	}
@@ -99,6 +102,9 @@ var errUnreadable = errors.New("memory is not readable")
 
 // readv reads runs of memory one after the other into buf.
 func (m *memory) readv(buf []byte, remote []unix.RemoteIovec) (int, error) {
+	if err := m.budget.take(len(buf)); err != nil {
+		return 0, err
+	}
 	local := unix.Iovec{Base: &buf[0]}
 	local.SetLen(len(buf))
 	n, err := m.call(func() (int, error) {

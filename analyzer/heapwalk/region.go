@@ -31,7 +31,28 @@ func (m *memory) regions(a *allocator) (out []region) {
 		}
 	}
 	slices.SortFunc(out, func(x, y region) int { return cmp.Compare(x.start, y.start) })
-	return slices.CompactFunc(out, func(next, r region) bool { return next.start < r.end })
+	return apart(out)
+}
+
+// apart leaves out regions, which ascend, that overlap one before them.
+func apart(regions []region) []region {
+	end := uint64(0)
+	return slices.DeleteFunc(regions, func(r region) bool {
+		if r.start < end {
+			return true
+		}
+		end = r.end
+		return false
+	})
+}
+
+// mappedFrom returns where what is mapped without a gap from addr on ends.
+func (m *memory) mappedFrom(addr uint64) uint64 {
+	end := addr
+	for v := m.mappingOf(addr); v != nil && end-addr < maxHeapBytes; v = m.mappingOf(end) {
+		end = v.end
+	}
+	return end
 }
 
 // mainRegions are what the main arena has from brk(2), and, where that could
@@ -87,7 +108,8 @@ func (m *memory) threadRegions(a *allocator, x *arena) (out []region) {
 	header := m.headerBefore(x.addr)
 	own := x.addr - header
 	heap := m.heapOf(x)
-	for n := 0; heap != 0 && n < maxHeaps; n++ {
+	for n := 0; heap != 0 && n < maxHeaps && m.heaps < maxAllHeaps; n++ {
+		m.heaps++
 		var info [3]uint64
 		if m.words(heap, info[:]) != nil || info[0] != x.addr {
 			return out
@@ -98,7 +120,7 @@ func (m *memory) threadRegions(a *allocator, x *arena) (out []region) {
 		}
 		r.start = (r.start + chunkAlign - 1) &^ (chunkAlign - 1)
 		r.header = r.start - heap
-		if r.start < r.end && r.end-r.start < 1<<40 {
+		if r.start < r.end && r.end-heap <= maxHeapBytes && r.end <= m.mappedFrom(heap) {
 			out = append(out, r)
 		}
 		heap = info[1]
