@@ -32,6 +32,11 @@ type Config struct {
 	// PoolNames, if not nil, is asked what pools are called.
 	PoolNames PoolNames
 
+	// SiteRoom is how many bytes call sites may take, with their stacks, and BlockRoom
+	// the live blocks; 0: as many as they come to. One user's processes get at most
+	// three quarters of what others' leave.
+	SiteRoom, BlockRoom uint64
+
 	maxListed int    // for tests; 0 means maxListed
 	maxSites  uint32 // for tests; 0 means as many as siteID can number
 }
@@ -52,6 +57,8 @@ type Analyzer struct {
 	crowds    map[*process]*crowd    // by the parent
 	inherited uint64                 // copies of blocks in children that live
 	sites     siteTable
+	detail    room // for sites and stacks
+	blocks    room
 	measured  []SiteMemory // of each site; Correlate's alone, for one process after the other
 	regions   regionSites
 	stacks    stackStore
@@ -68,6 +75,7 @@ type Analyzer struct {
 	epoch  uint64                // changes of which process a PID means
 	sink   uint64                // see Analyzer.warm
 	frames map[stackRef][]*Frame // symbolized stacks
+	named  uint64                // bytes that they take, about
 
 	uncheckedExecs int // see UncheckedExecs
 }
@@ -86,6 +94,8 @@ func New(c Config) *Analyzer {
 		orphans:  make(map[uint32]*image),
 		crowds:   make(map[*process]*crowd),
 		sites:    siteTable{limit: limit},
+		detail:   room{limit: c.SiteRoom},
+		blocks:   room{limit: c.BlockRoom},
 		regions:  regionSites{room: maxRegions},
 		frames:   make(map[stackRef][]*Frame),
 	}

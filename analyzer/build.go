@@ -64,6 +64,7 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Events:    a.events,
 		Processes: a.reportProcesses(opt.Top, symb),
 		Leaks:     a.allLeaks(at),
+		Shed:      a.shed(),
 		Warnings:  a.warnings(),
 	}
 	a.extra.extend(&r.Events)
@@ -237,10 +238,21 @@ func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer, last bool) 
 	if len(frames) == 0 {
 		return bareFrames(addrs)
 	}
+	if a.tooManyNames(last, frames) {
+		return frames
+	}
 	if last || !slices.ContainsFunc(frames, (*Frame).isNowhere) {
 		a.frames[ref] = frames
 	}
 	return frames
+}
+
+// tooManyNames reports whether names are not to be kept until the next Report: those
+// of stacks that can be named again then, once they take what a user's stacks may.
+func (a *Analyzer) tooManyNames(last bool, frames []*Frame) bool {
+	const kept, each = 128, 8
+	a.named += kept + each*uint64(len(frames))
+	return !last && a.detail.limit != 0 && a.named > a.detail.limit/4
 }
 
 // isNowhere reports whether it is not known what the code lies in.
@@ -262,10 +274,9 @@ func (a *Analyzer) warnings() []string {
 			out = append(out, fmt.Sprintf(format, n))
 		}
 	}
-	warn(a.untracked, "%d blocks are not tracked: no memory was left for the live heap")
+	out = append(out, a.shed().warnings()...)
 	warn(a.regions.untracked, "%d mappings, or parts of some, are not tracked: there are too many at a time")
 	warn(a.regions.beyond, "%d mappings are counted under [all other sites]: there are too many sites")
-	warn(a.sites.beyond, "%d allocations are counted under [all other sites]: there are too many sites")
 	warn(a.intervals.stray, "%d blocks were sampled at one interval too many: estimates treat them as if it were the nearest other one")
 	warn(a.strangers, "%d events came from processes that are not traced")
 	out = append(out, a.past...)

@@ -44,7 +44,8 @@ func (a *Analyzer) crowdOf(p *process) *crowd {
 	if c == nil {
 		info := p.info
 		info.Attached = true
-		listed := &process{info: info, heap: newLiveHeap(), image: newImage(nil)}
+		listed := &process{info: info, heap: a.newHeap(info.UID), image: newImage(nil)}
+		listed.image.owner = a.detail.of(info.UID)
 		c = &crowd{listed: listed, members: make(map[uint32]*process)}
 		listed.stands = c
 		a.crowds[p] = c
@@ -55,7 +56,8 @@ func (a *Analyzer) crowdOf(p *process) *crowd {
 
 // join begins a child that is not listed.
 func (c *crowd) join(a *Analyzer, info ProcessInfo, base *image) *process {
-	p := &process{info: info, heap: newLiveHeap(), image: newImage(base), crowd: c}
+	p := &process{info: info, heap: a.newHeap(info.UID), image: newImage(base), crowd: c}
+	p.image.owner = a.detail.of(info.UID)
 	c.members[info.PID] = p
 	c.count++
 	a.byPID[info.PID] = p
@@ -95,7 +97,7 @@ func (c *crowd) exec(a *Analyzer, p *process) {
 		p.verdicts = nil // on blocks that are gone with the program
 	}
 	c.leave(a, p)
-	next := c.join(a, ProcessInfo{PID: pid}, nil)
+	next := c.join(a, ProcessInfo{PID: pid, UID: p.info.UID}, nil)
 	next.image.blind, next.damage = true, p.damage // what was lost may be the new program's
 	c.count--
 }
@@ -166,6 +168,9 @@ func (c *crowd) addStack(a *Analyzer, m *image, s event.Stack) {
 	canon := framesID(s.Frames)
 	ref, ok := c.listed.image.stacks[canon]
 	if !ok {
+		if !a.keepsStack(c.listed.image, s) {
+			return
+		}
 		ref = a.stacks.add(s)
 		c.listed.image.stacks[canon] = ref
 	}

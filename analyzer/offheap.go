@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -25,7 +26,12 @@ type segmentPool struct {
 	chunks []unsafe.Pointer
 	used   uint32 // segments handed out: 0 … used-1
 	high   uint32 // segments of the mapped chunks that were ever handed out
+	room   *room  // that they are taken from; nil: there is no limit
+	owner  *owner
 }
+
+// errNoRoom means that live blocks have as much memory as they may.
+var errNoRoom = errors.New("the live blocks take all memory that there is for them")
 
 // at returns segment i.
 func (p *segmentPool) at(i uint32) *segment {
@@ -34,8 +40,12 @@ func (p *segmentPool) at(i uint32) *segment {
 
 // grow hands out the next segment, empty.
 func (p *segmentPool) grow() (uint32, error) {
+	if !p.room.claim(p.owner, pageSize) {
+		return 0, errNoRoom
+	}
 	if int(p.used/chunkSegs) == len(p.chunks) {
 		if err := p.mapChunk(); err != nil {
+			p.room.release(p.owner, pageSize)
 			return 0, err
 		}
 	}
@@ -51,6 +61,7 @@ func (p *segmentPool) grow() (uint32, error) {
 // and again.
 func (p *segmentPool) shrink() {
 	p.used--
+	p.room.release(p.owner, pageSize)
 	if spare := p.used/64 + 16; p.high > p.used+2*spare {
 		p.release(p.used + spare)
 	}
@@ -131,5 +142,6 @@ func (p *segmentPool) free() {
 	for len(p.chunks) > 0 {
 		p.unmapChunk()
 	}
+	p.room.release(p.owner, uint64(p.used)*pageSize)
 	p.used, p.high = 0, 0
 }

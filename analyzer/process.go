@@ -5,7 +5,8 @@ import "github.com/memtrace/memtrace/tracer/event"
 // ProcessInfo describes a traced process.
 type ProcessInfo struct {
 	PID        uint32
-	InnerPIDs  []int // its IDs in PID namespaces within the initial one
+	InnerPIDs  []int  // its IDs in PID namespaces within the initial one
+	UID        uint32 // that it acts as
 	Comm       string
 	Exe        string
 	Attached   bool     // attached while running: blocks from before are unknown
@@ -66,6 +67,8 @@ type image struct {
 	other    siteID // stands for the sites beyond maxSites
 	hasOther bool
 	blind    bool // its stacks are not kept
+
+	owner *owner // whose its sites and stacks are; nil: not known yet
 }
 
 // recentSites is the number of sites an image finds without its map.
@@ -78,7 +81,12 @@ type recentSite struct {
 }
 
 func newImage(base *image) *image {
+	var of *owner
+	if base != nil {
+		of = base.owner
+	}
 	return &image{
+		owner:  of,
 		stacks: make(map[event.StackID]stackRef),
 		sites:  make(map[event.StackID]siteID),
 		base:   base,
@@ -148,7 +156,8 @@ func (a *Analyzer) SetExitCode(pid uint32, code int) {
 }
 
 func (a *Analyzer) startProcess(info ProcessInfo, base *image) *process {
-	p := &process{info: info, heap: newLiveHeap(), image: newImage(base)}
+	p := &process{info: info, heap: a.newHeap(info.UID), image: newImage(base)}
+	p.image.owner = a.detail.of(info.UID)
 	a.list(p)
 	a.byPID[info.PID] = p
 	a.processesChanged()

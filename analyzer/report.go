@@ -21,7 +21,9 @@ type Report struct {
 	Overhead *Overhead `json:"overhead,omitempty"`
 	// Pressure is when blocks were sampled because events came faster than they
 	// could be taken in; nil where they never did.
-	Pressure  *Pressure `json:"pressure,omitempty"`
+	Pressure *Pressure `json:"pressure,omitempty"`
+	// Shed is what was not kept, to stay within --memory; nil where all was.
+	Shed      *Shed     `json:"shed,omitempty"`
 	Events    Events    `json:"events"`
 	Stacks    Stacks    `json:"stacks"`
 	Processes []Process `json:"processes"`

@@ -71,7 +71,7 @@ func (a *Analyzer) addSite(p *process, stack event.StackID) (siteID, bool) {
 	if p.crowd != nil {
 		return p.crowd.site(a, m, stack)
 	}
-	if a.sites.used < a.sites.limit {
+	if a.sites.used < a.sites.limit && a.keeps(m, siteBytes) {
 		id := a.sites.add(site{stack: stack, proc: p, image: m})
 		m.sites[stack] = id
 		return id, true
@@ -86,6 +86,15 @@ func (a *Analyzer) addSite(p *process, stack event.StackID) (siteID, bool) {
 		m.hasOther = true
 	}
 	return m.other, false
+}
+
+// keepsStack claims room for a stack, or counts that it had none.
+func (a *Analyzer) keepsStack(m *image, s event.Stack) bool {
+	if a.keeps(m, stackBytes+frameBytes*uint64(min(len(s.Frames), maxFrames))) {
+		return true
+	}
+	m.owner.stacks++
+	return false
 }
 
 // A stackRef says where the frames of a stack are kept.
@@ -144,7 +153,7 @@ func (a *Analyzer) AddStack(s event.Stack) {
 		m = newImage(nil)
 		a.orphans[s.PID] = m
 	}
-	if _, ok := m.stacks[s.ID]; !ok {
+	if _, ok := m.stacks[s.ID]; !ok && a.keepsStack(m, s) {
 		m.stacks[s.ID] = a.stacks.add(s)
 	}
 }

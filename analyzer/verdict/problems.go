@@ -29,6 +29,9 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 	if p := r.Pressure; traced && p != nil {
 		add("blocks were sampled for %s, as events came faster than memtrace could take them in: what leaked then may not have been seen (give memtrace more CPU, or trace less)", seconds(p.SampledNS))
 	}
+	if s := r.Shed; traced && s != nil && s.Blocks > 0 {
+		add("%d blocks were not tracked, as memtrace had no memory left for them: what leaked of them was not seen (give it more by --memory, or trace less)", s.Blocks)
+	}
 	if j.base == nil && j.needsWarmth() {
 		add("the trace ended after %s, before the warm-up of %v was over", seconds(r.WindowNS), j.opt.WarmUp)
 	}

@@ -33,11 +33,11 @@ func diffCommand(c *cli.Context) error {
 	if c.NArg() != 2 {
 		return usageError("diff takes two snapshots: memtrace diff BEFORE AFTER")
 	}
-	before, err := openSnapshot(c.Args().Get(0))
+	before, err := openSnapshot(c, c.Args().Get(0))
 	if err != nil {
 		return fmt.Errorf("compare snapshots: %w", err)
 	}
-	after, err := openSnapshot(c.Args().Get(1))
+	after, err := openSnapshot(c, c.Args().Get(1))
 	if err != nil {
 		return fmt.Errorf("compare snapshots: %w", err)
 	}

@@ -40,6 +40,7 @@ type settings struct {
 	events     bool
 	filter     eventFilter
 	overhead   float64 // limit on the probes' share of the targets' time; 0: none
+	memory     uint64  // that memtrace may take, bytes
 	verbose    bool
 }
 
@@ -78,6 +79,7 @@ func commonFlags() []cli.Flag {
 		sampleFlag(),
 		overheadFlag(),
 		backPressureFlag(),
+		memoryFlag(),
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
 		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, what it allocates before is not seen"},
@@ -126,6 +128,9 @@ func readSettings(c *cli.Context) (settings, error) {
 		return s, err
 	}
 	if s.overhead, err = maxOverhead(c); err != nil {
+		return s, err
+	}
+	if s.memory, err = memoryLimit(c); err != nil {
 		return s, err
 	}
 	if s.filter, err = readFilter(c); err != nil {

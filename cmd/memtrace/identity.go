@@ -15,14 +15,19 @@ type identity struct {
 	inner      []int    // its IDs in PID namespaces within the initial one
 	allocators []string // that are probed
 	searched   bool     // allocators are known
+	uid        uint32
+	owned      bool // uid is known
 }
 
 // identify reads what a process is called now. What cannot be read is left empty.
 func identify(p *procfs.Process) (id identity) {
 	id.comm, _ = p.Comm()
 	id.exe, _ = p.Exe()
-	if status, err := p.Status(); err == nil && len(status.NSpid) > 1 {
-		id.inner = status.NSpid[1:]
+	if status, err := p.Status(); err == nil {
+		id.uid, id.owned = status.Uid[1], true
+		if len(status.NSpid) > 1 {
+			id.inner = status.NSpid[1:]
+		}
 	}
 	return id
 }
@@ -34,6 +39,9 @@ func (id identity) describe(info *analyzer.ProcessInfo) {
 	}
 	if id.exe != "" {
 		info.Exe = id.exe
+	}
+	if id.owned {
+		info.UID = id.uid
 	}
 	if id.inner != nil {
 		info.InnerPIDs = id.inner

@@ -30,6 +30,7 @@ func tableFlags(by string, formats []string) []cli.Flag {
 		&cli.StringFlag{Name: "unit", Usage: "write sizes in `UNIT`: " + strings.Join(report.Units(), ", ") + " (MB is 1,000,000 bytes)"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` rows; 0 shows all (other formats than text: all unless given)"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the output: " + strings.Join(formats, ", ")},
+		snapshotMemoryFlag(),
 	}
 }
 
@@ -84,7 +85,7 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 			return nil, usageError("--%s is for the live machine, not for a file", name)
 		}
 	}
-	s, err := openSnapshot(path)
+	s, err := openSnapshot(c, path)
 	if err != nil || o.PIDs == nil {
 		return s, err
 	}

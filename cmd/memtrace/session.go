@@ -79,12 +79,15 @@ func newSession(s settings, out output) (*session, error) {
 		return nil, adviseOn(err)
 	}
 	config := t.Config()
+	keepWithin(s.memory)
+	siteRoom, blockRoom := rooms(s.memory)
 	started := now()
 	var x *session
 	x = &session{
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
 		analyzer: analyzer.New(analyzer.Config{
 			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
+			SiteRoom: siteRoom, BlockRoom: blockRoom,
 			Sample: sampleOf(t), Interval: config.Interval, Counted: !config.Sampling, PoolNames: poolname.Of(s.functions.Layers()),
 			Replaced: func(pid uint32, at uint64) { x.rename(int(pid), at) },
 			Tracer:   analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},

@@ -145,8 +145,16 @@ func takeOptions(c *cli.Context) (snapshot.Options, error) {
 }
 
 // openSnapshot reads a file for a command, or says what to do where it is none.
-func openSnapshot(path string) (*snapshot.Snapshot, error) {
-	s, err := snapshot.Open(path)
+func openSnapshot(c *cli.Context, path string) (*snapshot.Snapshot, error) {
+	memory, err := memoryLimit(c)
+	if err != nil {
+		return nil, err
+	}
+	keepWithin(memory)
+	s, err := snapshot.OpenWithin(path, snapshotRoom(memory))
+	if errors.Is(err, snapshot.ErrTooLarge) {
+		return nil, fmt.Errorf("%w; a larger --memory lets it have more, a fifth of that", err)
+	}
 	if errors.Is(err, snapshot.ErrNotSnapshot) {
 		return nil, fmt.Errorf("%w; memtrace snapshot -o FILE makes one", err)
 	}
