@@ -31,8 +31,20 @@ type suppression struct {
 	any    string   // LeakSanitizer's pattern, or
 	frames []string // Valgrind's lines, innermost frame first
 	used   bool
-	module string // that has it built in, whose leaks alone it is for; "": it is of a file
+	scope  *Scope // of those that a program has built in; nil: it is of a file
 }
+
+// Scope is what the suppressions that a program has built in are for: leaks of
+// certain processes, where they run that program or the stacks lead through it, as
+// where it was replaced since. Another process's path that reads the same may be
+// of another file, of another user's making.
+type Scope struct {
+	module string
+	pids   map[int]bool
+}
+
+// Add adds a process that runs the program.
+func (s *Scope) Add(pid int) { s.pids[pid] = true }
 
 // maxSuppressions bounds what a file can hold.
 const maxSuppressions = 1 << 16
@@ -137,7 +149,7 @@ func (s *Suppressions) Apply(r *Report) (out []Leak) {
 	}
 	r.Leaks = slices.DeleteFunc(r.Leaks, func(l Leak) bool {
 		site := sites[l.Site]
-		if site == nil || !s.matches(l.Kind, modules[l.Process], site.frames()) {
+		if site == nil || !s.matches(&l, modules[l.Process], site.frames()) {
 			return false
 		}
 		sum.Add(&l)
@@ -150,26 +162,34 @@ func (s *Suppressions) Apply(r *Report) (out []Leak) {
 	return out
 }
 
-// Embed adds what a program has built in, whose path is module: for processes that
-// run it, and for leaks whose stacks lead through it, as where it was replaced since.
-func (s *Suppressions) Embed(module string, embedded *Suppressions) {
-	for _, p := range embedded.all[:min(len(embedded.all), maxSuppressions-len(s.all))] {
-		p.module = module
+// maxEmbedded is how many suppressions of one program count: no program keeps
+// others' from having any.
+const maxEmbedded = 4096
+
+// Embed adds what a program has built in, whose path is module, and returns what
+// says for which processes that counts, and how many there was no room for.
+func (s *Suppressions) Embed(module string, embedded *Suppressions) (scope *Scope, left int) {
+	scope = &Scope{module: module, pids: make(map[int]bool)}
+	taken := embedded.all[:min(len(embedded.all), maxEmbedded, maxSuppressions-len(s.all))]
+	for _, p := range taken {
+		p.scope = scope
 		s.all = append(s.all, p)
 	}
+	return scope, len(embedded.all) - len(taken)
 }
 
 // isFor reports whether a suppression is for a leak of a process that runs a
 // program, or has done so.
-func (p *suppression) isFor(exe string, stack []*Frame) bool {
-	return p.module == "" || p.module == exe || slices.ContainsFunc(stack, func(f *Frame) bool { return f.Module == p.module })
+func (p *suppression) isFor(pid int, exe string, stack []*Frame) bool {
+	s := p.scope
+	return s == nil || s.pids[pid] && (s.module == exe || slices.ContainsFunc(stack, func(f *Frame) bool { return f.Module == s.module }))
 }
 
 // Unused names the suppressions of files that no leak has matched. Programs may
 // have more built in than a run of theirs needs.
 func (s *Suppressions) Unused() (names []string) {
 	for i := range s.all {
-		if !s.all[i].used && s.all[i].module == "" {
+		if !s.all[i].used && s.all[i].scope == nil {
 			names = append(names, s.all[i].name)
 		}
 	}
@@ -177,10 +197,10 @@ func (s *Suppressions) Unused() (names []string) {
 }
 
 // matches reports whether any suppression is for a leak, and marks all that are.
-func (s *Suppressions) matches(kind, exe string, stack []*Frame) (found bool) {
+func (s *Suppressions) matches(l *Leak, exe string, stack []*Frame) (found bool) {
 	for i := range s.all {
 		p := &s.all[i]
-		if !p.isFor(exe, stack) || p.kinds != nil && !slices.Contains(p.kinds, kind) {
+		if !p.isFor(l.PID, exe, stack) || p.kinds != nil && !slices.Contains(p.kinds, l.Kind) {
 			continue
 		}
 		if p.any != "" && slices.ContainsFunc(stack, p.anywhere) || p.frames != nil && matchFrames(p.frames, stack) {

@@ -187,5 +187,6 @@ func matchFunction(pattern string, f *Frame) bool {
 		return true
 	}
 	// Where only DWARF names it, as for inlined functions, there is no mangled name.
-	return strings.HasPrefix(pattern, "_") && matchStars(demangled(pattern), f.Function)
+	// A star that comes of demangling, as in operator*, is no wildcard.
+	return strings.HasPrefix(pattern, "_") && demangled(pattern) == f.Function
 }

@@ -63,7 +63,7 @@ func TestSuppressions(t *testing.T) {
 		{"definite", foo, true},
 		{"definite", slices.Concat(stack("main"), foo), false},
 	} {
-		if got := s.matches(c.kind, "", c.stack); got != c.want {
+		if got := s.matches(&Leak{Kind: c.kind}, "", c.stack); got != c.want {
 			t.Errorf("case %d, %v: %v", i, c.stack, got)
 		}
 	}
@@ -109,7 +109,7 @@ func TestSuppressionsMatchBothNames(t *testing.T) {
 		s, err := ParseSuppressions(strings.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%q: %v", c.text, err)
-		} else if got := s.matches("definite", "", c.stack); got != c.want {
+		} else if got := s.matches(&Leak{Kind: "definite"}, "", c.stack); got != c.want {
 			t.Errorf("%q: %v", c.text, got)
 		}
 	}
@@ -155,7 +155,7 @@ func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
 				r.Leaks = append(r.Leaks, Leak{Site: i, Kind: "definite", Bytes: 1, Count: 1})
 			}
 			var text strings.Builder
-			if err := WriteSuppressions(&text, r, []int{which, which}, style); err != nil {
+			if _, err := WriteSuppressions(&text, r, []int{which, which}, style); err != nil {
 				t.Fatal(err)
 			}
 			s, err := ParseSuppressions(strings.NewReader(text.String()))
@@ -171,11 +171,64 @@ func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
 			}
 		}
 		var text strings.Builder
-		if err := WriteSuppressions(&text, &Report{Sites: sites, Leaks: []Leak{{Site: 4, Kind: "definite"}, {Site: 9, Kind: "old"}}}, []int{0, 1}, style); err != nil {
+		if _, err := WriteSuppressions(&text, &Report{Sites: sites, Leaks: []Leak{{Site: 4, Kind: "definite"}, {Site: 9, Kind: "old"}}}, []int{0, 1}, style); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := ParseSuppressions(strings.NewReader(text.String())); err != nil || len(s.all) != 1 {
+		if s, err := ParseSuppressions(strings.NewReader(text.String())); err != nil || len(s.all) != 0 {
 			t.Errorf("%v:\n%s", err, text.String())
+		}
+	}
+}
+
+// TestHostileNamesSuppressNothingElse: whatever a function is called, what is
+// written for its leak matches no leak of another function, or is not written,
+// which is then said.
+func TestHostileNamesSuppressNothingElse(t *testing.T) {
+	libc := &Frame{Function: "__libc_start_main", Module: "/usr/lib/libc.so.6"}
+	victims := []Site{
+		{ID: 1, Stack: []*Frame{{Function: "leak", Module: "/bin/b", File: "/src/leak.c"}, {Function: "main", Module: "/bin/b", File: "list.c"}, libc}},
+		{ID: 2, Stack: []*Frame{{Function: "operator new(unsigned long)", Mangled: "_Znwm", Module: "/usr/lib/libstdc++.so.6"},
+			{Function: "ns::g(char*, int)", Mangled: "_ZN2ns1gEPci", Module: "/bin/b"}, {Function: "main", Module: "/bin/b"}, libc}},
+		{ID: 3, Stack: []*Frame{{Function: "x", Module: "/bin/b"}, {Function: "start_thread", Module: "/usr/lib/libc.so.6"}}},
+		{ID: 4, Stack: []*Frame{{Function: "ab", Module: "/bin/b"}, {Function: "y"}, {Function: "main"}}},
+		{ID: 5, Stack: []*Frame{{Function: "operatorX", Module: "/bin/b"}}},
+	}
+	for _, f := range []Frame{
+		{Function: "*"}, {Function: "?*"}, {Function: "?"}, {Function: "**"}, {Function: "l*k"}, {Function: "$"}, {Function: "a$b"}, {Function: "l$"},
+		{Function: "..."}, {Function: "}"}, {Function: "{"}, {Function: "#"}, {Function: "# x"}, {Function: "leak:*"}, {Function: "leak:leak"}, {Function: "fun:*"},
+		{Function: "x\n}\n{\nx\nMemcheck:Leak\nfun:*\nfun:leak"}, {Function: "x\nleak:*"}, {Function: "x\rleak:l"}, {Function: "\n"}, {Function: " "}, {Function: " leak"}, {Function: "leak "},
+		{Function: "\ufffd"}, {Function: "\u200b"}, {Function: "\xff"}, {Function: "a\x00b"}, {Function: "[x]"}, {Function: "^"}, {Function: "^leak"},
+		{Function: "/usr/lib/libc.so.6"}, {Function: "list.c"}, {Function: "/src/leak.c"}, {Function: "start_thread"}, {Function: "__libc_start_main"},
+		{Function: "ns::f(char*)", Mangled: "_ZN2ns1fEPc"}, {Function: "*()", Mangled: "_Z1*v"}, {Function: "char* ns::f(char*)", Mangled: "_ZN2ns1fEPc"}, {Function: "operator*", Mangled: "_Zml"}, {Function: "operator*"}, {Function: "f", Mangled: "*"},
+		{Function: "0x12"}, {Function: "0x12", Module: "*"}, {Function: "0x12", Module: "/opt/?*"}, {Function: "0x12", Module: "/usr/lib/libc.so.6"}, {Function: "0x12", Module: "/bin/b"},
+		{Function: "", Module: "[heap]"}, {Function: strings.Repeat("l", 1<<16)}, {Function: "a", Inlined: true}, {Function: "<", Inlined: true}, {Function: "malloc"}, {Function: "operator new(*"},
+	} {
+		for _, outer := range [][]*Frame{nil, {{Function: "main"}, libc}, {{Function: "0x9"}, {Function: "main"}, libc}, {{Function: "start_thread", Module: "/usr/lib/libc.so.6"}}} {
+			for _, style := range []SuppressionStyle{ValgrindStyle, LSanStyle} {
+				if style == ValgrindStyle && f.Module == "/bin/b" {
+					continue // where code has no name, Valgrind's lines mean the file
+				}
+				site := Site{ID: 9, Function: f.Function, Stack: append([]*Frame{&f}, outer...)}
+				r := &Report{Processes: []Process{{ID: 1, Exe: "/bin/b"}}, Sites: append(slices.Clone(victims), site), Leaks: []Leak{{Site: 9, Kind: "definite", Bytes: 40}}}
+				var text strings.Builder
+				left, err := WriteSuppressions(&text, r, []int{0}, style)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := ParseSuppressions(strings.NewReader(text.String()))
+				if err != nil {
+					t.Errorf("%.60q, %s: %v\n%.300q", f.Function, style, err, text.String())
+					continue
+				}
+				for _, v := range victims {
+					if s.matches(&Leak{Kind: "definite"}, "/bin/b", v.Stack) {
+						t.Errorf("%.60q of %q under %d frames: leak %d is suppressed by\n%.300s", f.Function, f.Module, len(outer), v.ID, text.String())
+					}
+				}
+				if own := s.matches(&Leak{Kind: "definite"}, "/bin/b", site.Stack); own != (len(left) == 0) || len(s.all) != 1-len(left) {
+					t.Errorf("%.60q of %q, %s: its own leak is suppressed: %v, left out: %q, written\n%.300s", f.Function, f.Module, style, own, left, text.String())
+				}
+			}
 		}
 	}
 }
@@ -205,19 +258,45 @@ func TestSuppressionsThatAreNone(t *testing.T) {
 }
 
 // TestEmbeddedSuppressionsAreForTheirProgram: what one program has built in says
-// nothing of another's leaks, and is no mistake where nothing matches it.
+// nothing of another's leaks, also where the other's path reads the same, and is
+// no mistake where nothing matches it.
 func TestEmbeddedSuppressionsAreForTheirProgram(t *testing.T) {
 	built, err := ParseSuppressions(strings.NewReader("leak:known\nleak:never\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var s Suppressions
-	s.Embed("/bin/one", built)
+	scope, left := s.Embed("/bin/one", built)
+	scope.Add(11)
+	scope.Add(12)
 	stack := []*Frame{{Function: "known", Module: "/lib/shared.so"}}
-	r := &Report{Processes: []Process{{ID: 1, Exe: "/bin/one"}, {ID: 2, Exe: "/bin/two"}},
+	r := &Report{Processes: []Process{{ID: 1, PID: 11, Exe: "/bin/one"}, {ID: 2, PID: 12, Exe: "/bin/two"}, {ID: 3, PID: 13, Exe: "/bin/one"}},
 		Sites: []Site{{ID: 7, Stack: stack}, {ID: 8, Stack: append(stack, &Frame{Function: "main", Module: "/bin/one"})}},
-		Leaks: []Leak{{Site: 7, Process: 1, Kind: "definite"}, {Site: 7, Process: 2, Kind: "definite"}, {Site: 8, Process: 2, Kind: "definite"}}}
-	if out := s.Apply(r); len(out) != 2 || len(r.Leaks) != 1 || r.Leaks[0].Process != 2 || r.Leaks[0].Site != 7 || len(s.Unused()) != 0 {
+		Leaks: []Leak{{Site: 7, Process: 1, PID: 11, Kind: "definite"}, {Site: 7, Process: 2, PID: 12, Kind: "definite"}, {Site: 8, Process: 2, PID: 12, Kind: "definite"},
+			{Site: 7, Process: 3, PID: 13, Kind: "definite"}, {Site: 8, Process: 3, PID: 13, Kind: "definite"}}}
+	if out := s.Apply(r); len(out) != 2 || len(r.Leaks) != 3 || r.Leaks[0].Process != 2 || r.Leaks[1].Process != 3 || len(s.Unused()) != 0 || left != 0 {
 		t.Errorf("suppressed %+v, left %+v, unused %q", out, r.Leaks, s.Unused())
+	}
+}
+
+// TestOneProgramLeavesRoomForOthers: whatever one program has built in, the next
+// one's suppressions count, and what is left out is counted.
+func TestOneProgramLeavesRoomForOthers(t *testing.T) {
+	many, err := ParseSuppressions(strings.NewReader(strings.Repeat("leak:x\n", 1<<16)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := ParseSuppressions(strings.NewReader("leak:known\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Suppressions
+	if _, left := s.Embed("/tmp/hostile", many); left != 1<<16-maxEmbedded {
+		t.Errorf("%d are left out", left)
+	}
+	scope, left := s.Embed("/bin/one", own)
+	scope.Add(1)
+	if left != 0 || !s.matches(&Leak{Kind: "definite", PID: 1}, "/bin/one", []*Frame{{Function: "known"}}) {
+		t.Errorf("%d are left out of those of the other program", left)
 	}
 }

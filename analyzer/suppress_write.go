@@ -3,8 +3,11 @@ package analyzer
 import (
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // SuppressionStyle is the tool whose format is written. memtrace reads both.
@@ -17,9 +20,10 @@ const (
 
 // WriteSuppressions writes what suppresses the given leaks of a Report (indexes
 // into Leaks) from the next run on: in Valgrind's format each call stack, in
-// LeakSanitizer's, which knows no stacks, each site's function. Leaks without a
-// stack are named in a comment.
-func WriteSuppressions(w io.Writer, r *Report, leaks []int, style SuppressionStyle) error {
+// LeakSanitizer's, which knows no stacks, each site's function. Leaks of which no
+// name is known, or none that the format can tell from others', are in a comment
+// instead; it returns what those are, for a warning.
+func WriteSuppressions(w io.Writer, r *Report, leaks []int, style SuppressionStyle) (left []string, err error) {
 	var out strings.Builder
 	out.WriteString("# Suppressions of memory leaks, written by memtrace.\n")
 	sites, seen := r.siteIndex(), make(map[string]bool)
@@ -27,12 +31,16 @@ func WriteSuppressions(w io.Writer, r *Report, leaks []int, style SuppressionSty
 		l := &r.Leaks[i]
 		text := ""
 		if site := sites[l.Site]; site != nil && len(site.Stack) > 0 && style == LSanStyle {
-			text = lsanSuppression(site)
+			text = r.lsanSuppression(site)
 		} else if site != nil {
 			text = valgrindSuppression(l, site)
 		}
 		if text == "" {
-			text = fmt.Sprintf("# %s leak of %d bytes: no function is known of its stack\n", oneLine(l.Kind), l.Bytes)
+			what := unwritten(l, sites[l.Site])
+			text = "# " + what + "\n"
+			if !seen[text] {
+				left = append(left, what)
+			}
 		}
 		if !seen[text] {
 			seen[text] = true
@@ -40,9 +48,19 @@ func WriteSuppressions(w io.Writer, r *Report, leaks []int, style SuppressionSty
 		}
 	}
 	if _, err := io.WriteString(w, out.String()); err != nil {
-		return fmt.Errorf("write suppressions: %w", err)
+		return left, fmt.Errorf("write suppressions: %w", err)
 	}
-	return nil
+	return left, nil
+}
+
+// unwritten says of a leak why no suppression is written.
+func unwritten(l *Leak, s *Site) string {
+	what := fmt.Sprintf("%s leak of %d bytes: ", oneLine(l.Kind), l.Bytes)
+	if s == nil || !slices.ContainsFunc(s.Stack, func(f *Frame) bool { return !f.Nameless() || f.Module != "" }) {
+		return what + "no function is known of its stack"
+	}
+	name := oneLine(s.Function)
+	return what + "nothing in this format would match " + name[:min(len(name), 200)] + " and no other function"
 }
 
 // oneLine keeps a name from becoming lines, or anything but a name.
@@ -65,14 +83,25 @@ func valgrindSuppression(l *Leak, s *Site) string {
 	if inner > 0 {
 		lines[0] = "fun:_Zn*"
 	}
-	named := false
+	named, open := false, false // open: some line before matches other functions, too
 	for i := inner; i < len(s.Stack); i++ {
 		f := s.Stack[i]
 		if f.inLibc() && !f.startsSomething(s.Stack[i:]) || len(lines) == maxSuppressed {
 			break
 		}
-		line := f.suppression()
-		named = named || line != "fun:*" && !f.Inlined && !isAllocator(f.Function)
+		line, exact := f.suppression()
+		switch {
+		case line == "":
+			return ""
+		case !exact:
+			open = true
+			// Whatever a function calls is not told apart by the function's name alone.
+			if !named && !f.Inlined {
+				return ""
+			}
+		case !isAllocator(f.Function) && (f.Function != "main" || !open):
+			named = true
+		}
 		lines = append(lines, line)
 		if f.Function == "main" {
 			break
@@ -104,18 +133,36 @@ func (f *Frame) startsSomething(stack []*Frame) bool {
 	return false
 }
 
-func (f *Frame) suppression() string {
+// suppression is the line for a frame, and whether it matches that function, or
+// file, alone. It is empty where the format can't write the name: neither tool
+// has an escape for its stars and question marks.
+func (f *Frame) suppression() (line string, exact bool) {
+	kind, name := "fun:", f.Function
 	switch {
 	case f.Inlined:
-		return strings.Replace("fun:*"+bareName(f.Function)+"*", "**", "*", 1)
+		return strings.Replace("fun:*"+bareName(f.Function)+"*", "**", "*", 1), false
 	case f.Nameless() && f.Module == "":
-		return "fun:*"
+		return "fun:*", false
 	case f.Nameless():
-		return "obj:" + oneLine(f.Module)
+		kind, name = "obj:", f.Module
 	case f.Mangled != "":
-		return "fun:" + oneLine(f.Mangled)
+		name = f.Mangled
 	}
-	return "fun:" + oneLine(f.Function)
+	if !writable(name, "*?") {
+		return "", false
+	}
+	return kind + name, true
+}
+
+// maxWritten bounds a name that is written: readers bound their lines.
+const maxWritten = 16 << 10
+
+// writable reports whether a name stands for itself in a file of lines whose
+// format has wildcards. What is not printable has been replaced, so that the
+// name is many names.
+func writable(name, wildcards string) bool {
+	return name != "" && len(name) <= maxWritten && !strings.ContainsAny(name, wildcards) && strings.TrimSpace(name) == name &&
+		!strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 }
 
 // bareName is a function's name alone: "make" of "ns::Widget<int>::make(int)".
@@ -136,26 +183,68 @@ func bareName(function string) string {
 	return name
 }
 
-// lsanSuppression names the function of the site, or its module.
-func lsanSuppression(s *Site) string {
+// lsanSuppression names the function of the site, or the library that it is of.
+// The pattern is held against all frames of a stack: what is in every stack of a
+// program, such as main, would suppress all of its leaks.
+func (r *Report) lsanSuppression(s *Site) string {
 	for i := range s.Stack {
 		f := s.Stack[i]
 		switch {
 		case isAllocator(f.Function):
 		case !f.Nameless():
-			return "leak:" + lsanPattern(f.Function)
-		case f.Module != "":
-			return "leak:" + lsanPattern(f.Module)
+			return lsanFunction(f)
+		case f.Module != "" && !f.inLibc() && !r.isProgram(f.Module) && strings.HasPrefix(f.Module, "/") && writable(f.Module, "*$"):
+			return "leak:^" + f.Module + "$\n"
+		default:
+			return "" // what called it calls other functions, too
 		}
 	}
 	return ""
 }
 
-// lsanPattern matches a whole name; it ends early at a $, which has no escape.
-func lsanPattern(name string) string {
-	name = oneLine(name)
-	if i := strings.IndexByte(name, '$'); i > 0 {
-		return "^" + name[:i] + "\n"
+// isProgram reports whether a process runs a file.
+func (r *Report) isProgram(path string) bool {
+	return slices.ContainsFunc(r.Processes, func(p Process) bool { return p.Exe == path })
+}
+
+// lsanFunction names a function by the whole of its name. Stars and dollars have
+// no escape. Stars that come of demangling, as in f(char*), stand for no more than
+// an overload of the same function; a name with others is written as it is mangled.
+func lsanFunction(f *Frame) string {
+	plain := writable(f.Mangled, "*?$")
+	switch {
+	case looksLikeFile(f.Function), startNames[f.Function]: // which the pattern is held against, too
+	case writable(f.Function, "*$"), plain && writable(f.Function, "$") && !starOperator(f.Function):
+		return "leak:^" + f.Function + "$\n"
+	case plain:
+		return "# LeakSanitizer itself knows this one by no name that could be written here.\nleak:^" + f.Mangled + "$\n"
 	}
-	return "^" + name + "$\n"
+	return ""
+}
+
+// starOperator reports whether a star may be a part of the function's own name.
+func starOperator(function string) bool {
+	return strings.Contains(function, "operator*") || strings.Contains(function, "operator->*")
+}
+
+// startNames are functions that call all others of a program or of a thread.
+var startNames = map[string]bool{
+	"main": true, "_start": true, "__libc_start_main": true, "__libc_start_main_impl": true, "__libc_start_call_main": true,
+	"libc_start_main_stage2": true, "_start_c": true, "__libc_start_main_stage2": true, "generic_start_main": true,
+	"start_thread": true, "thread_start": true, "start": true, "clone": true, "__clone": true, "clone3": true, "__clone3": true,
+	"execute_native_thread_routine": true, "_dl_start_user": true, "_dl_start": true, "std::rt::lang_start": true, "std::rt::lang_start_internal": true,
+	"runtime.main": true, "runtime.goexit": true, "runtime.asmcgocall": true, "runtime.cgocall": true, "main.main": true,
+	"Py_BytesMain": true, "Py_RunMain": true, "pymain_run_python": true, "_PyEval_EvalFrameDefault": true, "PyEval_EvalCode": true,
+}
+
+// sourceEndings are those of files of source code.
+var sourceEndings = []string{"c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "inc", "s", "asm", "rs", "go", "d", "zig", "swift",
+	"f", "f90", "f95", "m", "mm", "py", "pyx", "java", "kt", "cs", "js", "ts", "rb", "php", "pl", "y", "l", "adb", "ads", "nim", "v", "cu"}
+
+// looksLikeFile reports whether a function bears the name of a mapped file or of
+// a source file, which is in the stacks of other functions.
+func looksLikeFile(name string) bool {
+	ending := path.Ext(name)
+	return strings.HasPrefix(name, "/") || strings.HasPrefix(name, "[") || strings.HasPrefix(name, "<") && strings.HasSuffix(name, ">") ||
+		ending != "" && slices.Contains(sourceEndings, strings.ToLower(ending[1:]))
 }

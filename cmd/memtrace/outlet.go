@@ -103,7 +103,7 @@ func (g *gate) write(o *outlet, r *analyzer.Report) error {
 	var text bytes.Buffer
 	var err error
 	if o.style != "" {
-		err = analyzer.WriteSuppressions(&text, r, g.toSuppress(r), o.style)
+		err = o.suppressions(&text, r, g.toSuppress(r))
 	} else {
 		options := g.options
 		options.Format = o.format
@@ -120,6 +120,24 @@ func (g *gate) write(o *outlet, r *analyzer.Report) error {
 	}
 	return nil
 }
+
+// suppressions writes those of some leaks, and says which it can't.
+func (o *outlet) suppressions(w io.Writer, r *analyzer.Report, leaks []int) error {
+	left, err := analyzer.WriteSuppressions(w, r, leaks, o.style)
+	for i, what := range left {
+		if i == maxUnwritten {
+			what = fmt.Sprintf("and %d more, which it has in comments", len(left)-i)
+		}
+		fmt.Fprintf(os.Stderr, "memtrace: warning: --gen-suppressions %s leaves out: %s\n", report.Clean(o.path), report.Clean(what))
+		if i == maxUnwritten {
+			break
+		}
+	}
+	return err
+}
+
+// maxUnwritten bounds the warnings about leaks that no suppression is written for.
+const maxUnwritten = 10
 
 // toSuppress are the leaks that suppressions are written for: all verdicts,
 // and the candidates that made the job fail.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/poolname"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
@@ -46,7 +47,7 @@ type session struct {
 	visits   chan visit
 	over     chan struct{}     // closed once visits are not received any more
 	watcher  *launch.Watcher   // of processes that were attached to; nil: none
-	embedded map[string]bool   // programs whose built-in suppressions were read
+	embedded scopes            // programs whose built-in suppressions were read
 	guarded  map[int]bool      // processes that are held at births and execs
 	thrown   map[string]bool   // files of which warnOfThrows has spoken
 	unborn   map[int]time.Time // children that have no probes yet
@@ -421,7 +422,7 @@ const maxWarnings = 100
 
 func (s *session) say(format string, args ...any) {
 	if s.verbose {
-		fmt.Fprintf(os.Stderr, "memtrace: "+format+"\n", args...)
+		fmt.Fprintf(os.Stderr, "memtrace: %s\n", report.Clean(fmt.Sprintf(format, args...)))
 	}
 }
 
