@@ -46,7 +46,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all fuzz demo test \
+.PHONY: all build generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -225,6 +225,17 @@ fuzz: check-go
 		echo "$$package $$name"; \
 		$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 5x "$$package" || exit 1; \
 	done
+
+# Every fuzz test that there is, ten minutes each: a night. All of them run, even after one has failed, and those that
+# failed are named at the end.
+FUZZTIME ?= 10m
+fuzz-long: check-go
+	@failed=; \
+	while read -r package name; do \
+		echo "$$package $$name"; \
+		$(AS_USER) $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x "$$package" </dev/null || failed="$$failed $$package:$$name"; \
+	done < <(grep -rn '^func Fuzz' --include='*_test.go' . | sed 's/^\(.*\)\/[^/]*:[0-9]*:func \(Fuzz[A-Za-z0-9_]*\).*/\1 \2/' | grep -E '$(FUZZ)'); \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 demo: check-root deps-demo build
 	@$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_service

@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
@@ -48,12 +49,44 @@ func (n Names) demangled(name string) (text string) {
 		}
 		return name
 	}
+	if !affordable(name) {
+		return name
+	}
 	options := []demangle.Option{demangle.MaxLength(maxDemangledPow)}
 	if n == ShortNames {
 		options = append(options, demangle.NoParams, demangle.NoTemplateParams, demangle.NoEnclosingParams)
 	}
 	return demangle.Filter(name, options...)
 }
+
+// maxExpansion bounds what the expansions of parameter packs in a name may cost: each copies its pattern for each
+// argument, and looks through all arguments for that. The name stands for the number of either.
+const maxExpansion = 1 << 27
+
+// affordable tells whether the packs of parameters in a C++ name can be written out in a moment. An expansion that
+// is all of another's pattern, which no compiler makes, costs as much as all of that once more.
+func affordable(name string) bool {
+	expansions, cost := 0, len(name)*len(name)
+	for _, kind := range []string{"Dp", "sp", "sP"} {
+		expansions += strings.Count(name, kind)
+	}
+	return expansions*cost <= maxExpansion && !nestedPacks.MatchString(name) && !piledUp(name)
+}
+
+// piledUp tells long names that are types of types of types, local to functions in functions: each level goes through
+// all levels below. Of real names less than a tenth is such letters.
+func piledUp(name string) bool {
+	levels := 0
+	for _, c := range []byte(name) {
+		if strings.IndexByte("PROKVZ", c) >= 0 {
+			levels++
+		}
+	}
+	return levels > 512 && levels > len(name)/4
+}
+
+// nestedPacks matches an expansion that is all of another's pattern, but for pointers, references and qualifiers.
+var nestedPacks = regexp.MustCompile(`(Dp|sp)[PROKVrGC]*(Dp|sp)`)
 
 // mayBeMangled tells whether name looks like C++'s, Rust's, D's or Swift's and is worth a try.
 func mayBeMangled(name string) bool {

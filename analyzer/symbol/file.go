@@ -47,6 +47,8 @@ type mappedFile struct {
 
 	unpacked atomic.Int64 // bytes ever decompressed from it
 	work     atomic.Int64 // ever spent on its DWARF; see dwarf.Data
+
+	demangling atomic.Int64 // of its long names, ns of processor time
 }
 
 // fileTable holds the mapped files of the whole program by identity. There is

@@ -325,7 +325,7 @@ func (r *Resolver) read(p place) []Frame {
 		f := physical
 		f.File, f.Line = printable(l.File), l.Line
 		if f.Inlined = i < len(locations)-1; f.Inlined || preferDWARF(physical, l) {
-			f.Function, f.Mangled = r.readable(l.Name, "[inlined]")
+			f.Function, f.Mangled = r.readable(p.module.file, l.Name, "[inlined]")
 		}
 		frames = append(frames, f)
 	}
@@ -356,16 +356,16 @@ func (r *Resolver) symbolFrame(p place) Frame {
 	if err != nil {
 		r.warnings.add("symbols of "+p.name, err.Error())
 	}
-	f.Function, f.Mangled = r.readable(symbol.name, f.Function)
+	f.Function, f.Mangled = r.readable(p.module.file, symbol.name, f.Function)
 	return f
 }
 
-// readable demangles name; fallback is for where there is none.
-func (r *Resolver) readable(name, fallback string) (text, mangled string) {
+// readable demangles a name of a file; fallback is for where there is none.
+func (r *Resolver) readable(f *mappedFile, name, fallback string) (text, mangled string) {
 	if name == "" {
 		return fallback, ""
 	}
-	if text = r.demangled(name); text != name {
+	if text = r.demangled(f, name); text != name {
 		mangled = printable(name)
 	}
 	return printable(text), mangled
@@ -373,7 +373,7 @@ func (r *Resolver) readable(name, fallback string) (text, mangled string) {
 
 // demangled remembers what it demangled: the same few functions are inlined
 // everywhere, and demangling is what costs most in C++.
-func (r *Resolver) demangled(name string) string {
+func (r *Resolver) demangled(f *mappedFile, name string) string {
 	if !mayBeMangled(name) {
 		return name
 	}
@@ -383,7 +383,11 @@ func (r *Resolver) demangled(name string) string {
 	if ok {
 		return text
 	}
-	text = r.options.Names.demangled(name)
+	if f.demangling.Load() > int64(maxDemangling) && len(name) > longName {
+		r.warnings.add("long names of "+f.path, f.path+": its long names take more time to demangle than those of any honest file: the others stay mangled")
+		return name
+	}
+	text = f.demangle(r.options.Names, name)
 	r.mu.Lock()
 	r.texts.put(name, text)
 	r.mu.Unlock()
