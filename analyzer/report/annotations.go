@@ -29,7 +29,7 @@ func (a *annotation) String() string {
 	var out strings.Builder
 	out.WriteString("::" + a.level + " ")
 	if a.file != "" {
-		out.WriteString("file=" + escapeProperty(a.file) + ",")
+		out.WriteString("file=" + escapeProperty(clean(a.file)) + ",")
 		if a.line > 0 {
 			out.WriteString("line=" + strconv.Itoa(a.line) + ",")
 		}

@@ -18,7 +18,7 @@ func WriteDiff(w io.Writer, d *matrix.Diff, opt MatrixOptions) error {
 	case Text, "":
 		data = diffText(d, opt)
 	case CSV:
-		data, err = csvBytes(diffRows(d, opt))
+		data = EncodeCSV(diffRows(d, opt))
 	case JSON:
 		data, err = encodeDocument(newDiffDocument(d, opt))
 	default:

@@ -16,7 +16,7 @@ import (
 )
 
 // writeJSON writes r as one document of schema analyzer.Schema, ending in a
-// newline. Bytes that are not UTF-8 in names become U+FFFD.
+// newline. Bytes that are not UTF-8 in names of processes become \xff, others U+FFFD.
 //
 // A Report with all sites may take many 100 MB. So they are encoded and written
 // one by one, in their place in the rest of the document.
@@ -118,6 +118,7 @@ func normalised(r *analyzer.Report) *analyzer.Report {
 	out.Warnings = orEmpty(r.Warnings)
 	out.Processes = append([]analyzer.Process{}, r.Processes...)
 	for i := range out.Processes {
+		out.Processes[i].Comm, out.Processes[i].Exe = ValidText(out.Processes[i].Comm), ValidText(out.Processes[i].Exe)
 		out.Processes[i].Allocators = orEmpty(out.Processes[i].Allocators)
 		out.Processes[i].Mappings = orEmpty(out.Processes[i].Mappings)
 	}

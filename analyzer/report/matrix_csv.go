@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/csv"
 	"errors"
 	"strconv"
 	"strings"
@@ -28,29 +26,7 @@ func matrixCSV(t *matrix.Table, opt MatrixOptions) ([]byte, error) {
 	default:
 		c.matrix()
 	}
-	return csvBytes(c.rows)
-}
-
-func csvBytes(rows [][]string) ([]byte, error) {
-	var out bytes.Buffer
-	w := csv.NewWriter(&out)
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = csvCell(cell)
-		}
-	}
-	err := w.WriteAll(rows)
-	return out.Bytes(), err
-}
-
-// csvCell makes a name safe for a terminal, and for a spreadsheet: a cell that
-// begins like a formula is marked as text, by an apostrophe.
-func csvCell(s string) string {
-	s = clean(s)
-	if _, err := strconv.ParseFloat(s, 64); err != nil && s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
-		return "'" + s
-	}
-	return s
+	return EncodeCSV(c.rows), nil
 }
 
 // matrixTable collects the rows of a table.

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	_ "embed" // the page's parts
 	"encoding/base64"
-	"encoding/json"
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer/matrix"
@@ -24,9 +23,9 @@ var (
 // matrixHTML writes a page that needs nothing else: its policy allows its own
 // script and style, by their hashes, and no request to anywhere.
 func matrixHTML(t *matrix.Table, opt MatrixOptions) ([]byte, error) {
-	// json.Marshal writes <, > and & as escapes, so that nothing in a string
-	// can end the element that the data stands in.
-	data, err := json.Marshal(newMatrixDocument(t, opt))
+	// <, > and & are written as escapes, so that nothing in a string can end the
+	// element that the data stands in.
+	data, err := EncodeJSON(newMatrixDocument(t, opt), "", true)
 	if err != nil {
 		return nil, err
 	}

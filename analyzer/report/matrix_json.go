@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -92,22 +91,12 @@ func matrixJSON(t *matrix.Table, opt MatrixOptions) ([]byte, error) {
 	return encodeDocument(newMatrixDocument(t, opt))
 }
 
-// encodeDocument writes a document that a terminal obeys nothing of.
-func encodeDocument(doc any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(doc); err != nil {
-		return nil, err
-	}
-	return escapeUnprintable(out.Bytes()), nil
-}
+func encodeDocument(doc any) ([]byte, error) { return EncodeJSON(doc, "  ", false) }
 
 func newMatrixDocument(t *matrix.Table, opt MatrixOptions) *matrixDocument {
 	s := t.Snapshot
 	doc := &matrixDocument{
-		Schema: MatrixSchema, Host: s.Machine.Hostname, Kernel: s.Machine.Kernel, BootID: s.Machine.BootID,
+		Schema: MatrixSchema, Host: ValidText(s.Machine.Hostname), Kernel: s.Machine.Kernel, BootID: s.Machine.BootID,
 		TakenAt: s.Begin.UTC(), TookNS: int64(s.Took()), PageSize: s.Machine.PageSize, Estimated: s.Machine.Averaged,
 		Machine: s.Machine.Before, Processes: []matrixProcess{}, Came: passings(s.Changes.Came), Went: passings(s.Changes.Went),
 		Warnings: orEmpty(s.Warnings), KernelOnly: s.KernelThreads, Zombies: s.Zombies,
@@ -121,18 +110,19 @@ func newMatrixDocument(t *matrix.Table, opt MatrixOptions) *matrixDocument {
 
 func newMatrixProcess(s *snapshot.Snapshot, p *snapshot.Process) matrixProcess {
 	out := matrixProcess{
-		PID: p.PID, StartTime: p.StartTime, Comm: p.Comm, User: p.User, Tables: p.Usage.Tables, Statm: p.Resident,
+		PID: p.PID, StartTime: p.StartTime, Comm: ValidText(p.Comm), User: ValidText(p.User), Tables: p.Usage.Tables, Statm: p.Resident,
 		Moved: p.Moved(), HoldNS: int64(p.Hold), Components: []matrixComponent{},
 	}
 	if p.CmdlineAccess == snapshot.Known {
-		text := strings.Join(p.Cmdline, " ")
+		text := ValidText(strings.Join(p.Cmdline, " "))
 		out.Cmdline = &text
 	}
 	if p.CgroupAccess == snapshot.Known {
-		out.Cgroup = &p.Cgroup
+		group := ValidText(p.Cgroup)
+		out.Cgroup = &group
 	}
 	if p.Access != snapshot.Known {
-		out.Unread, out.Why = p.Access.String(), p.Why
+		out.Unread, out.Why = p.Access.String(), ValidText(p.Why)
 		return out
 	}
 	u := &p.Usage
@@ -141,7 +131,7 @@ func newMatrixProcess(s *snapshot.Snapshot, p *snapshot.Process) matrixProcess {
 		u := &p.Uses[i]
 		c := &s.Components[u.Component]
 		out.Components = append(out.Components, matrixComponent{
-			Name: c.Name, Kind: c.Kind.String(), USS: u.USS, PSS: u.PSS, RSS: u.RSS, Swap: u.Swap, Anon: u.Anon,
+			Name: ValidText(c.Name), Kind: c.Kind.String(), USS: u.USS, PSS: u.PSS, RSS: u.RSS, Swap: u.Swap, Anon: u.Anon,
 			Size: u.Size, Mappings: u.Mappings, Device: c.Device, Inode: c.Inode,
 		})
 	}
@@ -151,7 +141,7 @@ func newMatrixProcess(s *snapshot.Snapshot, p *snapshot.Process) matrixProcess {
 func passings(list []snapshot.Passing) []passing {
 	out := []passing{}
 	for _, p := range list {
-		out = append(out, passing{p.PID, p.StartTime, p.Comm})
+		out = append(out, passing{p.PID, p.StartTime, ValidText(p.Comm)})
 	}
 	return out
 }

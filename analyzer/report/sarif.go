@@ -1,10 +1,8 @@
 package report
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -139,13 +137,11 @@ func writeSARIF(w io.Writer, r *analyzer.Report, opt Options) error {
 	for i := range r.Leaks[:min(len(r.Leaks), maxResults)] {
 		run.Results = append(run.Results, sarifLeak(r, i, sites[r.Leaks[i].Site], failed[i], opt))
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(sarifLog{sarifSchema, "2.1.0", []sarifRun{run}}); err != nil {
+	out, err := EncodeJSON(sarifLog{sarifSchema, "2.1.0", []sarifRun{run}}, "  ", true)
+	if err != nil {
 		return fmt.Errorf("encode report as SARIF: %w", err)
 	}
-	if _, err := w.Write(escapeUnprintable(out.Bytes())); err != nil {
+	if _, err := w.Write(out); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

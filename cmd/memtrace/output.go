@@ -32,7 +32,11 @@ func (silent) interval(*analyzer.Report)    {}
 func (silent) final(*analyzer.Report) error { return nil }
 func (silent) stack(event.Stack)            {}
 func (silent) events([]event.Event)         {}
-func (silent) warning(text string)          { fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", text) }
+
+// A name in a warning may be hostile.
+func (silent) warning(text string) {
+	fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", report.Clean(text))
+}
 
 // textFrames is how much of each stack the text shows.
 const (

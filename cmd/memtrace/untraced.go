@@ -176,7 +176,7 @@ func (u *untraced) check(pid int) error {
 
 func (u *untraced) say(format string, args ...any) {
 	if u.verbose {
-		fmt.Fprintf(os.Stderr, "memtrace: "+format+"\n", args...)
+		fmt.Fprintf(os.Stderr, "memtrace: %s\n", report.Clean(fmt.Sprintf(format, args...)))
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -164,7 +163,7 @@ func (w *watching) tell(events []watch.Event) (crossing bool, err error) {
 // read, or can again, on stderr.
 func (w *watching) show(e watch.Event) error {
 	if e.Err != nil {
-		fmt.Fprintf(os.Stderr, "memtrace: warning: cannot tell whether %s: %v\n", e.Condition, e.Err)
+		fmt.Fprintf(os.Stderr, "memtrace: warning: cannot tell whether %s: %v\n", e.Condition, report.Clean(e.Err.Error()))
 	} else if e.Was == watch.Unknown {
 		fmt.Fprintf(os.Stderr, "memtrace: %s can be read again: %s\n", e.Condition, figureText(e.Figure, e.Unit))
 	}
@@ -212,7 +211,11 @@ func printJSONEvent(e watch.Event) error {
 	} else {
 		line.Figure, line.Limit, line.Unit = &e.Figure, &e.Limit, unitNames[e.Unit]
 	}
-	return json.NewEncoder(os.Stdout).Encode(line)
+	text, err := report.EncodeJSON(line, "", false)
+	if err == nil {
+		_, err = os.Stdout.Write(text)
+	}
+	return err
 }
 
 // end takes the snapshot, and chooses the exit code.

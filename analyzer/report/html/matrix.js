@@ -1,7 +1,9 @@
 'use strict';
 // Names come from the processes that were measured: they are put into the page
 // as text (textContent, title) and never as markup.
-const doc = JSON.parse(document.getElementById('data').textContent);
+// What is not text, such as a character that turns the direction of writing, is shown by its number.
+const visible = text => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, c => '\\u' + c.codePointAt(0).toString(16).padStart(4, '0'));
+const doc = JSON.parse(document.getElementById('data').textContent, (key, value) => typeof value === 'string' ? visible(value) : value);
 const byId = id => document.getElementById(id);
 const state = { figure: 'pss', group: 'process', filter: '', zoom: null };
 

@@ -2,8 +2,6 @@ package top
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -50,7 +48,7 @@ func Write(w io.Writer, s *Snapshot, o WriteOptions) error {
 	case "json":
 		err = writeJSON(&b, s, t, rows, o)
 	case "csv":
-		err = writeCSV(&b, t, rows)
+		writeCSV(&b, t, rows)
 	default:
 		t = t.settled(rows)
 		writeText(&b, t, rows, t.column(by), o)
@@ -137,27 +135,20 @@ func legendOf(t *Table, rows []int) []string {
 // writeCSV writes a heading of column names and a line per row: bytes and
 // nanoseconds as integers, percentages with two decimals. A figure that is not
 // known is written in words, and one that there is not is empty.
-func writeCSV(b *bytes.Buffer, t *Table, rows []int) error {
-	w := csv.NewWriter(b)
-	var line []string
+func writeCSV(b *bytes.Buffer, t *Table, rows []int) {
 	columns := dataColumns(t)
+	lines := make([][]string, 1, len(rows)+1)
 	for _, col := range columns {
-		line = append(line, t.Columns[col].Name)
-	}
-	if err := w.Write(line); err != nil {
-		return err
+		lines[0] = append(lines[0], t.Columns[col].Name)
 	}
 	for _, row := range rows {
-		line = line[:0]
+		line := make([]string, 0, len(columns))
 		for _, col := range columns {
 			line = append(line, csvCell(t.Cell(row, col)))
 		}
-		if err := w.Write(line); err != nil {
-			return err
-		}
+		lines = append(lines, line)
 	}
-	w.Flush()
-	return w.Error()
+	b.Write(report.EncodeCSV(lines))
 }
 
 func csvCell(v Value) string {
@@ -167,7 +158,7 @@ func csvCell(v Value) string {
 	case !v.Known():
 		return v.State.String()
 	case v.Unit == Text:
-		return report.Clean(v.Text)
+		return v.Text // report.EncodeCSV makes it harmless
 	case v.Unit == Percent:
 		return strconv.FormatFloat(float64(v.N)/100, 'f', 2, 64)
 	}
@@ -218,7 +209,7 @@ var unitNames = map[Unit]string{Text: "text", Bytes: "bytes", Change: "bytes", C
 
 func writeJSON(b *bytes.Buffer, s *Snapshot, t *Table, rows []int, o WriteOptions) error {
 	doc := document{
-		Schema: Schema, View: o.View, Time: s.At, Host: s.Host, Machine: machineJSON(&s.Machine),
+		Schema: Schema, View: o.View, Time: s.At, Host: report.ValidText(s.Host), Machine: machineJSON(&s.Machine),
 		Columns: []columnJSON{}, Rows: []map[string]any{}, Notes: []string{},
 		Cost: costJSON{int64(s.Cost.CPU), s.Cost.Walked, s.Cost.Unchanged, s.Cost.Deferred, int64(s.Cost.LongestHold), int64(s.Cost.Oldest)},
 	}
@@ -234,9 +225,9 @@ func writeJSON(b *bytes.Buffer, s *Snapshot, t *Table, rows []int, o WriteOption
 	if o.View == NUMA {
 		doc.Nodes = nodesJSON(s.Nodes)
 	}
-	encoder := json.NewEncoder(b)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(doc)
+	text, err := report.EncodeJSON(doc, "", false)
+	b.Write(text)
+	return err
 }
 
 // rowJSON writes figures that are not known as null and says why in "unknown";
@@ -275,7 +266,7 @@ func jsonCell(v Value) any {
 	case !v.Known():
 		return nil
 	case v.Unit == Text:
-		return v.Text // JSON escapes what is not printable
+		return report.ValidText(v.Text)
 	case v.Unit == Percent:
 		return float64(v.N) / 100
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 )
 
 func written(t *testing.T, s *Snapshot, o WriteOptions) string {
@@ -130,4 +132,51 @@ func mustFilter(t *testing.T, s string) Filter {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// TestNamesDoNothing: to a terminal, a spreadsheet or a parser, whatever a process,
+// a user, a file or a group is called. (The formats have tests of their own.)
+func TestNamesDoNothing(t *testing.T) {
+	for _, name := range []string{"=1+cmd|'/c'!A0", "\t=1", "a\nb", "\x1b]0;owned\a", "\u009b31m", "\u202egnp.exe", "a\u200bb", "\xff", "\x00", "</script>", "a;=1"} {
+		s := full()
+		s.Host = name
+		for i := range s.Processes {
+			p := &s.Processes[i]
+			p.Name, p.User, p.Command = name, name, name
+		}
+		for i := range s.Groups {
+			s.Groups[i].Path, s.Groups[i].Container = name, name
+		}
+		for i := range s.Components {
+			s.Components[i].Name = name
+		}
+		for i := range s.Threads {
+			s.Threads[i].Name, s.Threads[i].StackName = name, name
+		}
+		s.Of.Name = name
+		for _, v := range views {
+			for _, format := range Formats() {
+				out := written(t, s, WriteOptions{View: v.view, Format: format})
+				if !utf8.ValidString(out) || strings.ContainsFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+					t.Errorf("%q in %s as %s: %.300q", name, v.view, format, out)
+				}
+				switch format {
+				case "json":
+					if err := json.Unmarshal([]byte(out), new(any)); err != nil {
+						t.Errorf("%q in %s: %v", name, v.view, err)
+					}
+				case "csv":
+					rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+					for _, cell := range slices.Concat(rows...) {
+						if strings.HasPrefix(cell, "=") {
+							t.Errorf("%q in %s: the cell %q", name, v.view, cell)
+						}
+					}
+					if err != nil {
+						t.Errorf("%q in %s: %v", name, v.view, err)
+					}
+				}
+			}
+		}
+	}
 }
