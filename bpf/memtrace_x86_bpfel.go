@@ -230,6 +230,7 @@ type MemtraceThread struct {
 	Countdown    uint64
 	Random       uint64
 	Outer        uint64
+	Ret          uint64
 	Latest       uint64
 	Predicted    uint64
 	Predictor    struct {
@@ -264,7 +265,7 @@ type MemtraceThread struct {
 	Relay    uint32
 	Left     uint32
 	FreeFile uint32
-	Unused   uint32
+	ByExit   uint32
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {
@@ -356,6 +357,7 @@ const (
 	MemtraceProgMultiFree          = "multi_free"
 	MemtraceProgMultiMark          = "multi_mark"
 	MemtraceProgMultiNewCode       = "multi_new_code"
+	MemtraceProgMultiOwnReturn     = "multi_own_return"
 	MemtraceProgMultiReturn        = "multi_return"
 	MemtraceProgPerfAlloc          = "perf_alloc"
 	MemtraceProgPerfExec           = "perf_exec"
@@ -363,13 +365,13 @@ const (
 	MemtraceProgPerfFree           = "perf_free"
 	MemtraceProgPerfMark           = "perf_mark"
 	MemtraceProgPerfNewCode        = "perf_new_code"
+	MemtraceProgPerfOwnReturn      = "perf_own_return"
 	MemtraceProgPerfReturn         = "perf_return"
 	MemtraceProgProcessExec        = "process_exec"
 	MemtraceProgProcessExit        = "process_exit"
 	MemtraceProgProcessFork        = "process_fork"
 	MemtraceProgSessionAlloc       = "session_alloc"
 	MemtraceProgSignalGenerate     = "signal_generate"
-	MemtraceVarAllMemory           = "all_memory"
 	MemtraceVarByTables            = "by_tables"
 	MemtraceVarCanSample           = "can_sample"
 	MemtraceVarFixedCookie         = "fixed_cookie"
@@ -454,6 +456,7 @@ type MemtraceProgramSpecs struct {
 	MultiFree          *ebpf.ProgramSpec `ebpf:"multi_free"`
 	MultiMark          *ebpf.ProgramSpec `ebpf:"multi_mark"`
 	MultiNewCode       *ebpf.ProgramSpec `ebpf:"multi_new_code"`
+	MultiOwnReturn     *ebpf.ProgramSpec `ebpf:"multi_own_return"`
 	MultiReturn        *ebpf.ProgramSpec `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.ProgramSpec `ebpf:"perf_alloc"`
 	PerfExec           *ebpf.ProgramSpec `ebpf:"perf_exec"`
@@ -461,6 +464,7 @@ type MemtraceProgramSpecs struct {
 	PerfFree           *ebpf.ProgramSpec `ebpf:"perf_free"`
 	PerfMark           *ebpf.ProgramSpec `ebpf:"perf_mark"`
 	PerfNewCode        *ebpf.ProgramSpec `ebpf:"perf_new_code"`
+	PerfOwnReturn      *ebpf.ProgramSpec `ebpf:"perf_own_return"`
 	PerfReturn         *ebpf.ProgramSpec `ebpf:"perf_return"`
 	ProcessExec        *ebpf.ProgramSpec `ebpf:"process_exec"`
 	ProcessExit        *ebpf.ProgramSpec `ebpf:"process_exit"`
@@ -508,7 +512,6 @@ type MemtraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceVariableSpecs struct {
-	AllMemory       *ebpf.VariableSpec `ebpf:"all_memory"`
 	ByTables        *ebpf.VariableSpec `ebpf:"by_tables"`
 	CanSample       *ebpf.VariableSpec `ebpf:"can_sample"`
 	FixedCookie     *ebpf.VariableSpec `ebpf:"fixed_cookie"`
@@ -629,7 +632,6 @@ func (m *MemtraceMaps) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceVariables struct {
-	AllMemory       *ebpf.Variable `ebpf:"all_memory"`
 	ByTables        *ebpf.Variable `ebpf:"by_tables"`
 	CanSample       *ebpf.Variable `ebpf:"can_sample"`
 	FixedCookie     *ebpf.Variable `ebpf:"fixed_cookie"`
@@ -676,6 +678,7 @@ type MemtracePrograms struct {
 	MultiFree          *ebpf.Program `ebpf:"multi_free"`
 	MultiMark          *ebpf.Program `ebpf:"multi_mark"`
 	MultiNewCode       *ebpf.Program `ebpf:"multi_new_code"`
+	MultiOwnReturn     *ebpf.Program `ebpf:"multi_own_return"`
 	MultiReturn        *ebpf.Program `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.Program `ebpf:"perf_alloc"`
 	PerfExec           *ebpf.Program `ebpf:"perf_exec"`
@@ -683,6 +686,7 @@ type MemtracePrograms struct {
 	PerfFree           *ebpf.Program `ebpf:"perf_free"`
 	PerfMark           *ebpf.Program `ebpf:"perf_mark"`
 	PerfNewCode        *ebpf.Program `ebpf:"perf_new_code"`
+	PerfOwnReturn      *ebpf.Program `ebpf:"perf_own_return"`
 	PerfReturn         *ebpf.Program `ebpf:"perf_return"`
 	ProcessExec        *ebpf.Program `ebpf:"process_exec"`
 	ProcessExit        *ebpf.Program `ebpf:"process_exit"`
@@ -704,6 +708,7 @@ func (p *MemtracePrograms) Close() error {
 		p.MultiFree,
 		p.MultiMark,
 		p.MultiNewCode,
+		p.MultiOwnReturn,
 		p.MultiReturn,
 		p.PerfAlloc,
 		p.PerfExec,
@@ -711,6 +716,7 @@ func (p *MemtracePrograms) Close() error {
 		p.PerfFree,
 		p.PerfMark,
 		p.PerfNewCode,
+		p.PerfOwnReturn,
 		p.PerfReturn,
 		p.ProcessExec,
 		p.ProcessExit,

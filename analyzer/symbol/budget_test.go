@@ -207,7 +207,7 @@ func TestEvictionByMemory(t *testing.T) {
 	r := newResolver(t, Options{})
 	for i := range 100 {
 		f := &mappedFile{key: fileKey{ino: uint64(i)}, owned: true, refs: 2}
-		m := r.enter(f)
+		m := r.enter(f, ownView)
 		m.held.Store(maxHeld / 10)
 		r.leave(m)
 		if r.held > maxHeld {

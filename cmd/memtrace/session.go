@@ -49,7 +49,7 @@ type session struct {
 	watcher  *launch.Watcher   // of processes that were attached to; nil: none
 	embedded scopes            // programs whose built-in suppressions were read
 	guarded  map[int]bool      // processes that are held at births and execs
-	thrown   map[string]bool   // files of which warnOfThrows has spoken
+	unseen   map[string]bool   // files of which warnOfUnseen has spoken
 	unborn   map[int]time.Time // children that have no probes yet
 	bare     map[string]bool   // programs that were warned of, as they have no allocator
 	command  int               // run: the process that we started
@@ -94,7 +94,7 @@ func newSession(s settings, out output) (*session, error) {
 			Tracer:   analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
-		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool), thrown: make(map[string]bool), bare: make(map[string]bool),
+		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool), unseen: make(map[string]bool), bare: make(map[string]bool),
 		unborn: make(map[int]time.Time), losses: make(losses), code: code, finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
 	}
 	x.follower = newFollower(x)
@@ -125,7 +125,7 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 	t.objects, t.probed = s.family.of(t.pid), now()
 	t.bare = len(objects) == 0 // the probes of a program before stay in its files
 	s.analyzer.AddProcess(t.describe())
-	s.warnOfThrows(t)
+	s.warnOfUnseen(t)
 	if !all {
 		// Only now: what the process mapped while we attached may hold
 		// blocks that were not seen.

@@ -139,6 +139,9 @@ func (c Choice) restrict(o *Object) {
 	if c.Family == "" && !alone {
 		return
 	}
+	if o.Family != c.Family || alone {
+		o.Unseen = nil
+	}
 	o.Probes = slices.DeleteFunc(slices.Clone(o.Probes), func(p Probe) bool {
 		return (p.Family != c.Family || alone) && p.Family != User && !p.Shape.maps()
 	})
