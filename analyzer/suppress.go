@@ -74,7 +74,7 @@ func ParseSuppressions(r io.Reader) (*Suppressions, error) {
 				return nil, fmt.Errorf("line %d: %w", number, err)
 			}
 		default:
-			return nil, fmt.Errorf("line %d: %q is neither leak:PATTERN nor the { of a Valgrind suppression", number, line)
+			return nil, fmt.Errorf("line %d is neither leak:PATTERN nor the { of a Valgrind suppression", number)
 		}
 	}
 	return s, lines.Err()
@@ -95,19 +95,19 @@ func (s *Suppressions) block(next func() (string, bool)) error {
 		case isKinds:
 			var err error
 			if out.kinds, err = parseKinds(kinds); leak && err != nil {
-				return fmt.Errorf("the suppression %q: %w", name, err)
+				return fmt.Errorf("the suppression: %w", err)
 			}
 		case line == "...", strings.HasPrefix(line, "fun:"), strings.HasPrefix(line, "obj:"), strings.HasPrefix(line, "src:"):
 			out.frames = append(out.frames, line)
 		case leak:
-			return fmt.Errorf("%q in the suppression %q is neither fun:, obj:, src: nor ... for any frames", line, name)
+			return errors.New("a line of the suppression is neither fun:, obj:, src: nor ... for any frames")
 		}
 	}
 	switch {
 	case !ok:
 		return errors.New("a Valgrind suppression has no closing brace")
 	case leak && len(out.frames) == 0:
-		return fmt.Errorf("the suppression %q names no function", name)
+		return errors.New("the suppression names no function")
 	case leak:
 		s.all = append(s.all, out)
 	}
@@ -132,7 +132,7 @@ func parseKinds(list string) ([]string, error) {
 		case IsVerdict(word):
 			kinds = append(kinds, word)
 		case word != "none" && word != "reachable":
-			return nil, fmt.Errorf("match-leak-kinds has the unknown kind %q (definite, indirect, possible, reachable, all, none)", word)
+			return nil, errors.New("match-leak-kinds has an unknown kind (there are definite, indirect, possible, reachable, all, none)")
 		}
 	}
 	return kinds, nil

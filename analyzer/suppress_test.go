@@ -243,11 +243,11 @@ func TestBareName(t *testing.T) {
 
 func TestSuppressionsThatAreNone(t *testing.T) {
 	for text, want := range map[string]string{
-		"leak:":                              "line 1: ",
+		"leak:":                              "line 1 ",
 		"{\n x\n Memcheck:Leak\n fun:f\n":    "no closing brace",
 		"{\n x\n Memcheck:Leak\n}\n":         "names no function",
-		"{\n x\n Memcheck:Leak\n fnu:f\n}\n": "fnu:f",
-		"leak:a\n\nrace:b\n":                 "line 3: ",
+		"{\n x\n Memcheck:Leak\n fnu:f\n}\n": "line 4: ",
+		"leak:a\n\nrace:b\n":                 "line 3 ",
 		"{":                                  "no closing brace",
 		"{\n x\n Memcheck:Leak\n match-leak-kinds: lost\n fun:f\n}\n": "unknown kind",
 	} {

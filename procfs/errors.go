@@ -50,7 +50,7 @@ func (p *Process) wrap(verb, file string, err error) error {
 		err = p.whyNoFile()
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		if need, ok := needs[file]; ok {
-			return fmt.Errorf("%s %s of process %d: %w: run as root or as the process's own user, or grant %s",
+			return fmt.Errorf("%s %s of process %d: %w: run as root or as the process's own user, or as memtrace doctor says (it takes %s)",
 				verb, file, p.pid, err, need)
 		}
 	}

@@ -76,7 +76,7 @@ func (fs FS) OpenFrames(name FrameFile) (*Frames, error) {
 	case err == unix.ENOENT:
 		return nil, fmt.Errorf("open %s: %w", path, ErrNotSupported)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("open %s: %w: run as root, or grant CAP_DAC_READ_SEARCH", path, err)
+		return nil, fmt.Errorf("open %s: %w: run as root, or as memtrace doctor says (it takes CAP_DAC_READ_SEARCH)", path, err)
 	}
 	return nil, fmt.Errorf("open %s: %w", path, err)
 }

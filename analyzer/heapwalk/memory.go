@@ -118,7 +118,7 @@ func (m *memory) readv(buf []byte, remote []unix.RemoteIovec) (int, error) {
 	case errors.Is(err, unix.ESRCH):
 		return n, fmt.Errorf("read the memory of process %d: %w", m.p.PID(), procfs.ErrGone)
 	case errors.Is(err, unix.EPERM):
-		return n, fmt.Errorf("read the memory of process %d: %w: run as root or as the process's own user, or grant CAP_SYS_PTRACE", m.p.PID(), err)
+		return n, fmt.Errorf("read the memory of process %d: %w: run as root or as the process's own user, or as memtrace doctor says (it takes CAP_SYS_PTRACE)", m.p.PID(), err)
 	}
 	return n, err
 }

@@ -220,7 +220,7 @@ func (c *scan) whyGone() error {
 	if st, err := c.p.Stat(); err != nil || st.Zombie() {
 		return procfs.ErrGone
 	}
-	return errors.New("process_vm_readv is not permitted: run as root or as the process's own user, or grant CAP_SYS_PTRACE")
+	return errors.New("process_vm_readv is not permitted: run as root or as the process's own user, or as memtrace doctor says (it takes CAP_SYS_PTRACE)")
 }
 
 // reachable follows pointers to the starts of blocks from all roots.

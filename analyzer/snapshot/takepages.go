@@ -23,7 +23,7 @@ type span struct {
 const scanChunk = 1 << 30
 
 var (
-	errNoFrames = fmt.Errorf("pagemap gives no frame numbers: %w: run as root, or grant CAP_SYS_ADMIN", os.ErrPermission)
+	errNoFrames = fmt.Errorf("pagemap gives no frame numbers: %w: run as root (it takes CAP_SYS_ADMIN)", os.ErrPermission)
 	errTooMany  = errors.New("the pages lie in too many pieces")
 )
 

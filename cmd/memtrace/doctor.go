@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/probe"
@@ -92,9 +93,9 @@ func featureState(f tracer.Feature) string {
 		return "yes"
 	case errors.Is(err, tracer.ErrNotPermitted):
 		if len(missingCapabilities()) == 0 {
-			return "not permitted: the kernel's lockdown, a security module or a container forbids it"
+			return "not permitted: it takes CAP_SYS_ADMIN, or a lockdown, a security module or a container forbids it"
 		}
-		return "not permitted: run as root"
+		return "not permitted: see the remedy above"
 	case errors.Is(err, tracer.ErrNotSupported):
 		return "no (" + requirement(f) + ")"
 	}
@@ -119,12 +120,10 @@ func chosen(name string, err error) string {
 // privileges says what memtrace may do, and what grants the rest.
 func privileges() []string {
 	lines := []string{fmt.Sprintf("user ID %d", os.Geteuid())}
-	missing := missingCapabilities()
-	if len(missing) == 0 {
-		lines = append(lines, "all capabilities that memtrace uses")
+	if what := remedy(); len(what) > 0 {
+		lines = append(lines, what...)
 	} else {
-		lines = append(lines, "missing: "+strings.Join(missing, ", "),
-			fmt.Sprintf("remedy: sudo, or sudo setcap %s+ep %s", strings.ToLower(strings.Join(missing, ",")), ownPath()))
+		lines = append(lines, "all capabilities that memtrace needs")
 	}
 	if text, err := os.ReadFile("/sys/kernel/security/lockdown"); err == nil && !strings.Contains(string(text), "[none]") {
 		lines = append(lines, "kernel lockdown: "+strings.TrimSpace(string(text))+" (confidentiality forbids to read memory from BPF; it is lifted only at boot)")
@@ -137,38 +136,6 @@ func privileges() []string {
 	return lines
 }
 
-// capabilities that a full trace uses; include/uapi/linux/capability.h.
-var capabilities = []struct {
-	bit  uint
-	name string
-}{
-	{2, "CAP_DAC_READ_SEARCH"}, {19, "CAP_SYS_PTRACE"}, {21, "CAP_SYS_ADMIN"},
-	{24, "CAP_SYS_RESOURCE"}, {38, "CAP_PERFMON"}, {39, "CAP_BPF"},
-}
-
-func capabilityNames() (names []string) {
-	for _, c := range capabilities {
-		names = append(names, c.name)
-	}
-	return names
-}
-
-func missingCapabilities() []string {
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &data[0]); err != nil {
-		return []string{"(unknown: " + err.Error() + ")"}
-	}
-	effective := uint64(data[1].Effective)<<32 | uint64(data[0].Effective)
-	var missing []string
-	for _, c := range capabilities {
-		if effective&(1<<c.bit) == 0 {
-			missing = append(missing, c.name)
-		}
-	}
-	return missing
-}
-
 // showProbes prints what would be probed in a process, and at which cost.
 func showProbes(w io.Writer, finder *probe.Finder, pid int) error {
 	objects, marked, err := finder.DiscoverAll(pid)
@@ -178,11 +145,11 @@ func showProbes(w io.Writer, finder *probe.Finder, pid int) error {
 	}
 	for i := range objects {
 		o := &objects[i]
-		fmt.Fprintf(w, "  %s, %s, build ID %s, found by its %s\n", o.Path, o.Family, orNone(o.BuildID), o.Source)
+		fmt.Fprintf(w, "  %s, %s, build ID %s, found by its %s\n", report.Clean(o.Path), o.Family, orNone(o.BuildID), o.Source)
 		showObject(w, o)
 	}
 	for i := range marked {
-		fmt.Fprintf(w, "  %s, build ID %s, not probed\n", marked[i].Path, orNone(marked[i].BuildID))
+		fmt.Fprintf(w, "  %s, build ID %s, not probed\n", report.Clean(marked[i].Path), orNone(marked[i].BuildID))
 		showObject(w, &marked[i])
 	}
 	return err
@@ -197,13 +164,13 @@ func showObject(w io.Writer, o *probe.Object) {
 		if p.Cache.Layout != probe.NoCache {
 			other += ", results can be predicted"
 		}
-		fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s%s\n", p.Name, p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction, other)
+		fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s%s\n", report.Clean(p.Name), p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction, other)
 	}
 	for _, s := range o.Skipped {
-		fmt.Fprintf(w, "    %-24s not probed: %s\n", s.Name, s.Reason)
+		fmt.Fprintf(w, "    %-24s not probed: %s\n", report.Clean(s.Name), report.Clean(s.Reason))
 	}
 	for _, m := range o.Marks {
-		fmt.Fprintf(w, "    %-24s a USDT probe, not traced%s\n", m, remedyOf(m))
+		fmt.Fprintf(w, "    %-24s a USDT probe, not traced%s\n", report.Clean(fmt.Sprint(m)), remedyOf(m))
 	}
 }
 

@@ -110,7 +110,7 @@ func readSuppressions(path string) (*analyzer.Suppressions, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
+	f, err := openAsCaller(path)
 	if err != nil {
 		return nil, fmt.Errorf("read suppressions: %w", err)
 	}
@@ -126,7 +126,7 @@ func readBaseline(path string) (*verdict.Baseline, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
+	f, err := openAsCaller(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the baseline: %w", err)
 	}

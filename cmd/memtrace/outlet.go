@@ -58,7 +58,7 @@ func (g *gate) open() error {
 			o.file = keptOpen{os.Stdout}
 			continue
 		}
-		f, err := os.Create(o.path)
+		f, err := createAsCaller(o.path, os.O_RDWR|os.O_TRUNC)
 		if err != nil {
 			return fmt.Errorf("--%s: %w: nothing was started", o.flag, err)
 		}
@@ -174,7 +174,7 @@ func (g *gate) tellGitHub(r *analyzer.Report) {
 	if path == "" {
 		return
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := createAsCaller(path, os.O_APPEND|os.O_WRONLY)
 	if err == nil {
 		options.Format = report.Markdown
 		err = errors.Join(report.Write(f, r, options), f.Close())

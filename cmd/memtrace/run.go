@@ -63,7 +63,7 @@ func runOutput(set settings, file string) (output, func() error, error) {
 	if file == "" {
 		return out, func() error { return nil }, nil
 	}
-	f, err := os.Create(file)
+	f, err := createAsCaller(file, os.O_RDWR|os.O_TRUNC)
 	if err != nil {
 		return nil, nil, fmt.Errorf("create the report file: %w", err)
 	}

@@ -101,7 +101,7 @@ func takeAndSave(ctx context.Context, o snapshot.Options, path string, said io.W
 		err = snapshot.Write(os.Stdout, s)
 		path = "stdout"
 	} else {
-		_, err = snapshot.Save(ctx, path, s)
+		err = asCaller(func() error { _, err := snapshot.Save(ctx, path, s); return err })
 	}
 	if err != nil {
 		return err
@@ -151,7 +151,8 @@ func openSnapshot(c *cli.Context, path string) (*snapshot.Snapshot, error) {
 		return nil, err
 	}
 	keepWithin(memory)
-	s, err := snapshot.OpenWithin(path, snapshotRoom(memory))
+	var s *snapshot.Snapshot
+	err = asCaller(func() (err error) { s, err = snapshot.OpenWithin(path, snapshotRoom(memory)); return err })
 	if errors.Is(err, snapshot.ErrTooLarge) {
 		return nil, fmt.Errorf("%w; a larger --memory lets it have more, a fifth of that", err)
 	}

@@ -112,21 +112,19 @@ func (s *session) drop(t *target) {
 func adviseOn(err error) error {
 	switch {
 	case errors.Is(err, tracer.ErrNotPermitted):
-		return fmt.Errorf("%w\n%s\n(memtrace doctor says more)", err, remedy())
+		return fmt.Errorf("%w\n%s\n(memtrace doctor says more)", err, remedyText())
 	case errors.Is(err, tracer.ErrNotSupported):
 		return fmt.Errorf("%w\nmemtrace doctor shows what this kernel has", err)
 	}
 	return err
 }
 
-// remedy says which capabilities are missing, and which command grants them.
-func remedy() string {
-	missing := missingCapabilities()
-	if len(missing) == 0 {
-		return "memtrace has all capabilities that it uses: the kernel's lockdown, a security module or a container forbids it"
+// remedyText is remedy for an error.
+func remedyText() string {
+	if lines := remedy(); len(lines) > 0 {
+		return strings.Join(lines, "\n")
 	}
-	return fmt.Sprintf("memtrace lacks %s: run it with sudo, or grant what it uses: sudo setcap %s+ep %s",
-		strings.Join(missing, ", "), strings.ToLower(strings.Join(capabilityNames(), ",")), ownPath())
+	return "memtrace has all capabilities that it needs: the kernel's lockdown, a security module or a container forbids it"
 }
 
 func ownPath() string {
