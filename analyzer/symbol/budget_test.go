@@ -218,3 +218,15 @@ func TestEvictionByMemory(t *testing.T) {
 		t.Errorf("%d files held of a tenth of the room each", len(r.modules))
 	}
 }
+
+// TestCachedBytes: long names fill a cache as many short ones do.
+func TestCachedBytes(t *testing.T) {
+	g := generations[int, string]{size: func(s string) int { return len(s) }}
+	long := string(make([]byte, maxName))
+	for i := range maxCached {
+		g.put(i, long)
+	}
+	if n := (len(g.young) + len(g.old)) * maxName; n > 2*maxCachedBytes+2*maxName || n < maxCachedBytes {
+		t.Errorf("%d bytes of names are held, want some %d", n, 2*maxCachedBytes)
+	}
+}

@@ -1,7 +1,10 @@
 package symbol
 
-// maxCached bounds a generation of a cache, in entries.
-const maxCached = 1 << 15
+// A generation of a cache is bounded in entries, and in bytes, as names are the target's.
+const (
+	maxCached      = 1 << 15
+	maxCachedBytes = 32 << 20
+)
 
 // cacheKey is an address of a module.
 type cacheKey struct {
@@ -13,6 +16,8 @@ type cacheKey struct {
 // whole generation is dropped. It is not locked.
 type generations[K comparable, V any] struct {
 	young, old map[K]V
+	bytes      int         // of the young ones
+	size       func(V) int // of an entry, where that differs
 }
 
 func (g *generations[K, V]) get(k K) (v V, ok bool) {
@@ -29,8 +34,11 @@ func (g *generations[K, V]) put(k K, v V) {
 	if g.young == nil {
 		g.young = map[K]V{}
 	}
-	if len(g.young) >= maxCached {
-		g.old, g.young = g.young, map[K]V{}
+	if len(g.young) >= maxCached || g.bytes >= maxCachedBytes {
+		g.old, g.young, g.bytes = g.young, map[K]V{}, 0
 	}
 	g.young[k] = v
+	if g.size != nil {
+		g.bytes += g.size(v)
+	}
 }

@@ -56,6 +56,8 @@ func NewResolver(o Options) *Resolver {
 		o.DebugDirs = debugfile.Dirs
 	}
 	r := &Resolver{options: o, modules: map[moduleKey]*module{}}
+	r.forget()
+	r.texts.size = func(s string) int { return 2 * len(s) } // with the mangled name
 	finder := debugFinder{dirs: o.DebugDirs, remote: newDebuginfod(o.Debuginfod, &r.warnings)}
 	r.loader = loader{finder: finder, names: o.Names, noDWARF: o.NoDWARF}
 	if o.Cache != "" && !o.NoDWARF {
@@ -287,8 +289,19 @@ func (r *Resolver) evict() bool {
 	r.held -= oldest.charged
 	r.closeModule(oldest)
 	// The caches hold module pointers.
-	r.names, r.frames = generations[cacheKey, string]{}, generations[cacheKey, []Frame]{}
+	r.forget()
 	return true
+}
+
+// forget empties the caches of addresses.
+func (r *Resolver) forget() {
+	r.names = generations[cacheKey, string]{size: func(s string) int { return len(s) }}
+	r.frames = generations[cacheKey, []Frame]{size: func(frames []Frame) (n int) {
+		for _, f := range frames {
+			n += len(f.Function) + len(f.Mangled) + len(f.File)
+		}
+		return n
+	}}
 }
 
 // resolve finds the frames at p, in what earlier runs left or in the files.
