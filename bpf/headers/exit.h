@@ -39,7 +39,9 @@ static __always_inline bool is_on_its_way(struct thread *t, struct pt_regs *ctx)
 
 	if (t->sp - REG_SP(ctx) > NEAR_STACK || (REG_SP(ctx) == t->sp && REG_IP(ctx) == t->outer))
 		return false;
-	return bpf_probe_read_user(&word, sizeof(word), (void *)t->sp) == 0 && word == t->ret;
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)t->sp))
+		return false;
+	return word == t->ret || (t->hidden && !(word & 4095)); /* or it has jumped to one with a return probe, which begins there */
 }
 
 #define IS_SAME_RETURN(a, b) ((a) == (b))

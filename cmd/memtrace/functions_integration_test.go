@@ -62,12 +62,13 @@ func TestOwnFunctions(t *testing.T) {
 // Functions that are left by exceptions, by longjmp and by a switch of stacks, and returned from in another order or by
 // another thread: nothing of it is changed, or the program ends otherwise. What returns by itself is counted as the program counts it, and
 // each other call is either counted or said to have been left.
-func TestOwnFunctionsThatAreLeft(t *testing.T) {
+func TestFunctionsThatAreLeft(t *testing.T) {
 	t.Parallel()
-	for _, m := range []string{"auto", "uprobe_multi", "perf_cookie", "perf"} {
-		t.Run(m, func(t *testing.T) {
+	for _, m := range mechanismsHere(t) {
+		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
-			c, r := runWith(t, []string{"--attach", m, "--alloc-fn", "take:size=0", "--free-fn", "give:ptr=0"}, testProgram("leaves"))
+			c, r := runWith(t, []string{"--attach", string(m), "--alloc-fn", "take:size=0", "--free-fn", "give:ptr=0",
+				"--alloc-fn", "pass_on:size=0", "--free-fn", "pass_back:ptr=0"}, testProgram("leaves"))
 			c.checkSites(t, &r)
 			seen := uint64(0)
 			for _, s := range r.Sites {

@@ -20,11 +20,12 @@ enum how { RETURNS, THROWS, JUMPS, WAITS };
 
 static struct site kept_site = {"keep"};
 static struct site given_site = {"take_and_give"};
+static struct site passed_site = {"keep_passed"};
 static struct site new_site = {"new_and_keep"};
 static unsigned long takes, left, waited;
 static jmp_buf landing;
 static ucontext_t scheduler, *running;
-static void *kept[ROUNDS * 8];
+static void *kept[ROUNDS * 16];
 static unsigned kept_count;
 
 extern "C" NOIPA void *take(size_t size, enum how how)
@@ -44,6 +45,29 @@ extern "C" NOIPA void *take(size_t size, enum how how)
 extern "C" NOIPA void give(void *block)
 {
 	free((char *)block - HEADER);
+}
+
+// They jump to malloc and free, which return for them.
+#define JUMPS_ON __attribute__((noipa, used, optimize("O2", "optimize-sibling-calls")))
+extern "C" JUMPS_ON void *pass_on(size_t size)
+{
+	return malloc(size);
+}
+
+extern "C" JUMPS_ON void pass_back(void *block)
+{
+	free(block);
+}
+
+// Now and then more than malloc has at hand.
+extern "C" NOIPA void keep_passed(void)
+{
+	for (size_t size = 10; size <= 100000; size *= 10) {
+		kept[kept_count++] = took(&passed_site, pass_on(size), size);
+		void *block = took(&passed_site, pass_on(size), size);
+		gone(&passed_site, size);
+		pass_back(block);
+	}
 }
 
 extern "C" NOIPA void keep(void)
@@ -169,7 +193,7 @@ static void news(void)
 
 int main(int argc, char **argv)
 {
-	static struct site *sites[] = {&kept_site, &given_site, &new_site};
+	static struct site *sites[] = {&kept_site, &given_site, &passed_site, &new_site};
 	target_begin(argc, argv);
 	if (argc > 2 && !strcmp(argv[2], "news")) {
 		news();
@@ -182,6 +206,7 @@ int main(int argc, char **argv)
 			if (setjmp(landing) == 0)
 				jumps(i % 5);
 			keep();
+			keep_passed();
 			if (i % 10 == 0)
 				fibers();
 		}

@@ -104,7 +104,7 @@ func (w *walk) follow(addr uint64) error {
 		at := queue[0]
 		in, ok := code[at]
 		if !ok {
-			return fmt.Errorf("a jump leads into the midst of the instruction before %#x", at)
+			return fmt.Errorf("a jump leads into the midst of an instruction, at %#x", at)
 		}
 		if err := w.step(at, in, extent, code, push); err != nil && (!w.start.throws || !errors.Is(err, errPointer)) {
 			return err // else an allocator's handler of failures: what it returns after all counts as a call that was left
