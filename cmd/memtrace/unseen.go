@@ -1,10 +1,8 @@
 package main
 
-import (
-	"path/filepath"
-)
+import "path/filepath"
 
-// warnOfUnseen names the functions of an allocator that are left out, as their returns can't be seen without harm:
+// warnOfUnseen names the functions that are left out, as their returns can't be seen without harm:
 // what they hand out is in no figure (docs/probes.md).
 func (s *session) warnOfUnseen(t *target) {
 	for i := range t.objects {

@@ -148,9 +148,7 @@ func (im *image) placeAll(o *Object, known entries, variables map[string]uint64)
 		if s.keepsReturn() {
 			if returns, err = im.returnsOf(s, known); err != nil {
 				o.skip(s.name, err.Error())
-				if s.throws {
-					o.Unseen = append(o.Unseen, Skip{s.name, err.Error()})
-				}
+				o.Unseen = append(o.Unseen, Skip{s.name, err.Error()})
 				continue
 			}
 		}

@@ -26,7 +26,7 @@ type Object struct {
 	Probes  []Probe       // sorted by Entry; empty where the file has no allocator
 	Skipped []Skip        // functions left out, each with the reason
 	Left    []string      // debug files of it that were not used, and why
-	Unseen  []Skip        // of those the allocator's own that hand out blocks which nothing else shows
+	Unseen  []Skip        // of those the ones whose returns can't be seen without harm; what they hand out isn't seen either
 	Marks   []StaticProbe // USDT probes that are about memory and not among Probes
 	Text    []Range       // executable mappings in the target, ascending
 

@@ -153,7 +153,7 @@ func inspectUser(t *testing.T, file string, f UserFunction) Object {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	o, err := inspectAt(r, locator{root: -1, path: file}, []UserFunction{f})
+	o, err := inspectAt(r, locator{path: file}, []UserFunction{f})
 	if err != nil {
 		t.Fatal(err)
 	}
