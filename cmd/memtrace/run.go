@@ -50,7 +50,11 @@ func runProgram(set settings, argv []string, reportFile string) (err error) {
 		return err
 	}
 	defer s.close()
-	return s.run(launch.Program{Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	signals, err := launch.Ignored()
+	if err != nil {
+		s.warn("the command has the default action for all signals, even if the caller of memtrace has them ignored: %v", err)
+	}
+	return s.run(launch.Program{Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Ignored: signals})
 }
 
 // runOutput says where the one Report of run goes: stdout belongs to the command.

@@ -169,6 +169,28 @@ func TestProgramHasItsCallersLimits(t *testing.T) {
 	}
 }
 
+// Signals that memtrace's caller has it ignore stay ignored in the program, and descriptors that are open stay open.
+func TestProgramInheritsItsCallersSignalsAndDescriptors(t *testing.T) {
+	t.Parallel()
+	prepare := `for s in HUP INT QUIT USR2 PIPE TERM 40 64; do trap '' $s; done; exec 3</dev/zero 9</dev/full; exec "$@"`
+	show := []string{"sh", "-c", `grep Sig[IB] /proc/self/status; readlink /proc/self/fd/3 /proc/self/fd/9; [ -e /proc/self/fd/4 ]; echo $?`}
+	cmd := memtraceCommand(t, append([]string{"run", "--report", filepath.Join(t.TempDir(), "report"), "--"}, show...)...)
+	traced, plain := exec.Command("sh", "-c", prepare, "sh"), exec.Command("sh", "-c", prepare, "sh")
+	traced.Args, traced.Env = append(traced.Args, cmd.Args...), cmd.Env
+	plain.Args = append(plain.Args, show...)
+	got, err := traced.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := plain.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) || !bytes.Contains(want, []byte("/dev/zero\n/dev/full\n1\n")) {
+		t.Errorf("under memtrace:\n%swant:\n%s", got, want)
+	}
+}
+
 // A program that another has under ptrace, as strace has, is not stopped by SIGURG, which that one would hand on.
 func TestSignalsAreNotSentUnderAnotherTracer(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ type Program struct {
 	Args                  []string // argv, the name included
 	Env                   []string // nil means our own
 	Stdin, Stdout, Stderr *os.File
+	Ignored               []unix.Signal // signals that it is to ignore from its start; see the function Ignored
 
 	// Watch has ptrace stay until the program ends, and is called then. Nil
 	// lets the program go as soon as attach is content.
@@ -46,9 +48,6 @@ var ErrNothingFound = errors.New("the program started without loading what was l
 
 // shimName is argv[0] of our own executable when it is to become the program.
 const shimName = "memtrace-exec"
-
-// gateFD is the shim's descriptor on which it waits to be let go.
-const gateFD = 3
 
 // maxStops bounds the system calls that a program is watched for.
 const maxStops = 100_000
@@ -136,20 +135,48 @@ func startShim(p Program) (*os.Process, *os.File, error) {
 		return nil, nil, fmt.Errorf("start %s: %w", p.Path, err)
 	}
 	defer null.Close()
-	files := []*os.File{p.Stdin, p.Stdout, p.Stderr, r}
+	files := []*os.File{p.Stdin, p.Stdout, p.Stderr}
 	for i, f := range files {
 		if f == nil {
 			files[i] = null
 		}
 	}
-	proc, err := os.StartProcess("/proc/self/exe", append([]string{shimName, p.Path}, p.Args...), &os.ProcAttr{
-		Env: p.Env, Files: files,
+	// The gate keeps its number, which none of the caller's descriptors can have. Those are handed on, too.
+	gate := int(r.Fd())
+	for number := len(files); number < gate; number++ {
+		files = append(files, inherited(number))
+	}
+	defer closeFiles(files[3:])
+	argv := []string{shimName, strconv.Itoa(gate), signalWord(p.Ignored), p.Path}
+	proc, err := os.StartProcess("/proc/self/exe", append(argv, p.Args...), &os.ProcAttr{
+		Env: p.Env, Files: append(files, r),
 	})
 	if err != nil {
 		_ = w.Close()
 		return nil, nil, fmt.Errorf("start %s: %w", p.Path, err)
 	}
 	return proc, w, nil
+}
+
+// inherited returns a copy of a descriptor that survives exec, as one that memtrace's caller left open
+// does and none of our own; nil: it is none.
+func inherited(number int) *os.File {
+	if flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
+		return nil
+	}
+	copied, err := unix.FcntlInt(uintptr(number), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(copied), "inherited")
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close() // the program has its own
+		}
+	}
 }
 
 // startOptions ask for a stop at exec, and for system-call stops that can be
@@ -169,10 +196,15 @@ func seize(tid, options int) error {
 // returns at once. main calls it first of all, on the main thread: the one
 // whose exec ptrace is told of.
 func Shim() {
-	if len(os.Args) < 3 || os.Args[0] != shimName {
+	if len(os.Args) < 5 || os.Args[0] != shimName {
 		return
 	}
-	gate := os.NewFile(gateFD, "gate")
+	number, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		os.Exit(NotExecutable)
+	}
+	path, args := os.Args[3], os.Args[4:]
+	gate := os.NewFile(uintptr(number), "gate")
 	one := []byte{1}
 	if _, err := gate.Write(one); err != nil {
 		os.Exit(NotExecutable) // memtrace is gone
@@ -181,8 +213,11 @@ func Shim() {
 		os.Exit(NotExecutable)
 	}
 	_ = gate.Close()
-	err := syscall.Exec(os.Args[1], os.Args[2:], os.Environ())
-	fmt.Fprintf(os.Stderr, "memtrace: execute %s: %v\n", os.Args[1], err)
+	err = ignore(os.Args[2])
+	if err == nil {
+		err = syscall.Exec(path, args, os.Environ())
+	}
+	fmt.Fprintf(os.Stderr, "memtrace: execute %s: %v\n", path, err)
 	os.Exit(ExitCode(err))
 }
 
