@@ -330,6 +330,7 @@ const (
 	MemtraceMapPcCache             = "pc_cache"
 	MemtraceMapPoolVariables       = "pool_variables"
 	MemtraceMapPressures           = "pressures"
+	MemtraceMapPtraceCalls         = "ptrace_calls"
 	MemtraceMapRings               = "rings"
 	MemtraceMapRules               = "rules"
 	MemtraceMapSampling            = "sampling"
@@ -358,6 +359,7 @@ const (
 	MemtraceProgMultiMark          = "multi_mark"
 	MemtraceProgMultiNewCode       = "multi_new_code"
 	MemtraceProgMultiOwnReturn     = "multi_own_return"
+	MemtraceProgMultiPtrace        = "multi_ptrace"
 	MemtraceProgMultiReturn        = "multi_return"
 	MemtraceProgPerfAlloc          = "perf_alloc"
 	MemtraceProgPerfExec           = "perf_exec"
@@ -366,6 +368,7 @@ const (
 	MemtraceProgPerfMark           = "perf_mark"
 	MemtraceProgPerfNewCode        = "perf_new_code"
 	MemtraceProgPerfOwnReturn      = "perf_own_return"
+	MemtraceProgPerfPtrace         = "perf_ptrace"
 	MemtraceProgPerfReturn         = "perf_return"
 	MemtraceProgProcessExec        = "process_exec"
 	MemtraceProgProcessExit        = "process_exit"
@@ -457,6 +460,7 @@ type MemtraceProgramSpecs struct {
 	MultiMark          *ebpf.ProgramSpec `ebpf:"multi_mark"`
 	MultiNewCode       *ebpf.ProgramSpec `ebpf:"multi_new_code"`
 	MultiOwnReturn     *ebpf.ProgramSpec `ebpf:"multi_own_return"`
+	MultiPtrace        *ebpf.ProgramSpec `ebpf:"multi_ptrace"`
 	MultiReturn        *ebpf.ProgramSpec `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.ProgramSpec `ebpf:"perf_alloc"`
 	PerfExec           *ebpf.ProgramSpec `ebpf:"perf_exec"`
@@ -465,6 +469,7 @@ type MemtraceProgramSpecs struct {
 	PerfMark           *ebpf.ProgramSpec `ebpf:"perf_mark"`
 	PerfNewCode        *ebpf.ProgramSpec `ebpf:"perf_new_code"`
 	PerfOwnReturn      *ebpf.ProgramSpec `ebpf:"perf_own_return"`
+	PerfPtrace         *ebpf.ProgramSpec `ebpf:"perf_ptrace"`
 	PerfReturn         *ebpf.ProgramSpec `ebpf:"perf_return"`
 	ProcessExec        *ebpf.ProgramSpec `ebpf:"process_exec"`
 	ProcessExit        *ebpf.ProgramSpec `ebpf:"process_exit"`
@@ -490,6 +495,7 @@ type MemtraceMapSpecs struct {
 	PcCache       *ebpf.MapSpec `ebpf:"pc_cache"`
 	PoolVariables *ebpf.MapSpec `ebpf:"pool_variables"`
 	Pressures     *ebpf.MapSpec `ebpf:"pressures"`
+	PtraceCalls   *ebpf.MapSpec `ebpf:"ptrace_calls"`
 	Rings         *ebpf.MapSpec `ebpf:"rings"`
 	Rules         *ebpf.MapSpec `ebpf:"rules"`
 	Sampling      *ebpf.MapSpec `ebpf:"sampling"`
@@ -576,6 +582,7 @@ type MemtraceMaps struct {
 	PcCache       *ebpf.Map `ebpf:"pc_cache"`
 	PoolVariables *ebpf.Map `ebpf:"pool_variables"`
 	Pressures     *ebpf.Map `ebpf:"pressures"`
+	PtraceCalls   *ebpf.Map `ebpf:"ptrace_calls"`
 	Rings         *ebpf.Map `ebpf:"rings"`
 	Rules         *ebpf.Map `ebpf:"rules"`
 	Sampling      *ebpf.Map `ebpf:"sampling"`
@@ -609,6 +616,7 @@ func (m *MemtraceMaps) Close() error {
 		m.PcCache,
 		m.PoolVariables,
 		m.Pressures,
+		m.PtraceCalls,
 		m.Rings,
 		m.Rules,
 		m.Sampling,
@@ -679,6 +687,7 @@ type MemtracePrograms struct {
 	MultiMark          *ebpf.Program `ebpf:"multi_mark"`
 	MultiNewCode       *ebpf.Program `ebpf:"multi_new_code"`
 	MultiOwnReturn     *ebpf.Program `ebpf:"multi_own_return"`
+	MultiPtrace        *ebpf.Program `ebpf:"multi_ptrace"`
 	MultiReturn        *ebpf.Program `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.Program `ebpf:"perf_alloc"`
 	PerfExec           *ebpf.Program `ebpf:"perf_exec"`
@@ -687,6 +696,7 @@ type MemtracePrograms struct {
 	PerfMark           *ebpf.Program `ebpf:"perf_mark"`
 	PerfNewCode        *ebpf.Program `ebpf:"perf_new_code"`
 	PerfOwnReturn      *ebpf.Program `ebpf:"perf_own_return"`
+	PerfPtrace         *ebpf.Program `ebpf:"perf_ptrace"`
 	PerfReturn         *ebpf.Program `ebpf:"perf_return"`
 	ProcessExec        *ebpf.Program `ebpf:"process_exec"`
 	ProcessExit        *ebpf.Program `ebpf:"process_exit"`
@@ -709,6 +719,7 @@ func (p *MemtracePrograms) Close() error {
 		p.MultiMark,
 		p.MultiNewCode,
 		p.MultiOwnReturn,
+		p.MultiPtrace,
 		p.MultiReturn,
 		p.PerfAlloc,
 		p.PerfExec,
@@ -717,6 +728,7 @@ func (p *MemtracePrograms) Close() error {
 		p.PerfMark,
 		p.PerfNewCode,
 		p.PerfOwnReturn,
+		p.PerfPtrace,
 		p.PerfReturn,
 		p.ProcessExec,
 		p.ProcessExit,

@@ -29,6 +29,9 @@ var exitCalls = []string{"exit", "quick_exit"}
 // another: all others of exec's family end in one of these.
 var execCalls = []string{"execve", "fexecve", "execveat"}
 
+// ptraceCalls are the functions at whose entry a program is stopped that may be about to trace.
+var ptraceCalls = []string{"ptrace"}
+
 // A callStop stops a thread as it calls one of some functions.
 type callStop struct {
 	what        string // for people
@@ -40,6 +43,8 @@ type callStop struct {
 var (
 	exitStop = callStop{"exit", exitCalls, bpf.MemtraceProgPerfExit, bpf.MemtraceProgMultiExit, bpf.MemtraceMapExitCalls}
 	execStop = callStop{"exec", execCalls, bpf.MemtraceProgPerfExec, bpf.MemtraceProgMultiExec, bpf.MemtraceMapExecCalls}
+
+	ptraceStop = callStop{"ptrace", ptraceCalls, bpf.MemtraceProgPerfPtrace, bpf.MemtraceProgMultiPtrace, bpf.MemtraceMapPtraceCalls}
 )
 
 // StopAtExit has the threads of a process get ExitSignal as they call exit or
@@ -54,6 +59,11 @@ func (t *Tracer) StopAtExit(pid int, objects []probe.Object) error {
 // the process's place. The call may still fail.
 func (t *Tracer) StopAtExec(pid int, objects []probe.Object) error {
 	return t.stopAt(execStop, pid, objects)
+}
+
+// StopAtPtrace does the same for ptrace, where the call would take a process under it.
+func (t *Tracer) StopAtPtrace(pid int, objects []probe.Object) error {
+	return t.stopAt(ptraceStop, pid, objects)
 }
 
 func (t *Tracer) stopAt(s callStop, pid int, objects []probe.Object) error {
@@ -88,6 +98,17 @@ func (t *Tracer) StoppedAtExit(tid int) bool { return t.stopped(exitStop, tid) }
 // StoppedAtExec reports whether a thread got ExitSignal because it called exec,
 // and forgets that it did.
 func (t *Tracer) StoppedAtExec(tid int) bool { return t.stopped(execStop, tid) }
+
+// StoppedAtPtrace tells which process or thread a thread that got ExitSignal is about to take under ptrace,
+// or be taken by its parent if it is its own, and forgets that it did.
+func (t *Tracer) StoppedAtPtrace(tid int) (pid int, ok bool) {
+	var id uint32
+	calls := t.kernel.coll.Maps[ptraceStop.threads]
+	if calls.Lookup(uint32(tid), &id) != nil || calls.Delete(uint32(tid)) != nil {
+		return 0, false
+	}
+	return int(id), true
+}
 
 func (t *Tracer) stopped(s callStop, tid int) bool {
 	return t.kernel.coll.Maps[s.threads].Delete(uint32(tid)) == nil

@@ -4,6 +4,7 @@
 #define MEMTRACE_SIGNAL_H
 
 #include "maps.h"
+#include "regs.h"
 #include <bpf/bpf_core_read.h>
 
 /*
@@ -91,6 +92,45 @@ SEC("uprobe.multi/exec")
 int multi_exec(void *ctx)
 {
 	return at_exec();
+}
+
+/* Threads that are about to take another process under ptrace, or to be taken themselves, and which that is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u32);
+} ptrace_calls SEC(".maps");
+
+enum { PTRACE_TRACEME = 0, PTRACE_ATTACH = 16, PTRACE_SEIZE = 0x4206 }; /* include/uapi/linux/ptrace.h */
+
+/* Stops a thread that calls ptrace so that the tracer can give way: a thread has one tracer at a time. */
+static __always_inline int at_ptrace(struct pt_regs *ctx)
+{
+	u64 self = bpf_get_current_pid_tgid();
+	u32 tid = self, request = reg_value(ctx, 1), pid = reg_value(ctx, 2);
+
+	if (request == PTRACE_TRACEME)
+		pid = self >> 32;
+	else if (request != PTRACE_ATTACH && request != PTRACE_SEIZE)
+		return 0;
+	if (!is_watched((void *)bpf_get_current_task()))
+		return 0;
+	bpf_map_update_elem(&ptrace_calls, &tid, &pid, BPF_ANY);
+	bpf_send_signal_thread(SIGURG);
+	return 0;
+}
+
+SEC("uprobe/ptrace")
+int perf_ptrace(struct pt_regs *ctx)
+{
+	return at_ptrace(ctx);
+}
+
+SEC("uprobe.multi/ptrace")
+int multi_ptrace(struct pt_regs *ctx)
+{
+	return at_ptrace(ctx);
 }
 
 /* The last signal of each number that a process was sent. */

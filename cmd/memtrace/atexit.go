@@ -58,6 +58,8 @@ func (s *session) hooks() *launch.Hooks {
 			s.visit(func() { s.lookAtEnd(e) })
 		}
 	}}
+	h.Stays = func(pid int) bool { return !s.family.checksItself(pid) }
+	h.Tracing, h.LetGo = s.tracer.StoppedAtPtrace, s.letGo
 	if s.hold && !s.tracer.Config().NoFollow {
 		h.Born = s.born
 		h.Started = s.replaced
@@ -91,14 +93,23 @@ func (s *session) guard() {
 	if !ends && (!s.hold || s.tracer.Config().NoFollow) {
 		return
 	}
+	var watched []int
 	for _, pid := range s.pids {
 		s.guarded[pid] = true
+		if s.family.checksItself(pid) {
+			s.loosen(pid, errChecksItself)
+			continue
+		}
+		watched = append(watched, pid)
 		s.stopAtExit(s.targets[pid])
+	}
+	if len(watched) == 0 {
+		return
 	}
 	// A stopped memtrace would keep the children that are born meanwhile, and
 	// threads that get a signal, from running.
 	signal.Ignore(unix.SIGTSTP)
-	watcher, err := launch.Attend(s.pids, *s.hooks())
+	watcher, err := launch.Attend(watched, *s.hooks())
 	s.watcher = watcher
 	if err != nil {
 		clear(s.guarded)

@@ -258,6 +258,8 @@ func (s *session) forget(pid int) {
 	}
 	delete(s.unborn, pid)
 	delete(s.guarded, pid)
+	delete(s.loose, pid)
+	delete(s.left, pid)
 	delete(s.follower.noticed, pid)
 	if err := s.tracer.Forget(pid); err != nil {
 		s.warn("%v", err)

@@ -38,6 +38,9 @@ type family struct {
 	alone  int               // children left alone, as too many came
 	notes  []string          // why objects were left alone
 
+	tracing map[int]probe.Tracing // what each program may want ptrace for
+	stops   map[int]fileID        // processes that stop as they call ptrace, and the file that has it
+
 	unwatched error // of watchLoader
 }
 
@@ -74,6 +77,7 @@ func newFamily(t *tracer.Tracer, fs procfs.FS) *family {
 		probed: make(map[int][]probe.Object), births: make(map[int]bool), born: make(map[int]bool),
 		held: make(map[int]bool), late: make(map[int]bool), execs: make(map[int]int), bare: make(map[int]bareExec), files: make(map[fileID]*os.File),
 		since: make(map[fileID]uint64), looked: make(map[int]probe.Mappings),
+		tracing: make(map[int]probe.Tracing), stops: make(map[int]fileID),
 	}
 }
 
@@ -96,6 +100,7 @@ func (f *family) look(pid int, discover func(pid int, known probe.Mappings) ([]p
 		return nil, err
 	}
 	news, err := f.extend(pid, objects)
+	f.noteTracing(pid, objects, true)
 	f.mu.Lock()
 	f.late[pid] = late // nobody has run the code yet
 	f.mu.Unlock()
@@ -202,6 +207,7 @@ func (f *family) spare(pid int, missing error) error {
 func (f *family) withdraw(pid int) error {
 	f.mu.Lock()
 	delete(f.probed, pid)
+	delete(f.stops, pid)
 	f.mu.Unlock()
 	return f.tracer.Detach(pid)
 }
@@ -258,6 +264,7 @@ func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)
 	f.mu.Unlock()
 	objects, missing := discover(pid) // if it has none yet, it is looked at again
 	_, err = f.extend(pid, objects)
+	f.noteTracing(pid, objects, false)
 	err = errors.Join(err, f.spare(pid, missing))
 	if done = err != nil || slices.ContainsFunc(objects, isLast) || missing != nil && !(hasLoader(pid) && notLoadedYet(missing)); done {
 		f.settle(pid)
@@ -361,7 +368,8 @@ func (f *family) atBirth(child int) bool {
 // inherit attaches to a child as its parent is attached to. held says that the
 // child stands still, so that none of its allocations is missed.
 func (f *family) inherit(child int, held bool) error {
-	objects, known := f.knownOf(f.parent(child))
+	parent := f.parent(child)
+	objects, known := f.knownOf(parent)
 	if !known {
 		return fmt.Errorf("attach to process %d: %w", child, errNoParent)
 	}
@@ -376,6 +384,7 @@ func (f *family) inherit(child int, held bool) error {
 	if _, err := f.extend(child, slices.Clone(objects)); err != nil {
 		return err
 	}
+	f.inheritTracing(child, parent)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.born[child] = held
@@ -454,6 +463,8 @@ func (f *family) forget(pid int) {
 	delete(f.held, pid)
 	delete(f.execs, pid)
 	delete(f.bare, pid)
+	delete(f.tracing, pid)
+	delete(f.stops, pid)
 }
 
 // leftAlone is how many children were not attached to, as too many came.

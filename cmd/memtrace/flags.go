@@ -82,7 +82,7 @@ func commonFlags() []cli.Flag {
 		memoryFlag(),
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
-		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, what it allocates before is not seen"},
+		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, nothing is kept under ptrace, and what a child allocates before is not seen"},
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
 		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),

@@ -181,7 +181,7 @@ func (f *follower) descend(child, parent int) {
 	switch {
 	case f.session.tracer.Config().Everywhere:
 		f.session.family.like(child, parent) // its probes are in the files
-	case f.session.guarded[parent]:
+	case f.session.holds(parent):
 		f.session.guarded[child] = true // it is held at its birth
 	default:
 		f.bear(child)
@@ -211,7 +211,10 @@ func (f *follower) execed(e event.Event) {
 	if t != nil {
 		t.replaced = true
 	}
-	if f.session.leaks && f.session.guarded[pid] && t != nil {
+	if f.session.left[pid] {
+		return
+	}
+	if f.session.leaks && f.session.holds(pid) && t != nil {
 		t.shared = false
 		return // it is a visit
 	}
@@ -315,7 +318,7 @@ func (s *session) extend(t *target, r found) {
 	// files, none of its blocks was missed.
 	if r.exec {
 		t.space = nil // of the program before; the names it gave stay
-		whole = len(news) == 0 && len(t.objects) > 0 && t.probed != 0 && t.probed < t.execed || s.guarded[t.pid] && !s.family.wasLate(t.pid, t.execs, news)
+		whole = len(news) == 0 && len(t.objects) > 0 && t.probed != 0 && t.probed < t.execed || s.wasHeldAtExec(t, news)
 	}
 	if r.exec && s.tracer.Config().Everywhere {
 		whole = s.family.ready(r.objects, t.execed)

@@ -83,7 +83,9 @@ func runOutput(set settings, file string) (output, func() error, error) {
 // run starts the program, traces it from its first instruction to its end and
 // returns its exit code as an error, if it is not 0.
 func (s *session) run(program launch.Program) error {
-	program.Watch = s.hooks()
+	if s.hold {
+		program.Watch = s.hooks()
+	}
 	proc, err := launch.Start(program, s.attachAtStart)
 	switch {
 	case errors.Is(err, launch.ErrNothingFound):
@@ -173,6 +175,10 @@ func (s *session) attachAtStart(pid int) (bool, error) {
 		return false, nil
 	}
 	s.guarded[pid], s.command = s.hold, pid
+	if s.hold && s.family.checksItself(pid) {
+		s.loosen(pid, errChecksItself)
+		return true, nil
+	}
 	s.stopAtExit(t)
 	return true, nil
 }

@@ -49,6 +49,8 @@ type session struct {
 	watcher  *launch.Watcher   // of processes that were attached to; nil: none
 	embedded scopes            // programs whose built-in suppressions were read
 	guarded  map[int]bool      // processes that are held at births and execs
+	loose    map[int]bool      // those of them that were let go; see giveway.go
+	left     map[int]bool      // those of them that another tracer has
 	unseen   map[string]bool   // files of which warnOfUnseen has spoken
 	unborn   map[int]time.Time // children that have no probes yet
 	bare     map[string]bool   // programs that were warned of, as they have no allocator
@@ -94,7 +96,8 @@ func newSession(s settings, out output) (*session, error) {
 			Tracer:   analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
-		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool), unseen: make(map[string]bool), bare: make(map[string]bool),
+		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
+		loose: make(map[int]bool), left: make(map[int]bool), unseen: make(map[string]bool), bare: make(map[string]bool),
 		unborn: make(map[int]time.Time), losses: make(losses), code: code, finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
 	}
 	x.follower = newFollower(x)
@@ -121,6 +124,7 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 		}
 		return err
 	}
+	s.family.noteTracing(t.pid, objects, false)
 	t.untraced = nil
 	t.objects, t.probed = s.family.of(t.pid), now()
 	t.bare = len(objects) == 0 // the probes of a program before stay in its files

@@ -25,6 +25,9 @@ type program struct {
 	caller int          // that one
 	told   bool         // AtExit was called
 
+	leaving bool  // it is let go, thread by thread as they stop
+	callers []int // threads that stand still until it has been, to take it under ptrace then
+
 	execing bool // one of them is at exec's entry
 	moved   bool // another thread than the first executed it, and nobody has been told yet
 	stray   bool // a signal of the program before it, which called exec, is on its way
@@ -54,6 +57,8 @@ func (w *Watcher) disown(tid int) {
 	delete(p.held, tid)
 	if tid == p.pid && w.programs[tid] == p {
 		delete(w.programs, tid)
+		p.since = time.Time{} // who waits for it to be let go need not any more
+		w.giveWay(p)
 	}
 }
 
@@ -257,7 +262,7 @@ func (p *program) others(tid int) []int {
 // gathering reports whether some program's threads are waited for.
 func (w *Watcher) gathering() bool {
 	for _, p := range w.programs {
-		if len(p.held) > 0 && !p.told {
+		if len(p.held) > 0 && !p.told || len(p.callers) > 0 {
 			return true
 		}
 	}

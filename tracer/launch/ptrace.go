@@ -49,7 +49,7 @@ func (t *tracee) run() error {
 // leave lets the program run on: free of ptrace, or watched until its end
 // where hooks are given.
 func (t *tracee) leave(hooks *Hooks) (*Watcher, error) {
-	if hooks == nil {
+	if hooks == nil || hooks.Stays != nil && !hooks.Stays(t.pid) {
 		return nil, t.release()
 	}
 	w := newWatcher(*hooks)

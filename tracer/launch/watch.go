@@ -43,6 +43,14 @@ type Hooks struct {
 	// code, or ran some that was not known yet, it returns what is to be done while the
 	// thread stands still, else nil: then the program gets the signal.
 	Unknown func(tid int) (learn func())
+	// Stays reports, once attach or Started is content, whether ptrace is to stay on a program. Where not, it is
+	// let go.
+	Stays func(pid int) bool
+	// Tracing is asked about any SIGURG first. It tells which process or thread the one that got it is about to
+	// take under ptrace, which is then let go before the call.
+	Tracing func(tid int) (target int, ok bool)
+	// LetGo is called before a program is let go, but for one that attach has been content with.
+	LetGo func(pid int)
 }
 
 // Ending is a program that stands still at its end.
@@ -206,6 +214,7 @@ func (w *Watcher) drain() bool {
 		case tid == 0:
 			for _, p := range w.programs {
 				w.gather(p)
+				w.giveWay(p)
 			}
 			return true
 		case code == cldTrapped || code == cldStopped:
@@ -242,6 +251,9 @@ func (w *Watcher) step(tid int) {
 		return
 	}
 	signal := int(status.StopSignal())
+	if w.leaves(tid, status) {
+		return
+	}
 	switch event := int(status) >> 16; {
 	case event == unix.PTRACE_EVENT_EXIT:
 		w.exiting(tid)
@@ -256,7 +268,7 @@ func (w *Watcher) step(tid int) {
 		w.resume(tid, 0)
 	case signal == int(syscallStop):
 		w.called(tid)
-	case signal == int(unix.SIGURG) && (w.exitCalled(tid) || w.execCalled(tid) || w.metUnknown(tid)):
+	case signal == int(unix.SIGURG) && (w.ptraceCalled(tid) || w.exitCalled(tid) || w.execCalled(tid) || w.metUnknown(tid)):
 	default:
 		w.resume(tid, signal)
 	}
@@ -365,16 +377,23 @@ func (w *Watcher) started(p *program) {
 		w.resume(p.pid, 0)
 		return
 	}
-	done, moved := false, p.moved && w.hooks.Moved != nil
+	done, moved, stays := false, p.moved && w.hooks.Moved != nil, true
 	p.moved = false
 	w.call(func() {
 		if moved {
 			w.hooks.Moved(p.pid)
 		}
-		done = w.hooks.Started(p.pid)
+		if done = w.hooks.Started(p.pid); done && w.hooks.Stays != nil && !w.hooks.Stays(p.pid) {
+			stays = false
+			w.hooks.letGo(p.pid)
+		}
 	}, func() {
 		p.stops++
 		p.starting = !done && p.stops < maxStops
+		if !stays {
+			w.forgo(p, p.pid)
+			return
+		}
 		w.resume(p.pid, 0)
 	})
 }

@@ -18,7 +18,8 @@ import (
 // Discover finds the allocators in a running process: one Object, with its
 // File open, for each mapped executable file that has Probes. Root is where
 // the proc file system is mounted, usually "/proc". Where a file is mapped that the
-// Go toolchain built, all have WithGo: the heap of Go's runtime is not theirs.
+// Go toolchain built, all have WithGo: the heap of Go's runtime is not theirs. All have
+// the same Tracing, of all files.
 //
 // Errors: os.ErrProcessDone (no such process, or it exits meanwhile),
 // os.ErrPermission, ErrKernelThread, ErrInterpreter, ErrGoProgram, ErrStripped,
@@ -87,7 +88,7 @@ func (d *Finder) discover(pid int, wanted func(mapping) bool) (found, marked []O
 	}
 	if len(s.found) > 0 {
 		for i := range s.found {
-			s.found[i].WithGo = s.goBuilt
+			s.found[i].WithGo, s.found[i].Tracing = s.goBuilt, s.tracing
 		}
 		return s.found, s.marked, nil
 	}
@@ -108,6 +109,7 @@ type survey struct {
 	problems []error  // files that could not be inspected
 	program  *Object  // the static program, if the process is one
 	goBuilt  bool
+	tracing  Tracing
 	alone    bool // the program has no dynamic loader
 }
 
@@ -182,6 +184,7 @@ func (s *survey) inspect(file []mapping) {
 		return
 	}
 	o, err := s.finder.inspect(f, locator{dirs: debugfile.Dirs, path: first.path})
+	s.tracing.add(&o)
 	if err == nil && o.Machine != hostMachine() {
 		err = fmt.Errorf("%w: %v", ErrNotSupportedMachine, o.Machine)
 	}

@@ -37,6 +37,7 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 		return Object{}, err
 	}
 	o = Object{Machine: im.file.Machine, Static: id.static, Soname: id.soname, BuildID: im.buildID(), Go: im.builtByGo(), Family: FamilyUnknown}
+	im.readTracing(&o)
 	syms, err := im.allocator(id.executable, at)
 	if err != nil {
 		return Object{}, err

@@ -22,6 +22,9 @@ type Object struct {
 	Static  bool          // an executable that uses no dynamic loader
 	Go      bool          // built by the Go toolchain
 	WithGo  bool          // such a file is mapped beside it, or it is one itself: see Discover
+	Ptraces bool          // it calls ptrace
+	Checks  bool          // it has LeakSanitizer's check, which takes its own process under ptrace
+	Tracing Tracing       // of the program that maps it: see Discover
 	Others  []string      // functions of it that may allocate, by their names, and are not probed
 	Probes  []Probe       // sorted by Entry; empty where the file has no allocator
 	Skipped []Skip        // functions left out, each with the reason

@@ -1,0 +1,150 @@
+package launch
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A thread has one tracer at a time. Where a program that is watched is about to take
+// another under ptrace, or to be taken, that one is let go first: the call then finds it free.
+
+func (h *Hooks) letGo(pid int) {
+	if h.LetGo != nil {
+		h.LetGo(pid)
+	}
+}
+
+// ptraceCalled lets go of the process that a thread is about to take under ptrace. It
+// reports whether the thread's signal was for that.
+func (w *Watcher) ptraceCalled(tid int) bool {
+	if w.hooks.Tracing == nil {
+		return false
+	}
+	target, ok := w.hooks.Tracing(tid)
+	if !ok {
+		return false
+	}
+	p, caller := w.program(target), w.owner[tid]
+	if p == nil || p.leaving {
+		w.resume(tid, 0)
+		return true
+	}
+	w.call(func() { w.hooks.letGo(p.pid) }, func() {
+		if w.programs[p.pid] != p || w.owner[tid] != caller { // one of them was killed
+			w.resume(tid, 0)
+			return
+		}
+		p.leaving, p.since = true, time.Now()
+		p.callers = append(p.callers, tid)
+		for other := range p.held {
+			w.forgo(p, other)
+		}
+		for _, other := range p.others(tid) {
+			_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
+		}
+		w.giveWay(p)
+	})
+	return true
+}
+
+// leaves lets go of a thread at a stop, if its program is being let go. It reports whether that was so.
+func (w *Watcher) leaves(tid int, status unix.WaitStatus) bool {
+	p := w.program(tid)
+	if p == nil || !p.leaving {
+		return false
+	}
+	signal := uintptr(status.StopSignal())
+	if ours := signal == uintptr(unix.SIGURG) && w.isOurs(tid); ours || int(status)>>16 != 0 || signal == uintptr(syscallStop) {
+		signal = 0
+	}
+	_, _, _ = unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, signal, 0, 0) // it may have been killed
+	if int(status)>>16 == unix.PTRACE_EVENT_EXEC {
+		w.disownAll(p.pid) // its other threads are gone
+	}
+	delete(w.owner, tid)
+	delete(p.held, tid)
+	if !w.owns(p) {
+		w.drop(p)
+	}
+	w.giveWay(p)
+	return true
+}
+
+// isOurs reports whether a thread that is let go got SIGURG from us, whatever for, and forgets that it did.
+func (w *Watcher) isOurs(tid int) (ours bool) {
+	if w.hooks.Tracing != nil {
+		_, ours = w.hooks.Tracing(tid)
+	}
+	if w.hooks.Exiting != nil {
+		ours = w.hooks.Exiting(tid) || ours
+	}
+	if w.hooks.Execing != nil {
+		ours = w.hooks.Execing(tid) || ours
+	}
+	if w.hooks.Unknown != nil {
+		ours = w.hooks.Unknown(tid) != nil || ours
+	}
+	return ours
+}
+
+// forgo lets go of a thread that stands still, and of the program once that was its last.
+func (w *Watcher) forgo(p *program, tid int) {
+	_ = unix.PtraceDetach(tid) // it may have been killed
+	delete(p.held, tid)
+	delete(w.owner, tid)
+	if !w.owns(p) {
+		w.drop(p)
+	}
+}
+
+// giveWay lets the callers go on once nothing is left of the program that they are about to take under ptrace. One
+// that does not stop keeps them no longer than gatherTime: then they are told that another has it.
+func (w *Watcher) giveWay(p *program) {
+	if !p.leaving {
+		return
+	}
+	waits := false
+	for tid, owner := range w.owner {
+		waits = waits || owner == p && !p.calls(tid)
+	}
+	if waits && time.Since(p.since) < gatherTime {
+		return
+	}
+	for _, tid := range p.callers {
+		if w.owner[tid] == p { // it is to be taken itself
+			w.forgo(p, tid)
+			continue
+		}
+		w.resume(tid, 0)
+	}
+	p.callers = nil
+	if !w.owns(p) {
+		w.drop(p)
+	}
+}
+
+func (p *program) calls(tid int) bool {
+	for _, caller := range p.callers {
+		if caller == tid {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *Watcher) owns(p *program) bool {
+	for _, owner := range w.owner {
+		if owner == p {
+			return true
+		}
+	}
+	return false
+}
+
+// drop forgets a program of which no thread is watched any more.
+func (w *Watcher) drop(p *program) {
+	if w.programs[p.pid] == p {
+		delete(w.programs, p.pid)
+	}
+}
