@@ -96,7 +96,7 @@ func (s *session) moved(pid int) {
 
 // standsAtExec reports whether a process gets its probes while it stands still at an exec.
 func (s *session) standsAtExec(pid int) bool {
-	return s.guarded[pid] || s.leaks && s.command == pid
+	return s.holds(pid) || s.leaks && s.command == pid && !s.loose[pid]
 }
 
 // forked makes a child a target. It is called with each fork, in order.

@@ -14,7 +14,7 @@ TP_SAY    = @echo "compile $@"
 
 # Linked with an allocator of Debian's packages, by file: no package for development is needed.
 TP_INTERFACES := jemalloc tcmalloc mimalloc
-TP_C      := regions signals patched without_malloc leak_exec embedded heap_truth freed_unseen samples user_alloc own_pools usdt_pool python_blocks leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench lock_waits leak_exits known_memory first_thread outer_frames same_places predicted handed_out late_link plugins ended_threads
+TP_C      := regions signals odd patched without_malloc leak_exec embedded heap_truth freed_unseen samples user_alloc own_pools usdt_pool python_blocks leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench lock_waits leak_exits known_memory first_thread outer_frames same_places predicted handed_out late_link plugins ended_threads
 TP_CXX    := leaves longjmp_throw cxx_containers leak_moves
 # Libraries that plugins loads.
 TP_PLUGINS := libplugin_first.so libplugin_second.so libplugin_shifted.so libplugin_own.so
@@ -25,7 +25,7 @@ TP_MUSL   := every_function_musl two_threads_musl every_function_musl_static
 
 TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
             churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped \
-            escape libescape.so plain_sleep moved_text bare mixed_heap entries choose choose_lsan libcount_calls.so leak_corpus libleak_tls.so leak_grid_O0 leak_grid_O2 $(TP_PLUGINS))
+            escape libescape.so plain_sleep moved_text bare mixed_heap entries choose choose_lsan odd_lsan odd_asan libcount_calls.so leak_corpus libleak_tls.so leak_grid_O0 leak_grid_O2 $(TP_PLUGINS))
 # Programs that know their own stacks, without frame pointers, by level of optimisation.
 TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks_clang_$(level) stacks_cxx_clang_$(level) stacks_rust_$(level)) \
              stacks_static stacks_static_pie stacks_now stacks_musl stacks_musl_static
@@ -165,6 +165,11 @@ $(TP_OUT)/leak_corpus: $(TP_SRC)/leak_corpus.cc $(TP_OUT)/libleak_tls.so
 $(TP_OUT)/leak_bench_lsan: $(TP_SRC)/leak_bench.c | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)$(CC) -O2 -fsanitize=leak -DLSAN -o $@ $<
+
+# Programs that take themselves under ptrace as they end.
+$(TP_OUT)/odd_lsan $(TP_OUT)/odd_asan: $(TP_OUT)/odd_%san: $(TP_SRC)/odd.c | $(TP_OUT)
+	$(TP_SAY)
+	$(Q)$(CC) $(TP_FLAGS) $(TP_FP) -fsanitize=$(if $(filter l,$*),leak,address) -o $@ $<
 
 $(TP_OUT)/leak_corpus_rust: $(TP_SRC)/leak_corpus.rs | $(TP_OUT)
 	$(TP_SAY)

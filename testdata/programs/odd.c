@@ -1,0 +1,218 @@
+/*
+ * Does what a tracer could break, and says how it went. With "wait" as the second argument it says "ready" and
+ * reads a line before it begins.
+ *
+ *   odd sigwait     blocks a signal, and reads it by sigwait each time that it has allocated
+ *   odd coroutines  allocates on stacks of its own, which it switches inside of what it calls between
+ *   odd filter      allocates under a seccomp filter that kills for every call that it does not need
+ *   odd strict      allocates in seccomp's strict mode, and ends with 7
+ *   odd traceme     asks to be traced by its parent
+ *   odd debugger    starts a child, takes it under ptrace, and says how it ended
+ *   odd debugged    is about to die of a fault: has a child of another program take it under ptrace first, and ends with 3
+ *   odd raised PROGRAM   becomes nobody, and executes a program that is setuid root: "user 0"
+ *   odd bye         says so, without flushing; built with a sanitizer, it is checked for leaks after that
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+static const char *self;
+
+static void allocate(int times)
+{
+	for (int i = 0; i < times; i++) {
+		char *volatile block = malloc(100 + i % 8);
+
+		block[0] = 1;
+		free(block);
+	}
+}
+
+static int read_signals(void)
+{
+	sigset_t all;
+	int signal, good = 0;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	for (int i = 0; i < 100; i++) {
+		allocate(10);
+		kill(getpid(), SIGUSR1);
+		good += sigwait(&all, &signal) == 0 && signal == SIGUSR1;
+	}
+	printf("signals %d\n", good);
+	return 0;
+}
+
+static ucontext_t scheduler, fibers[4];
+
+static void fiber(int number)
+{
+	for (int i = 0; i < 50; i++) {
+		char *block = malloc(100 + number);
+
+		swapcontext(&fibers[number], &scheduler); /* others allocate before this one is freed */
+		free(block);
+	}
+}
+
+static int switch_stacks(void)
+{
+	for (volatile int i = 0; i < 4; i++) {
+		getcontext(&fibers[i]);
+		fibers[i].uc_stack.ss_sp = malloc(64 << 10);
+		fibers[i].uc_stack.ss_size = 64 << 10;
+		fibers[i].uc_link = &scheduler;
+		makecontext(&fibers[i], (void (*)(void))fiber, 1, i);
+	}
+	for (int turn = 0; turn < 51; turn++)
+		for (int i = 0; i < 4; i++)
+			swapcontext(&scheduler, &fibers[i]);
+	puts("switched");
+	return 0;
+}
+
+#define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static int filter(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		ALLOW(write), ALLOW(exit_group), ALLOW(brk), ALLOW(mmap), ALLOW(munmap), ALLOW(fstat), ALLOW(newfstatat), ALLOW(getrandom),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(*code), .filter = code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return 1;
+	allocate(1000);
+	free(malloc(1 << 20));
+	puts("filtered");
+	return 0;
+}
+
+static int strict(void)
+{
+	allocate(10); /* what the heap needs to begin with */
+	fflush(stdout);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+		return 1;
+	allocate(1000);
+	if (write(1, "strict\n", 7) == 7)
+		syscall(SYS_exit, 7);
+	return 1;
+}
+
+static int debugger(void)
+{
+	int status, seized;
+	pid_t child = fork();
+
+	if (child == 0) {
+		allocate(100);
+		raise(SIGSTOP);
+		allocate(100);
+		_exit(5);
+	}
+	waitpid(child, &status, WUNTRACED);
+	seized = ptrace(PTRACE_SEIZE, child, 0, 0) ? errno : 0;
+	kill(child, SIGCONT);
+	while (waitpid(child, &status, 0) == child && WIFSTOPPED(status))
+		ptrace(PTRACE_CONT, child, 0, 0);
+	printf("seized %d, ended with %d\n", seized, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+	return 0;
+}
+
+static void on_fault(int signal)
+{
+	char number[16];
+	pid_t child;
+
+	(void)signal;
+	snprintf(number, sizeof(number), "%d", getpid());
+	child = fork();
+	if (child == 0) {
+		execl(self, self, "attach", number, (char *)NULL);
+		_exit(1);
+	}
+	waitpid(child, NULL, 0);
+	_exit(3);
+}
+
+static int attach(pid_t pid)
+{
+	int status = 0, attached = ptrace(PTRACE_ATTACH, pid, 0, 0) ? errno : 0;
+
+	if (attached == 0) {
+		waitpid(pid, &status, 0);
+		ptrace(PTRACE_DETACH, pid, 0, 0);
+	}
+	printf("attached %d, stopped by %d\n", attached, WSTOPSIG(status));
+	return 0;
+}
+
+static int debugged(void)
+{
+	allocate(100);
+	signal(SIGSEGV, on_fault);
+	raise(SIGSEGV);
+	return 1;
+}
+
+static int raised(const char *program)
+{
+	allocate(100);
+	fflush(stdout);
+	if (setgid(65534) == 0 && setuid(65534) == 0)
+		execl(program, program, "user", (char *)NULL);
+	perror(program);
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+
+	self = argv[0];
+	if (argc > 2 && strcmp(argv[2], "wait") == 0) {
+		puts("ready");
+		fflush(stdout);
+		while (getchar() != '\n')
+			; /* what is left unread, exit gives back by a call that the filter doesn't know */
+	}
+	if (strcmp(mode, "sigwait") == 0)
+		return read_signals();
+	if (strcmp(mode, "coroutines") == 0)
+		return switch_stacks();
+	if (strcmp(mode, "filter") == 0)
+		return filter();
+	if (strcmp(mode, "strict") == 0)
+		return strict();
+	if (strcmp(mode, "traceme") == 0)
+		return printf("traced %ld\n", ptrace(PTRACE_TRACEME, 0, 0, 0)) < 0;
+	if (strcmp(mode, "debugger") == 0)
+		return debugger();
+	if (strcmp(mode, "debugged") == 0)
+		return debugged();
+	if (strcmp(mode, "attach") == 0)
+		return attach(atoi(argv[2]));
+	if (strcmp(mode, "raised") == 0)
+		return raised(argv[argc - 1]);
+	if (strcmp(mode, "user") == 0)
+		return printf("user %d\n", geteuid()) < 0;
+	allocate(100);
+	puts("bye");
+	return 0;
+}
