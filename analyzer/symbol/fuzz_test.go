@@ -25,7 +25,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	addUnusual(f, source)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		img, err := openImage(&mappedFile{path: "fuzz", data: data, refs: 1})
+		img, err := openImage(&mappedFile{path: "fuzz", data: data, owned: true, refs: 1})
 		if err != nil {
 			return
 		}
@@ -46,6 +46,9 @@ func FuzzOpen(f *testing.F) {
 			d.alt = img
 		}
 		// Damage shows as an error; only the budget bounds the time.
+		if img.unpackedBytes > unpackLimit(len(data)) {
+			t.Errorf("%d bytes decompressed of %d", img.unpackedBytes, len(data))
+		}
 		_ = d.open()
 		for _, p := range img.elf.Progs {
 			img.virtualAddress(p.Off)
