@@ -50,7 +50,8 @@ func traceFlags() []cli.Flag {
 		wholeFlag("comm", "trace the processes named `NAME`, and their children"),
 		wholeFlag("cgroup", "trace the processes in the control group `PATH` and below, and their children"),
 		wholeFlag("container", "trace the processes in the container `ID|NAME` (docker, podman, containerd, Kubernetes' pods, systemd's units), and their children"),
-		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "trace all processes, and those that come; a valgrind or qemu-user that starts meanwhile dies (SIGTRAP)"},
+		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "trace all processes, and those that come; wants --risk-interpreters"},
+		&cli.BoolFlag{Name: "risk-interpreters", Usage: "with --all: begin, though a valgrind or qemu-user that anybody starts meanwhile dies (SIGTRAP)"},
 		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop after `TIME`, such as 30s (default: until Ctrl-C or the processes' end)"},
 		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of `KIND`: " + strings.Join(event.Kinds(), ", ")},
@@ -164,7 +165,11 @@ func (s *settings) check(c *cli.Context) error {
 // checkAll checks what goes with --all, where probes are in files rather than in
 // processes: nobody needs to be held at a birth.
 func (s *settings) checkAll(c *cli.Context) error {
+	risk := c.Bool("risk-interpreters")
 	if !s.chosen.all {
+		if risk {
+			return usageError("--risk-interpreters goes with --all: chosen processes have probes of their own, which harm no other")
+		}
 		return nil
 	}
 	switch {
@@ -174,6 +179,10 @@ func (s *settings) checkAll(c *cli.Context) error {
 		return usageError("--all goes without --max-overhead: choose the processes to keep it for")
 	case s.leaks:
 		return usageError("--all goes without --leaks, --stop and conditions on leaks: choose the processes to check")
+	case !risk:
+		return usageError("--all puts probes into files, for everybody that maps them: a valgrind or qemu-user that anybody starts meanwhile " +
+			"takes them for the program's code and dies (SIGTRAP), and the kernel has no way to leave it out. Choose processes by -p, --comm, " +
+			"--cgroup or --container, which harm no other, or give --risk-interpreters as well if nobody starts any")
 	}
 	s.tracer.Everywhere, s.hold = true, false
 	return nil

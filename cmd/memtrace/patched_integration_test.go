@@ -69,7 +69,7 @@ func TestAllSparesInterpreters(t *testing.T) {
 	t.Parallel()
 	p := spawn(t, exec.Command("valgrind", "-q", "sh", "-c", "echo ready; read line; ls / >/dev/null; exit 17"))
 	p.lineWith("ready")
-	said, code := memtrace(t, "--all", "-d", "1s")
+	said, code := memtrace(t, "--all", "--risk-interpreters", "-d", "1s")
 	if code != exitFailed || !strings.Contains(said, fmt.Sprintf("process %d: an interpreter of machine code", p.pid())) {
 		t.Errorf("exit code %d, want %d; memtrace said %s", code, exitFailed, said)
 	}
