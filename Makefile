@@ -46,7 +46,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all fuzz fuzz-long demo test \
+.PHONY: all build generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -203,6 +203,12 @@ bench-ladder: check-root deps-bench build
 	$(AS_USER) build/bench -build-ladder
 	rm -f build/ladder/*.json
 	for program in loop compiler; do build/bench -o docs/benchmarks.md -ladder $$program || exit; done
+
+# Kills memtrace 200 times in each of five phases, and looks each time whether the program is as before: half an hour.
+HARM_CYCLES ?= 200
+harm-cycles: check-root deps-test build
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	HARM_CYCLES=$(HARM_CYCLES) $(GO) test -buildvcs=false -tags integration -count=1 -timeout 3h -v -run '^TestKilledInEachPhase$$' ./cmd/memtrace
 
 # All of docs/benchmarks.md in one run: some three hours.
 bench-all:

@@ -10,12 +10,14 @@
  *   odd debugger    starts a child, takes it under ptrace, and says how it ended
  *   odd debugged    is about to die of a fault: has a child of another program take it under ptrace first, and ends with 3
  *   odd raised PROGRAM   becomes nobody, and executes a program that is setuid root: "user 0"
+ *   odd busy        allocates in a thread and has one child after the other, until it is killed
  *   odd bye         says so, without flushing; built with a sanitizer, it is checked for leaks after that
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -181,6 +183,32 @@ static int raised(const char *program)
 	return 1;
 }
 
+static void *allocate_on(void *unused)
+{
+	(void)unused;
+	for (;;)
+		allocate(1000);
+	return NULL;
+}
+
+static int busy(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, allocate_on, NULL);
+	for (;;) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			allocate(100);
+			exit(0);
+		}
+		waitpid(child, NULL, 0);
+		usleep(1000);
+	}
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -210,6 +238,8 @@ int main(int argc, char **argv)
 		return attach(atoi(argv[2]));
 	if (strcmp(mode, "raised") == 0)
 		return raised(argv[argc - 1]);
+	if (strcmp(mode, "busy") == 0)
+		return busy();
 	if (strcmp(mode, "user") == 0)
 		return printf("user %d\n", geteuid()) < 0;
 	allocate(100);
