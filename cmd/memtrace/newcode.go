@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -20,10 +21,12 @@ func (s *session) stoppedAtCode(tid int) (learn func()) {
 	}
 	at := now()
 	return func() {
+		began := time.Now()
 		s.tracer.Learn(stop.PID)
 		if stop.Loaded {
-			s.lookUp(stop.PID, at)
-			s.probeLoaded(stop.PID)
+			s.probeLoaded(stop.PID, holdPatience-time.Since(began))
+			// Names that take longer come a little later, as those of threads that are not held.
+			_ = within(holdPatience-time.Since(began), func() error { s.lookUp(stop.PID, at); return nil })
 		}
 	}
 }
@@ -39,13 +42,18 @@ func (s *session) lookUp(pid int, at uint64) {
 }
 
 // probeLoaded attaches to the allocators in code that a process has just loaded, and of
-// which nothing has run yet.
-func (s *session) probeLoaded(pid int) {
-	var news []probe.Object
-	err := within(holdPatience, func() (err error) {
-		news, err = s.family.look(pid, s.finder.DiscoverNew)
+// which nothing has run yet. It takes no longer than patience has it.
+func (s *session) probeLoaded(pid int, patience time.Duration) {
+	looked := make(chan []probe.Object, 1)
+	err := within(patience, func() error {
+		objects, err := s.family.look(pid, s.finder.DiscoverNew)
+		looked <- objects
 		return err
 	})
+	var news []probe.Object
+	if !errors.Is(err, errTooSlow) { // else they are the family's all the same, and it is said
+		news = <-looked
+	}
 	if len(news) > 0 || err != nil && !isGone(err) {
 		s.follower.answer(found{search: search{pid: pid, loaded: true}, objects: news, err: err})
 	}
