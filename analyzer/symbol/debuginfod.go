@@ -23,6 +23,11 @@ const (
 	// Bounds of one download where the environment sets no others.
 	defaultFetchTime = 90 * time.Second
 	defaultFetchSize = 2 << 30
+	// maxAsked and maxFetched bound the build IDs of a run that servers are asked for,
+	// and the bytes that they send: a target may map any number of files, with build IDs
+	// of its choice.
+	maxAsked   = 4096
+	maxFetched = 16 << 30
 	// missFor is how long a file that no server has is not asked for again.
 	missFor = 600 * time.Second
 )
@@ -42,6 +47,8 @@ type debuginfod struct {
 
 	mu   sync.Mutex
 	dead map[string]bool // servers that failed: they are left alone
+	asks int             // build IDs that may still be asked for
+	left int64           // bytes that may still be fetched
 }
 
 // newDebuginfod makes a client for the servers; nil where there are none. The
@@ -51,7 +58,7 @@ func newDebuginfod(servers []string, w *warnings) *debuginfod {
 	if len(servers) == 0 {
 		return nil
 	}
-	d := &debuginfod{servers: servers, time: defaultFetchTime, size: defaultFetchSize, warnings: w, dead: map[string]bool{}}
+	d := &debuginfod{servers: servers, time: defaultFetchTime, size: defaultFetchSize, warnings: w, dead: map[string]bool{}, asks: maxAsked, left: maxFetched}
 	for _, name := range []string{"DEBUGINFOD_TIMEOUT", "DEBUGINFOD_MAXTIME"} {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
 			d.time = time.Duration(n) * time.Second
@@ -86,6 +93,10 @@ func (d *debuginfod) find(buildID string) *image {
 	img, missing := d.cached(dir, name, buildID)
 	if img != nil || missing {
 		return img
+	}
+	if !d.mayAsk() {
+		d.warnings.add("debuginfod", fmt.Sprintf("fetch debug files: %d files or %d bytes are enough of one run; the rest is not fetched", maxAsked, int64(maxFetched)))
+		return nil
 	}
 	sure := true // that no server has it
 	for _, server := range d.servers {
@@ -129,6 +140,24 @@ func (d *debuginfod) cached(dir int, name, buildID string) (img *image, missing 
 
 func hasBuildID(id string) func(*image) bool {
 	return func(img *image) bool { return img.buildID == id }
+}
+
+// mayAsk takes one of the build IDs that may be asked for.
+func (d *debuginfod) mayAsk() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asks <= 0 || d.left <= 0 {
+		return false
+	}
+	d.asks--
+	return true
+}
+
+// took counts what a server has sent.
+func (d *debuginfod) took(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left -= n
 }
 
 func (d *debuginfod) isDead(server string) bool {
@@ -204,6 +233,7 @@ func (d *debuginfod) save(body io.Reader, dir int, name, buildID string) (*image
 	}
 	file := os.NewFile(uintptr(fd), temp)
 	n, err := io.Copy(file, io.LimitReader(body, d.size+1))
+	d.took(n)
 	if n > d.size {
 		err = fmt.Errorf("it is larger than %d bytes (DEBUGINFOD_MAXSIZE)", d.size)
 	}

@@ -124,3 +124,23 @@ func TestDebuginfodRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestDebuginfodBudget asks for no more than a run may, and says so: build IDs are the target's.
+func TestDebuginfodBudget(t *testing.T) {
+	program, debug, at, addrs, _ := strippedProgram(t)
+	url, asked := debugServer(t, map[string]string{at: debug})
+	for name, limit := range map[string]func(*debuginfod){
+		"files": func(d *debuginfod) { d.asks = 0 },
+		"bytes": func(d *debuginfod) { d.took(maxFetched) },
+	} {
+		t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
+		s, r := fileSpace(t, program), newResolver(t, Options{Debuginfod: []string{url}})
+		limit(r.loader.finder.remote)
+		if f := r.Frames(s, addrs[:1], false)[0]; f.Line != 0 || asked.Load() != 0 {
+			t.Errorf("%s: got %+v after %d questions, want no line after none", name, f, asked.Load())
+		}
+		if w := r.Warnings(); len(w) != 1 || !strings.Contains(w[0], "enough of one run") {
+			t.Errorf("%s: warnings %q, want one that says so", name, w)
+		}
+	}
+}
