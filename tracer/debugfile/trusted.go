@@ -36,7 +36,10 @@ func OpenTrusted(name string, owners ...uint32) (int, unix.Stat_t, error) {
 // /proc, /sys and /dev, nor where a link of a process leads to.
 func OpenOwn(name string) (int, unix.Stat_t, error) {
 	first, _, _ := strings.Cut(strings.TrimLeft(path.Clean(name), "/"), "/")
-	if !path.IsAbs(name) || slices.Contains(madeUp, first) {
+	if !path.IsAbs(name) {
+		return checkRegular(-1, fs.ErrInvalid, name)
+	}
+	if slices.Contains(madeUp, first) {
 		return checkRegular(-1, ErrPseudo, name)
 	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
@@ -144,13 +147,14 @@ func Owned(uid uint32, owners ...uint32) bool {
 	return uid == 0 || uid == uint32(os.Geteuid()) || slices.Contains(owners, uid)
 }
 
-// LeadsTo reports whether a path leads to a file in memtrace's own root, too. It opens
-// nothing that isn't open already, where the kernel can tell (Linux 5.12).
+// LeadsTo reports whether a path leads to a file in memtrace's own root, too. Where that
+// is so, the kernel knows the way already (RESOLVE_CACHED, Linux 5.12), and need not mount
+// anything to find it; only where it can't tell, it looks.
 func LeadsTo(name string, device, inode uint64) bool {
 	const resolveCached = 0x20 // RESOLVE_CACHED, include/uapi/linux/openat2.h
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS | resolveCached}
 	fd, err := unix.Openat2(unix.AT_FDCWD, name, &how)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		fd, _, err = OpenOwn(name)
 	}
 	if err != nil {
