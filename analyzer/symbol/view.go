@@ -86,7 +86,7 @@ func mountID(fd int) (int64, error) {
 func (v view) open(name string, module *mappedFile, elsewhere bool, belongs func(*image) bool) (*image, error) {
 	var refused error
 	if v.root >= 0 {
-		fd, st, err := debugfile.OpenRegularIn(v.root, name)
+		fd, st, err := debugfile.OpenOwnIn(v.root, name)
 		img, err := take(fd, st, err, name, module, belongs)
 		if img != nil || !elsewhere {
 			return img, err

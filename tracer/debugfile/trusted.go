@@ -18,7 +18,7 @@ var ErrOthersWrite = errors.New("others could have written it")
 // maxLinks bounds the symbolic links followed on the way to a file.
 const maxLinks = 16
 
-// madeUp are the directories of memtrace's own root where no debug file is.
+// madeUp are the directories where no debug file is.
 var madeUp = []string{"proc", "sys", "dev"}
 
 // OpenTrusted is OpenRegular for a file of which nobody but root, the user that
@@ -29,18 +29,21 @@ var madeUp = []string{"proc", "sys", "dev"}
 func OpenTrusted(name string, owners ...uint32) (int, unix.Stat_t, error) {
 	w := walk{owners: owners}
 	fd, err := w.to(name)
+	if errors.Is(err, ErrOthersWrite) { // which may be a directory: is there a file at all?
+		there, _, none := OpenOwn(name)
+		if none != nil {
+			return -1, unix.Stat_t{}, none
+		}
+		unix.Close(there)
+	}
 	return checkRegular(fd, err, name)
 }
 
 // OpenOwn is OpenRegular for a path that a target's file names: it opens nothing in
 // /proc, /sys and /dev, nor where a link of a process leads to.
 func OpenOwn(name string) (int, unix.Stat_t, error) {
-	first, _, _ := strings.Cut(strings.TrimLeft(path.Clean(name), "/"), "/")
-	if !path.IsAbs(name) {
-		return checkRegular(-1, fs.ErrInvalid, name)
-	}
-	if slices.Contains(madeUp, first) {
-		return checkRegular(-1, ErrPseudo, name)
+	if err := namesFile(name); err != nil {
+		return checkRegular(-1, err, name)
 	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(unix.AT_FDCWD, path.Clean(name), &how)
@@ -48,6 +51,26 @@ func OpenOwn(name string) (int, unix.Stat_t, error) {
 		return OpenRegular(path.Clean(name))
 	}
 	return checkRegular(fd, err, name)
+}
+
+// OpenOwnIn is OpenOwn below another root directory.
+func OpenOwnIn(root int, name string) (int, unix.Stat_t, error) {
+	if err := namesFile(name); err != nil {
+		return checkRegular(-1, err, name)
+	}
+	return OpenRegularIn(root, name)
+}
+
+// namesFile says why a path is not tried.
+func namesFile(name string) error {
+	first, _, _ := strings.Cut(strings.TrimLeft(path.Clean(name), "/"), "/")
+	switch {
+	case !path.IsAbs(name):
+		return fs.ErrInvalid
+	case slices.Contains(madeUp, first):
+		return ErrPseudo
+	}
+	return nil
 }
 
 // walk goes down a path step by step.

@@ -49,7 +49,7 @@ func TestOpenTrusted(t *testing.T) {
 	for name, want := range map[string]error{
 		"good/file": nil, "relative": nil, "absolute": nil, "good/../good/./file": nil,
 		"good/everybody's": ErrOthersWrite, "good/group's": ErrOthersWrite, "open/file": ErrOthersWrite, "through": ErrOthersWrite,
-		"loop": unix.ELOOP, "messages": ErrPseudo, "device": ErrPseudo, "none": unix.ENOENT, "good": ErrNotRegular, "good/file/x": unix.ENOTDIR,
+		"loop": unix.ELOOP, "messages": ErrPseudo, "device": ErrPseudo, "none": unix.ENOENT, "open/none": unix.ENOENT, "good": ErrNotRegular, "good/file/x": unix.ENOTDIR,
 	} {
 		fd, _, err := OpenTrusted(dir + "/" + name)
 		if err == nil {
@@ -65,6 +65,9 @@ func TestOpenTrusted(t *testing.T) {
 		}
 		if _, _, err := OpenOwn(name); !errors.Is(err, ErrPseudo) {
 			t.Errorf("OpenOwn(%s): %v", name, err)
+		}
+		if _, _, err := OpenOwnIn(unix.AT_FDCWD, name); !errors.Is(err, ErrPseudo) {
+			t.Errorf("OpenOwnIn(%s): %v", name, err)
 		}
 	}
 	if _, _, err := OpenTrusted("file"); err == nil {
