@@ -45,13 +45,16 @@ func (s *session) checkLeaks() {
 		case t.untraced != nil:
 			t.unchecked = t.untraced
 		case s.standStill:
-			t.unchecked = s.checkStopped(t)
+			t.unchecked = s.checkStopped(t) // nobody else looks at it: the watch is over
 			if errors.Is(t.unchecked, ownthread.ErrNoAnswer) {
 				s.warn("%v: it was checked without being stopped", t.unchecked)
 				t.unchecked = s.checkRunning(t)
 			}
 		default:
-			t.unchecked = s.checkRunning(t)
+			// It may have ended meanwhile, and been checked as it did.
+			if err := s.checkRunning(t); t.unchecked != nil {
+				t.unchecked = err
+			}
 		}
 	}
 }
@@ -128,6 +131,9 @@ func (s *session) checkRunning(t *target) error {
 			break
 		}
 		s.consumeFor(apart)
+		if t.unchecked == nil { // it has ended meanwhile, and was checked then
+			return nil
+		}
 	}
 	if !s.settle() { // what was freed meanwhile is no leak
 		return errors.New("the events after it could not be had in time")
@@ -136,7 +142,7 @@ func (s *session) checkRunning(t *target) error {
 	return nil
 }
 
-// consumeFor goes on with the trace for a time.
+// consumeFor goes on with the trace for a time: who stands still for it is not kept waiting.
 func (s *session) consumeFor(d time.Duration) {
 	over := time.After(d)
 	for {
@@ -146,6 +152,8 @@ func (s *session) consumeFor(d time.Duration) {
 				return
 			}
 			s.consume(b)
+		case v := <-s.visits:
+			s.receive(v)
 		case <-over:
 			return
 		}
