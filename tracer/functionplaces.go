@@ -1,12 +1,9 @@
 package tracer
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // functionPlaces remembers where in files functions begin: to read the symbols of a C library
@@ -27,18 +24,21 @@ const maxPlaces = 1 << 10
 
 // of is functionOffsets. The caller must not change what it returns.
 func (p *functionPlaces) of(f *os.File, names []string) ([]uint64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, fmt.Errorf("stat %s: %w", f.Name(), err)
+	facts, err := factsOf(f)
+	if err != nil {
+		return nil, err
 	}
-	key := placesKey{fileIdentity{st.Dev, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec}, strings.Join(names, " ")}
+	if facts.fuse { // it may say that it is any file
+		return functionOffsets(f, names)
+	}
+	key := placesKey{facts.identity(), strings.Join(names, " ")}
 	p.mu.Lock()
 	offsets, known := p.known[key]
 	p.mu.Unlock()
 	if known {
 		return offsets, nil
 	}
-	offsets, err := functionOffsets(f, names)
+	offsets, err = functionOffsets(f, names)
 	if err != nil {
 		return nil, err
 	}

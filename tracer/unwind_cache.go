@@ -1,9 +1,8 @@
 package tracer
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"io"
 	"sync"
 
 	"github.com/memtrace/memtrace/tracer/unwind"
@@ -29,17 +28,15 @@ type tableCache struct {
 	writes sync.WaitGroup
 }
 
-// tables returns the tables of a file, from the cache or made anew.
-func (c *tableCache) tables(buildID string, r io.ReaderAt) (*unwind.File, error) {
-	source, err := unwind.Open(r)
-	if err != nil {
-		return nil, err
-	}
+// tableKey is a hash of all that tables are made from: what has the same has the same tables, whatever file it is of.
+type tableKey [sha256.Size]byte
+
+// tables returns the tables of what has the key, from the cache or made anew.
+func (c *tableCache) tables(source *unwind.Source, key tableKey) (*unwind.File, error) {
 	if c.files == nil || source.Bytes() < minCached {
 		return source.Build()
 	}
-	key := source.Key()
-	name := fmt.Sprintf("%s-%s.tables", buildID[:min(len(buildID), 40)], hex.EncodeToString(key[:8]))
+	name := hex.EncodeToString(key[:20]) + ".tables"
 	if data := c.files.Get(name, unwind.MaxPacked); data != nil {
 		if file, err := unwind.Unpack(data, key); err == nil {
 			return file, nil

@@ -162,5 +162,5 @@ func (t *Tracer) UnwindProblems() []string {
 	s := t.keeper.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.problems)
+	return slices.Clone(s.problems.lines)
 }

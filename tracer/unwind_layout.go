@@ -1,6 +1,7 @@
 package tracer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,9 +27,16 @@ const maxVDSO = 64 << 10
 // space is what the kernel knows of one process's code.
 type space struct {
 	mappings []probe.Mapping
-	files    []*codeFile
-	layout   extent // its head and segments
-	previous extent // of the layout before: a stack walk may still use it
+	account  account
+	files    []use
+	layout   charged // its head and segments
+	previous charged // of the layout before: a stack walk may still use it
+}
+
+// charged is a run of entries, and who is charged for it.
+type charged struct {
+	extent
+	account account
 }
 
 // spaces keeps the kernel's idea of each process's code. Its methods may be
@@ -40,24 +48,12 @@ type spaces struct {
 	segments *ebpf.Map
 	stops    *ebpf.Map
 	room     extents // of segments
+	shares   *ledger // of those
+	places   *ledger // of spaces
 	known    map[int]*space
 	pidSet   sync.Map // the keys of known, to be read while mu is held for long
 	lastID   uint64
-	problems []string
-}
-
-// maxProblems bounds what is kept of files that have no tables.
-const maxProblems = 64
-
-// problem notes why code has no table, once.
-func (s *spaces) problem(text string) {
-	switch {
-	case slices.Contains(s.problems, text) || len(s.problems) > maxProblems:
-	case len(s.problems) == maxProblems:
-		s.problems = append(s.problems, "more code than is named here has no unwinding tables")
-	default:
-		s.problems = append(s.problems, text)
-	}
+	problems problems
 }
 
 func newSpaces(maps map[string]*ebpf.Map, cache FileCache) (*spaces, error) {
@@ -66,6 +62,9 @@ func newSpaces(maps map[string]*ebpf.Map, cache FileCache) (*spaces, error) {
 		return nil, err
 	}
 	return &spaces{
+		shares:   newLedger(uint64(maps[bpf.MemtraceMapSegments].MaxEntries())),
+		places:   newLedger(uint64(maps[bpf.MemtraceMapSpaces].MaxEntries())),
+		problems: newProblems(),
 		tables:   tables,
 		spaces:   maps[bpf.MemtraceMapSpaces],
 		segments: maps[bpf.MemtraceMapSegments],
@@ -133,8 +132,11 @@ func (s *spaces) current(pid int, mappings []probe.Mapping) bool {
 }
 
 func (s *spaces) install(pid int, mappings []probe.Mapping) error {
-	next := &space{mappings: mappings}
-	segments := s.layout(pid, next)
+	next := &space{mappings: mappings, account: processAccount(pid)}
+	if !s.places.take(next.account.forSystem(), 1) {
+		return fmt.Errorf("%w of %v for more processes", errNoRoom, next.account)
+	}
+	segments := s.fit(pid, next.account.forSystem(), s.layout(pid, next))
 	s.lastID = (s.lastID + 1) & (1<<spaceIDBits - 1)
 	s.lastID = max(s.lastID, 1) // 0 is none
 	err := s.installLayout(next, s.lastID, segments)
@@ -153,17 +155,23 @@ func (s *spaces) install(pid int, mappings []probe.Mapping) error {
 	s.known[pid] = next
 	s.pidSet.Store(pid, nil)
 	if old != nil {
-		next.previous, old.layout = old.layout, extent{}
+		next.previous, old.layout = old.layout, charged{}
 		s.release(old)
 	}
 	return nil
 }
 
 func (s *spaces) installLayout(next *space, id uint64, segments []bpf.MemtraceUnwindSegment) (err error) {
-	next.layout, err = s.room.take(uint32(len(segments) + 1))
-	if err != nil {
+	n := uint32(len(segments) + 1)
+	a := next.account.forSystem()
+	if !s.shares.take(a, uint64(n)) {
+		return errNoRoom
+	}
+	if next.layout.extent, err = s.room.take(n); err != nil {
+		s.shares.give(a, uint64(n))
 		return err
 	}
+	next.layout.account = a
 	// The head comes last: it makes the rest valid.
 	for i := range segments {
 		if err := s.segments.Put(next.layout.first+1+uint32(i), &segments[i]); err != nil {
@@ -173,26 +181,38 @@ func (s *spaces) installLayout(next *space, id uint64, segments []bpf.MemtraceUn
 	return s.segments.Put(next.layout.first, &bpf.MemtraceUnwindSegment{Start: id, End: uint64(len(segments))})
 }
 
+// fit leaves out what an account has no room for: first mappings without a table.
+func (s *spaces) fit(pid int, a account, segments []bpf.MemtraceUnwindSegment) []bpf.MemtraceUnwindSegment {
+	room := int(s.shares.room(a)) - 1
+	if len(segments) <= room {
+		return segments
+	}
+	s.problems.add(a, fmt.Sprintf("process %d has %d executable mappings, and %v room for %d: stacks through the others break off",
+		pid, len(segments), a, max(room, 0)))
+	segments = slices.DeleteFunc(segments, func(x bpf.MemtraceUnwindSegment) bool { return x.Table == 0 })
+	return segments[:min(len(segments), max(room, 0))]
+}
+
 // layout turns mappings into what the kernel looks addresses up in. A file
 // that can't be read leaves its mapping without a table.
 func (s *spaces) layout(pid int, next *space) []bpf.MemtraceUnwindSegment {
 	var out []bpf.MemtraceUnwindSegment
 	for _, m := range next.mappings {
 		if len(out) >= maxSegments {
-			s.problem(fmt.Sprintf("process %d has more than %d executable mappings: stacks through the others break off", pid, maxSegments))
+			s.problems.add(next.account, fmt.Sprintf("process %d has more than %d executable mappings: stacks through the others break off", pid, maxSegments))
 			break
 		}
-		c, err := s.code(pid, m)
+		u, err := s.code(pid, next.account, m)
 		if err != nil && stillMapped(pid, m) {
-			s.problem(fmt.Sprintf("%v: stacks through its code lean on frame pointers", err))
+			s.problems.add(next.account, fmt.Sprintf("%v: stacks through its code lean on frame pointers", err))
 		}
-		if c != nil && c.bad > 0 {
-			s.problem(fmt.Sprintf("%s: %d entries of its call frame information can't be read: stacks through their functions lean on frame pointers", m.Path, c.bad))
+		if u.codeFile != nil {
+			next.files = append(next.files, u)
+			if u.problem != "" {
+				s.problems.add(u.account, m.Path+": "+u.problem)
+			}
 		}
-		if c != nil {
-			next.files = append(next.files, c)
-		}
-		out = append(out, c.place(m)...)
+		out = append(out, u.codeFile.place(m)...)
 	}
 	return out[:min(len(out), maxSegments)]
 }
@@ -204,28 +224,28 @@ func stillMapped(pid int, m probe.Mapping) bool {
 	return err == nil && slices.Contains(now, m)
 }
 
-// code returns the tables for a mapping, nil where it is no file of code.
-func (s *spaces) code(pid int, m probe.Mapping) (*codeFile, error) {
+// code returns the tables for a mapping, none where it is no file of code.
+func (s *spaces) code(pid int, a account, m probe.Mapping) (use, error) {
 	if m.Path == "[vdso]" {
 		data, err := readVDSO(pid, m)
 		if err != nil {
-			return nil, err
+			return use{}, err
 		}
-		return s.tables.image(data)
+		return s.tables.image(data, a)
 	}
 	if m.Inode == 0 {
-		return nil, nil
+		return use{}, nil
 	}
 	f, err := m.Open("/proc", pid)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", m.Path, err)
+		return use{}, fmt.Errorf("open %s: %w", m.Path, err)
 	}
 	defer f.Close()
-	c, err := s.tables.file(f)
+	u, err := s.tables.file(pid, a, f)
 	if err != nil {
-		return nil, fmt.Errorf("unwinding tables of %s: %w", m.Path, err)
+		return use{}, fmt.Errorf("unwinding tables of %s: %w", m.Path, err)
 	}
-	return c, nil
+	return u, nil
 }
 
 func readVDSO(pid int, m probe.Mapping) ([]byte, error) {
@@ -247,7 +267,8 @@ func (c *codeFile) place(m probe.Mapping) []bpf.MemtraceUnwindSegment {
 	var out []bpf.MemtraceUnwindSegment
 	if c != nil {
 		for _, s := range c.segments {
-			if s.slot == 0 || m.Offset+m.End-m.Start <= s.Offset || m.Offset >= s.Offset+s.Size {
+			// In two steps: what the file says may be near the end of all numbers.
+			if s.slot == 0 || s.Offset > m.Offset && s.Offset-m.Offset >= m.End-m.Start || s.Offset <= m.Offset && m.Offset-s.Offset >= s.Size {
 				continue
 			}
 			at := m.Start + max(s.Offset, m.Offset) - m.Offset
@@ -261,6 +282,7 @@ func (c *codeFile) place(m probe.Mapping) []bpf.MemtraceUnwindSegment {
 	if len(out) == 0 {
 		return []bpf.MemtraceUnwindSegment{{Start: m.Start, End: m.End}}
 	}
+	slices.SortFunc(out, func(a, b bpf.MemtraceUnwindSegment) int { return cmp.Compare(a.Start, b.Start) })
 	// The first begins with the mapping, each ends where the next one begins.
 	out[0].Offset -= out[0].Start - m.Start
 	out[0].Start = m.Start
@@ -275,11 +297,14 @@ func (c *codeFile) place(m probe.Mapping) []bpf.MemtraceUnwindSegment {
 
 // release gives up what a space holds in the kernel.
 func (s *spaces) release(old *space) {
-	for _, c := range old.files {
-		s.tables.release(c)
+	for _, u := range old.files {
+		s.tables.release(u)
 	}
-	s.room.give(old.layout)
-	s.room.give(old.previous)
+	s.places.give(old.account.forSystem(), 1)
+	for _, x := range []charged{old.layout, old.previous} {
+		s.room.give(x.extent)
+		s.shares.give(x.account, uint64(x.n))
+	}
 }
 
 // forget frees what was loaded for process pid.

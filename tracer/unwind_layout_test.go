@@ -33,3 +33,44 @@ func TestMappingOfSeveralTables(t *testing.T) {
 		t.Errorf("got %+x for a mapping without a file", got)
 	}
 }
+
+// Whatever a file's headers say, its segments lie within the mapping, in order.
+func TestMappingOfHostileSegments(t *testing.T) {
+	const end = ^uint64(0)
+	part := func(offset, size, address uint64) codeSegment {
+		return codeSegment{unwind.Segment{Offset: offset, Size: size, Address: address, Table: &unwind.Table{Text: unwind.Range{Start: address, End: address + 64}}}, 1, 7}
+	}
+	m := probe.Mapping{Range: probe.Range{Start: 0x7000_1000, End: 0x7000_e000, Offset: 0x1000}}
+	for _, list := range [][]codeSegment{
+		{part(0x9000, 0x1000, 0x9000), part(0x3000, 0x1000, 0x3000), part(0x6000, 0x1000, 0x6000)},
+		{part(0, end, 0), part(end-10, 5, 0x1000), part(0x2000, end-0x1000, end-0x2000)},
+		{part(0x2000, 0, 0x2000), part(0x1000, 1, end)},
+	} {
+		at := m.Start
+		for _, s := range (&codeFile{segments: list}).place(m) {
+			if s.Start != at || s.End < s.Start || s.End > m.End {
+				t.Errorf("%+v: a segment from %#x to %#x, want one from %#x", list, s.Start, s.End, at)
+			}
+			at = s.End
+		}
+		if at != m.End {
+			t.Errorf("%+v: the segments end at %#x", list, at)
+		}
+	}
+}
+
+// A process that has more mappings than there is room for keeps those with tables.
+func TestMappingsBeyondTheRoom(t *testing.T) {
+	s := &spaces{shares: newLedger(80), problems: newProblems()}
+	a := account{uid: 1}.forSystem()
+	var list []bpf.MemtraceUnwindSegment
+	for i := range uint32(40) {
+		list = append(list, bpf.MemtraceUnwindSegment{Start: uint64(i), Table: i % 4 / 3})
+	}
+	if got := s.fit(1, a, slices.Clone(list)); len(got) != 10 || got[9].Start != 39 || len(s.problems.lines) != 1 {
+		t.Errorf("%d segments, and it says %q", len(got), s.problems.lines)
+	}
+	if got := s.fit(1, a, slices.Clone(list[:12])); len(got) != 12 || len(s.problems.lines) != 1 {
+		t.Errorf("%d segments of 12, and it says %q", len(got), s.problems.lines)
+	}
+}

@@ -15,31 +15,30 @@ type ruleList struct {
 	m       *ebpf.Map
 	numbers map[unwind.Rule]uint32
 	pending []bpf.MemtraceUnwindRule
-	left    int // rules that the map had no room for
+	room    *ledger
 }
 
 func newRuleList(m *ebpf.Map) (*ruleList, error) {
-	l := &ruleList{m: m, numbers: make(map[unwind.Rule]uint32)}
-	l.number(unwind.Rule{}) // 0 is None
+	l := &ruleList{m: m, numbers: make(map[unwind.Rule]uint32), room: newLedger(uint64(m.MaxEntries()))}
+	l.number(unwind.Rule{}, root) // 0 is None
 	return l, l.flush()
 }
 
-// number returns the number of a rule. A rule that is new must be flushed
-// before its number is used.
-func (l *ruleList) number(r unwind.Rule) uint32 {
+// number returns the number of a rule, and charges an account with it where it is new; false: there is no room for it.
+// A rule that is new must be flushed before its number is used.
+func (l *ruleList) number(r unwind.Rule, a account) (uint32, bool) {
 	if n, ok := l.numbers[r]; ok {
-		return n
+		return n, true
+	}
+	if !l.room.take(a, 1) {
+		return 0, false
 	}
 	n := uint32(len(l.numbers))
-	if n >= l.m.MaxEntries() {
-		l.left++
-		return 0
-	}
 	l.numbers[r] = n
 	l.pending = append(l.pending, bpf.MemtraceUnwindRule{
 		Kind: uint8(r.Kind), Reg: r.Reg, FromFp: r.FromFP, Param: r.Param, Cfa: r.CFA, Saved: r.Saved,
 	})
-	return n
+	return n, true
 }
 
 // flush writes the new rules into the kernel's map.

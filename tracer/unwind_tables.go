@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/bpf"
 	"github.com/memtrace/memtrace/tracer/unwind"
@@ -18,30 +19,39 @@ import (
 // innerMap is BPF_F_INNER_MAP (5.10): arrays of one array-of-maps may differ in size.
 const innerMap = 0x1000
 
-// fileIdentity tells one state of a file from others.
+// fileIdentity tells one state of a file from others, by what only the kernel says.
 type fileIdentity struct {
 	device, inode uint64
 	size          int64
-	sec, nsec     int64 // of the last modification
-}
-
-// contentIdentity tells files of equal content, such as one library in
-// several containers.
-type contentIdentity struct {
-	buildID string
-	size    int64
+	sec, nsec     int64 // of the last change: its owner can set that of the last modification, not this one
+	process       int   // the only one that it counts for, where the file system is a program (FUSE); 0: all
+	// partial: some of its tables or rules had no room, which is the lot of the account alone.
+	partial bool
+	account account
 }
 
 // codeFile is a file whose tables are in the kernel.
 type codeFile struct {
-	ids      []fileIdentity
-	content  contentIdentity
+	ids      []fileIdentity // the newest ones
+	key      tableKey
 	segments []codeSegment
-	users    int
-	bytes    uint64 // of tables
-	source   uint64 // of call frame information
-	bad      int    // entries of it that can't be read
+	users    map[account]int // mappings
+	payer    account         // who of them is charged
+	bytes    uint64          // of tables
+	slots    uint64          // of tables
+	source   uint64          // of call frame information
+	problem  string          // what of the file can't be had, "" if nothing
+	partial  bool            // as there was no room
 }
+
+// use is one mapping's use of a file's tables.
+type use struct {
+	*codeFile
+	account account
+}
+
+// maxIdentities bounds what is kept of files of one content.
+const maxIdentities = 64
 
 // codeSegment is an executable segment of a file.
 type codeSegment struct {
@@ -63,7 +73,11 @@ type tableStore struct {
 	slots   slotList
 	serial  uint32
 	byID    map[fileIdentity]*codeFile
-	content map[contentIdentity]*codeFile
+	content map[tableKey]*codeFile
+
+	places *ledger // of slots
+	memory *ledger // of tables' bytes
+	effort *effort
 
 	now, peak memory
 
@@ -75,6 +89,9 @@ type tableStore struct {
 	failure error
 }
 
+// maxTableBytes bounds the tables of all processes: those of every program of a desktop are less than a tenth of it.
+const maxTableBytes = 512 << 20
+
 // memory is the bytes of tables and of what they were made from.
 type memory struct{ tables, source uint64 }
 
@@ -85,9 +102,12 @@ func newTableStore(outer, rules *ebpf.Map, cache FileCache) (*tableStore, error)
 	}
 	s := &tableStore{
 		outer: outer, rules: list, cache: tableCache{files: cache}, slots: slotList{limit: outer.MaxEntries()},
-		byID: make(map[fileIdentity]*codeFile), content: make(map[contentIdentity]*codeFile),
-		coming: make(map[uint32]struct{}),
+		byID: make(map[fileIdentity]*codeFile), content: make(map[tableKey]*codeFile),
+		coming: make(map[uint32]struct{}), effort: newEffort(time.Now),
+		memory: newLedger(maxTableBytes),
 	}
+	n := uint64(s.slots.limit)
+	s.places = newLedger(n - 1)
 	s.settled = sync.NewCond(&s.mu)
 	return s, nil
 }
@@ -108,94 +128,182 @@ func (s *tableStore) background(call func() (done func())) {
 	}()
 }
 
-// file returns the tables of an open file, loading them if they are new. The
-// caller releases them. A file without any has no segments with tables.
-func (s *tableStore) file(f *os.File) (*codeFile, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, fmt.Errorf("stat %s: %w", f.Name(), err)
-	}
-	id := fileIdentity{st.Dev, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec}
-	if c := s.byID[id]; c != nil {
-		c.users++
-		return c, nil
-	}
-	c, err := s.read(f, st.Size)
+// file returns the tables of an open file that a process maps, loading them if they are new. The caller releases them.
+// A file without any has no segments with tables.
+//
+// Files share tables where they are one file in one state, or where all that the tables are made from is the same: what
+// a file says of itself, as by its build ID, counts for nothing.
+func (s *tableStore) file(pid int, mapper account, f *os.File) (use, error) {
+	facts, err := factsOf(f)
 	if err != nil {
-		return nil, err
+		return use{}, err
+	}
+	id := facts.identity()
+	if facts.fuse {
+		id.process = pid
+	}
+	a := facts.account(mapper)
+	if c := s.byID[id]; c != nil {
+		return c.use(a), nil
+	}
+	part := id
+	part.partial, part.account = true, a
+	if c := s.byID[part]; c != nil {
+		return c.use(a), nil
+	}
+	u, err := s.read(f, a)
+	if err != nil {
+		return u, err
+	}
+	if u.partial {
+		id = part
+	}
+	s.identify(u.codeFile, id)
+	return u, nil
+}
+
+// identify notes that a file of this identity has the tables of c.
+func (s *tableStore) identify(c *codeFile, id fileIdentity) {
+	if len(c.ids) == maxIdentities {
+		delete(s.byID, c.ids[0])
+		c.ids = slices.Delete(c.ids, 0, 1)
 	}
 	c.ids = append(c.ids, id)
 	s.byID[id] = c
-	return c, nil
 }
 
-// read loads the tables of a file that may be known by its content.
-func (s *tableStore) read(r io.ReaderAt, size int64) (*codeFile, error) {
-	id := contentIdentity{unwind.BuildID(r), size}
-	if c := s.content[id]; c != nil && id.buildID != "" {
-		c.users++
-		return c, nil
+// use adds a mapping to those of a file whose tables are there.
+func (c *codeFile) use(a account) use {
+	c.users[a]++
+	return use{c, a}
+}
+
+// charge charges an account with what a file's tables take.
+func (s *tableStore) charge(c *codeFile, a account) bool {
+	if !s.places.take(a, c.slots) {
+		return false
 	}
-	file, err := s.cache.tables(id.buildID, r)
-	if err != nil && !errors.Is(err, unwind.ErrNoTables) {
-		return nil, err
+	if !s.memory.take(a, c.bytes) {
+		s.places.give(a, c.slots)
+		return false
 	}
-	if file == nil {
-		file = &unwind.File{}
+	return true
+}
+
+// read loads the tables of a file that may be known by its content. One that can't be read has none, and is not
+// read again while it is mapped.
+func (s *tableStore) read(r io.ReaderAt, a account) (use, error) {
+	if !s.effort.left(a) {
+		return use{}, fmt.Errorf("%w of %v for the time that more code takes", errNoRoom, a)
 	}
-	c := &codeFile{content: id, users: 1, source: uint64(file.Source), bad: file.Bad}
+	counted := &countingReader{ReaderAt: r}
+	source, err := unwind.Open(counted)
+	key := tableKey{}
+	s.effort.spend(a, counted.n, source, err)
+	if err == nil {
+		key = source.Key()
+		if c := s.content[key]; c != nil {
+			return c.use(a), nil
+		}
+	}
+	file := &unwind.File{}
+	if err == nil {
+		if made, e := s.cache.tables(source, key); e != nil {
+			err = e
+		} else {
+			file = made
+		}
+	}
+	c := &codeFile{key: key, users: make(map[account]int), source: uint64(file.Source)}
+	switch {
+	case err != nil && !errors.Is(err, unwind.ErrNoTables):
+		c.problem = fmt.Sprintf("%v: stacks through its code lean on frame pointers", err)
+	case file.Bad > 0:
+		c.problem = fmt.Sprintf("%d entries of its call frame information can't be read: stacks through their functions lean on frame pointers", file.Bad)
+	case file.Lost > 0:
+		c.problem = fmt.Sprintf("%d places in it have unwinding rules beyond those that are taken from one file: stacks through them lean on frame pointers", file.Lost)
+	}
+	return s.loadAll(c, file, a)
+}
+
+// loadAll puts the tables of a file into the kernel, as far as the account has room.
+func (s *tableStore) loadAll(c *codeFile, file *unwind.File, a account) (use, error) {
 	for _, segment := range file.Segments {
-		loaded, err := s.load(c, segment)
+		if segment.Table != nil {
+			c.slots++
+			c.bytes += uint64(segment.Table.Bytes())
+		}
+	}
+	if !s.charge(c, a) {
+		c.problem = fmt.Sprintf("its tables take %d bytes, which %v has no room for: stacks through its code lean on frame pointers", c.bytes, a)
+		c.slots, c.bytes, c.source, c.partial, file = 0, 0, 0, true, &unwind.File{}
+	}
+	c.users[a], c.payer = 1, a
+	lost := 0
+	for _, segment := range file.Segments {
+		loaded, n, err := s.load(segment, a)
 		if err != nil {
 			s.clearAll(c)
-			return nil, err
+			s.places.give(a, c.slots)
+			s.memory.give(a, c.bytes)
+			return use{}, err
 		}
 		c.segments = append(c.segments, loaded)
+		lost += n
 	}
-	if id.buildID != "" {
-		s.content[id] = c
+	if lost > 0 {
+		c.partial = true
+		c.problem = fmt.Sprintf("%d of its unwinding rules have no room, of which %v has too many: stacks through their functions lean on frame pointers", lost, a)
+	}
+	if c.key != (tableKey{}) && !c.partial {
+		s.content[c.key] = c
 	}
 	s.now.tables, s.now.source = s.now.tables+c.bytes, s.now.source+c.source
 	if s.now.tables > s.peak.tables {
 		s.peak = s.now
 	}
-	return c, nil
+	return use{c, a}, nil
 }
 
 // image returns the tables of an ELF image read from memory (the vDSO).
-func (s *tableStore) image(data []byte) (*codeFile, error) {
-	c, err := s.read(bytes.NewReader(data), int64(len(data)))
+func (s *tableStore) image(data []byte, mapper account) (use, error) {
+	u, err := s.read(bytes.NewReader(data), mapper)
 	if err != nil {
-		return nil, fmt.Errorf("unwinding tables of the vDSO: %w", err)
+		return use{}, fmt.Errorf("unwinding tables of the vDSO: %w", err)
 	}
-	return c, nil
+	return u, nil
 }
 
 const chunkWords = len(bpf.MemtraceTableChunk{}.Words)
 
-// load puts a segment's table into the kernel.
-func (s *tableStore) load(c *codeFile, segment unwind.Segment) (codeSegment, error) {
-	out := codeSegment{Segment: segment}
+// load puts a segment's table into the kernel. Lost are the rows' rules that there is no room for.
+func (s *tableStore) load(segment unwind.Segment, a account) (out codeSegment, lost int, err error) {
+	out = codeSegment{Segment: segment}
 	if segment.Table == nil {
-		return out, nil
+		return out, 0, nil
 	}
 	slot, err := s.slot()
 	if err != nil {
-		return out, fmt.Errorf("install the table: %w", err)
+		return out, 0, fmt.Errorf("install the table: %w", err)
 	}
 	s.serial++
-	words := segment.Table.Encode(s.serial, s.rules.number)
+	words := segment.Table.Encode(s.serial, func(r unwind.Rule) uint32 {
+		n, ok := s.rules.number(r, a)
+		if !ok {
+			lost++
+		}
+		return n
+	})
 	if err = s.rules.flush(); err == nil {
 		err = s.install(slot, words)
 	}
 	if err != nil {
 		s.slots.give(slot)
-		return out, err
+		return out, 0, err
 	}
 	out.slot, out.serial = slot, s.serial
 	out.Table = &unwind.Table{Text: segment.Table.Text} // the rows are in the kernel now
-	c.bytes += 4 * uint64(len(words))
-	return out, nil
+	return out, lost, nil
 }
 
 func (s *tableStore) install(slot uint32, words []uint32) error {
@@ -269,8 +377,22 @@ func (s *tableStore) wait() error {
 }
 
 // release gives a file up that file or image returned.
-func (s *tableStore) release(c *codeFile) {
-	if c.users--; c.users == 0 {
+func (s *tableStore) release(u use) {
+	c, a := u.codeFile, u.account
+	if c.users[a]--; c.users[a] > 0 {
+		return
+	}
+	delete(c.users, a)
+	if a == c.payer {
+		s.places.give(a, c.slots)
+		s.memory.give(a, c.bytes)
+		for c.payer = range c.users { // any of the others pays from now on
+			s.places.charge(c.payer, c.slots)
+			s.memory.charge(c.payer, c.bytes)
+			break
+		}
+	}
+	if len(c.users) == 0 {
 		s.drop(c)
 	}
 }
@@ -287,9 +409,11 @@ func (s *tableStore) drop(c *codeFile) {
 	s.clearAll(c)
 	s.now.tables, s.now.source = s.now.tables-c.bytes, s.now.source-c.source
 	for _, id := range c.ids {
-		delete(s.byID, id)
+		if s.byID[id] == c {
+			delete(s.byID, id)
+		}
 	}
-	if s.content[c.content] == c {
-		delete(s.content, c.content)
+	if s.content[c.key] == c {
+		delete(s.content, c.key)
 	}
 }

@@ -19,6 +19,7 @@ type File struct {
 	Segments []Segment
 	Source   int // bytes of call frame information that the tables come from
 	Bad      int // entries that were left out: malformed, or of an unknown kind
+	Lost     int // rows whose rules are more than is taken from one file
 }
 
 // Segment is an executable segment (PT_LOAD) of a file, or a part of one: where
@@ -129,7 +130,7 @@ func (s *Source) Build() (*File, error) {
 	if err := errors.Join(all.err(), out.split(all)); err != nil {
 		return nil, err
 	}
-	out.Bad = all.bad
+	out.Bad, out.Lost = all.bad, all.lost
 	return out, nil
 }
 
@@ -291,43 +292,4 @@ func findRestorer(e *elf.File, restorer []byte) uint64 {
 func (r *rows) addRestorer(at uint64) {
 	// From the byte before: return addresses are looked up less one.
 	r.whole(at-1, at+uint64(len(r.machine.restorer)), Rule{Kind: Signal})
-}
-
-// maxNotes bounds what is read in search of a build ID.
-const maxNotes = 64 << 10
-
-// BuildID returns the build ID of an ELF file in hexadecimal, "" where it has none.
-func BuildID(r io.ReaderAt) string {
-	e, err := elf.NewFile(r)
-	if err != nil {
-		return ""
-	}
-	for _, p := range e.Progs {
-		if p.Type != elf.PT_NOTE || p.Filesz > maxNotes {
-			continue
-		}
-		data := make([]byte, p.Filesz)
-		if _, err := p.ReadAt(data, 0); err != nil {
-			continue
-		}
-		if id := buildIDNote(data); id != "" {
-			return id
-		}
-	}
-	return ""
-}
-
-// buildIDNote finds NT_GNU_BUILD_ID among notes.
-func buildIDNote(data []byte) string {
-	c := cursor{data: data}
-	for !c.done() {
-		nameSize, descSize, kind := c.u32(), c.u32(), c.u32()
-		name, _ := c.take(int(nameSize)), c.take(int(-nameSize&3))
-		desc := c.take(int(descSize))
-		if c.err == nil && kind == 3 && string(name) == "GNU\x00" {
-			return fmt.Sprintf("%x", desc)
-		}
-		c.take(int(-descSize & 3))
-	}
-	return ""
 }

@@ -257,8 +257,8 @@ func TestRulesOfAFileAreBounded(t *testing.T) {
 	}
 	rules := map[Rule]bool{}
 	file.Segments[0].Table.Encode(1, func(r Rule) uint32 { rules[r] = true; return 1 })
-	if len(rules) != maxRules || file.Bad == 0 {
-		t.Errorf("%d rules, %d bad", len(rules), file.Bad)
+	if len(rules) != maxRules || file.Lost == 0 || file.Bad != 0 {
+		t.Errorf("%d rules, %d rows lost, %d bad", len(rules), file.Lost, file.Bad)
 	}
 }
 

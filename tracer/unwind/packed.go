@@ -13,13 +13,13 @@ import (
 // Tables can be kept on disk. A file of them is
 //
 //	magic, the key of what they were made from, CRC-32C of the rest,
-//	bytes of call frame information, entries that were left out, segments;
+//	bytes of call frame information, entries and rows that were left out, segments;
 //	for each segment: offset, size, address, text, number of rules and words,
 //	the rules, the words as Table.words
 //
 // in little-endian numbers. It is read as untrusted.
 const (
-	packedMagic = "memtrace unwind tables 3\n\x00\x00\x00"
+	packedMagic = "memtrace unwind tables 4\n\x00\x00\x00"
 	packedHead  = len(packedMagic) + sha256.Size + 4
 	packedRule  = 8 + 2*SavedRegisters
 	// MaxPacked bounds a file of tables, in bytes.
@@ -64,7 +64,7 @@ func (f *File) Pack(key [sha256.Size]byte) []byte {
 	copy(out, packedMagic)
 	copy(out[len(packedMagic):], key[:])
 	out = le.AppendUint32(le.AppendUint32(out, uint32(f.Source)), uint32(f.Bad))
-	out = le.AppendUint32(out, uint32(len(f.Segments)))
+	out = le.AppendUint32(le.AppendUint32(out, uint32(f.Lost)), uint32(len(f.Segments)))
 	for i := range f.Segments {
 		out = f.Segments[i].pack(out)
 	}
@@ -101,7 +101,7 @@ var errPacked = errors.New("the file of unwinding tables is damaged")
 
 // Unpack reads what Pack wrote with the same key.
 func Unpack(data []byte, key [sha256.Size]byte) (*File, error) {
-	if len(data) < packedHead+12 || string(data[:len(packedMagic)]) != packedMagic ||
+	if len(data) < packedHead+16 || string(data[:len(packedMagic)]) != packedMagic ||
 		!bytes.Equal(data[len(packedMagic):packedHead-4], key[:]) {
 		return nil, errPacked
 	}
@@ -110,7 +110,7 @@ func Unpack(data []byte, key [sha256.Size]byte) (*File, error) {
 		return nil, errPacked
 	}
 	c := cursor{data: body}
-	out := &File{Source: int(c.u32()), Bad: int(c.u32())}
+	out := &File{Source: int(c.u32()), Bad: int(c.u32()), Lost: int(c.u32())}
 	n := c.u32()
 	if n > maxSegments {
 		return nil, errPacked

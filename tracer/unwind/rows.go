@@ -43,6 +43,7 @@ type rows struct {
 	list    rowList
 	spans   []span
 	bad     int
+	lost    int // rows
 	cost    int // bytes
 	steps   int
 	full    bool // the file asks for more
@@ -137,7 +138,7 @@ func (r *rows) number(rule Rule) uint32 {
 	n, ok := r.index[rule]
 	if !ok {
 		if len(r.rules) == maxRules {
-			r.bad++
+			r.lost++
 			return 0
 		}
 		n = uint32(len(r.rules))
