@@ -134,7 +134,7 @@ func (s *spaces) current(pid int, mappings []probe.Mapping) bool {
 func (s *spaces) install(pid int, mappings []probe.Mapping) error {
 	next := &space{mappings: mappings, account: processAccount(pid)}
 	if !s.places.take(next.account.forSystem(), 1) {
-		return fmt.Errorf("%w of %v for more processes", errNoRoom, next.account)
+		return fmt.Errorf("%w: %v has too many processes", errNoRoom, next.account)
 	}
 	segments := s.fit(pid, next.account.forSystem(), s.layout(pid, next))
 	s.lastID = (s.lastID + 1) & (1<<spaceIDBits - 1)

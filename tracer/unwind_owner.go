@@ -47,7 +47,7 @@ func processAccount(pid int) account {
 		if maker != 0 {
 			return account{uid: maker}
 		}
-		return account{uid: uid, ns: ns}
+		return account{ns: ns}
 	}
 	return account{uid: uid}
 }

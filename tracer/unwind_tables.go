@@ -194,7 +194,7 @@ func (s *tableStore) charge(c *codeFile, a account) bool {
 // read again while it is mapped.
 func (s *tableStore) read(r io.ReaderAt, a account) (use, error) {
 	if !s.effort.left(a) {
-		return use{}, fmt.Errorf("%w of %v for the time that more code takes", errNoRoom, a)
+		return use{}, fmt.Errorf("not read yet, as the files of %v take too much time", a)
 	}
 	counted := &countingReader{ReaderAt: r}
 	source, err := unwind.Open(counted)
