@@ -12,7 +12,7 @@ const (
 	maxRatio   = 32        // to which a section may be compressed: what compilers make is to a quarter
 	maxBuild   = 128 << 20 // bytes in which a file's functions and rows are sorted
 	maxSteps   = 8 << 20   // rows that are looked at
-	maxText    = 2 << 30   // of all code that has rows
+	maxText    = 1 << 30   // of all code that has rows
 	maxRules   = 4096      // that differ
 	maxCIEs    = 512 << 10 // one a source file in .debug_frame
 	maxLeads   = 4096      // that differ

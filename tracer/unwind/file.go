@@ -68,7 +68,7 @@ func Open(r io.ReaderAt) (*Source, error) {
 		s.switches = findSwitches(e)
 	}
 	if !needsLibraries(e) { // a C library, static, or the vDSO
-		s.restorer = findRestorer(e, s.machine.restorer)
+		s.restorer = s.findRestorer(e)
 		if s.machine.raSaved < 0 {
 			s.start = findMuslStart(e)
 		}
@@ -270,19 +270,22 @@ func loaded(e *elf.File, address, n uint64) []byte {
 	return data[:read]
 }
 
-// maxRestorerText bounds the search for a signal restorer: a C library's size.
-const maxRestorerText = 4 << 20
+// maxRestorerText bounds the search for a signal restorer: a C library's size, in each of a file's first segments.
+const (
+	maxRestorerText     = 4 << 20
+	maxRestorerSegments = 4
+)
 
 // findRestorer finds the code that signal handlers return to by its bytes, as
 // debuggers do: musl has no call frame information for it, and neither has the
 // vDSO for AArch64 (arch/arm64/kernel/vdso/sigreturn.S says why).
-func findRestorer(e *elf.File, restorer []byte) uint64 {
-	for _, p := range e.Progs {
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz > maxRestorerText {
+func (s *Source) findRestorer(e *elf.File) uint64 {
+	for _, segment := range s.segments[:min(len(s.segments), maxRestorerSegments)] {
+		if segment.Size > maxRestorerText {
 			continue
 		}
-		if i := bytes.Index(loaded(e, p.Vaddr, maxRestorerText), restorer); i > 0 {
-			return p.Vaddr + uint64(i)
+		if i := bytes.Index(loaded(e, segment.Address, maxRestorerText), s.machine.restorer); i > 0 {
+			return segment.Address + uint64(i)
 		}
 	}
 	return 0

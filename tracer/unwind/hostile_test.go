@@ -144,6 +144,11 @@ func hostileFiles(t *testing.T) map[string]hostile {
 		{name: ".strtab", data: append([]byte("runtime.asmcgocall\x00"), bytes.Repeat([]byte{'x'}, 1<<20)...), Section64: elf.Section64{Type: uint32(elf.SHT_STRTAB)}},
 		{name: ".go.buildinfo"},
 	}}
+	restorers := hostile{progs: make([]elf.Prog64, 10_000)}
+	for i := range restorers.progs {
+		restorers.progs[i] = code()[0]
+		restorers.progs[i].Filesz = maxRestorerText
+	}
 	segments := one(differ)
 	for i := range uint64(3000) {
 		segments.progs = append(segments.progs, code()...)
@@ -162,6 +167,7 @@ func hostileFiles(t *testing.T) map[string]hostile {
 		"large headers of segments":       {progs: code(), phentsz: 65535},
 		"a section that isn't there":      {progs: code(), sections: []hostileSection{{name: ".eh_frame", Section64: elf.Section64{Size: 60 << 20}}}},
 		"compressed to a thousandth":      {progs: code(), sections: []hostileSection{compressed(t, make([]byte, 40<<20))}},
+		"segments to search":              restorers,
 		"symbols of one name":             symbols,
 		"segments that overlap":           segments,
 	}
