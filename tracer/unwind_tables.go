@@ -151,6 +151,9 @@ func (s *tableStore) file(pid int, mapper account, f *os.File) (use, error) {
 	if c := s.byID[part]; c != nil {
 		return c.use(a), nil
 	}
+	if !s.effort.left(a) {
+		return use{}, fmt.Errorf("not read yet, as the files of %v take too much time", a)
+	}
 	u, err := s.read(f, a)
 	if err != nil {
 		return u, err
@@ -193,9 +196,6 @@ func (s *tableStore) charge(c *codeFile, a account) bool {
 // read loads the tables of a file that may be known by its content. One that can't be read has none, and is not
 // read again while it is mapped.
 func (s *tableStore) read(r io.ReaderAt, a account) (use, error) {
-	if !s.effort.left(a) {
-		return use{}, fmt.Errorf("not read yet, as the files of %v take too much time", a)
-	}
 	counted := &countingReader{ReaderAt: r}
 	source, err := unwind.Open(counted)
 	key := tableKey{}

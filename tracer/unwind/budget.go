@@ -11,6 +11,7 @@ const (
 	maxSection = 64 << 20  // of call frame information in all, uncompressed
 	maxRatio   = 32        // to which a section may be compressed: what compilers make is to a quarter
 	maxBuild   = 128 << 20 // bytes in which a file's functions and rows are sorted
+	largeBuild = 48 << 20  // bytes of it that are given back at once
 	maxSteps   = 8 << 20   // rows that are looked at
 	maxText    = 1 << 30   // of all code that has rows
 	maxRules   = 4096      // that differ

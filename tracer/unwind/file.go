@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 )
 
@@ -131,6 +132,10 @@ func (s *Source) Build() (*File, error) {
 		return nil, err
 	}
 	out.Bad, out.Lost = all.bad, all.lost
+	if all.cost > largeBuild {
+		all = nil
+		debug.FreeOSMemory() // the heap would else grow to twice as much before it is looked at
+	}
 	return out, nil
 }
 

@@ -94,6 +94,7 @@ func (t *Table) pack() {
 	}
 	words = append(words, uint32(next))
 	t.words = t.packRows(words, code)
+	t.rows = nil
 }
 
 // packRows appends the rows, and those of rare rules.
