@@ -30,11 +30,11 @@ VM_SLOW := BlocksBeingHandedOut|FirstThreadEndedBefore|Container|SampledChildren
 # These need programs and libraries that the VMs lack, or are too slow there.
 VM_ALLOCATORS := OperatorNewOf|OwnFunction|USDTMechanisms|USDTStacks|OneFamily|OwnInterfaces|OwnAllocator|AllProcesses|Namespaces|PythonLayer|AllocatorTable
 # What programs, allocators and the C library do, on every kernel alike; and children, signals and stops by the dozen.
-VM_USER := ProgramHasItsCallers|Interpreters|AllSpares|SuppressionsOfThe|EndedThreads|ChildrenOfAReplaced|LeaksOfA|GridOf|MovedText|LeaksOnEach|MemoryThatJemalloc|OwnProgramBreak|AllocatorThatRuns|LeakInALibrary|LibrariesThatAre|FurtherEntry|UnknownEntry|UnexplainedGrowth|SignalsArePassedOn|StoppedAndFrozen
+VM_USER := DoctorsRemedy|FilesAreOpenedAs|KilledInEachPhase|Harmless|NoCheckBeside|ProgramInherits|ExecOfAFile|DebugFileOfAnother|ForgedBuildID|CopiedFileShares|RulesOfOthers|AccountInAUser|ProgramHasItsCallers|Interpreters|AllSpares|SuppressionsOfThe|EndedThreads|ChildrenOfAReplaced|LeaksOfA|GridOf|MovedText|LeaksOnEach|MemoryThatJemalloc|OwnProgramBreak|AllocatorThatRuns|LeakInALibrary|LibrariesThatAre|FurtherEntry|UnknownEntry|UnexplainedGrowth|SignalsArePassedOn|StoppedAndFrozen
 VM_SKIP := $(VM_USER)|PredictedResultsOfOther|MissedFrees|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|Debugger|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
 # What depends on how our programs count, rather than on the kernel's ways to attach them: the oldest and the newest kernel,
 # which take most of these ways between them, run it. Each start of memtrace takes an emulator some eight seconds.
-VM_ENDS_ONLY ?= ^Test(SampledTotals|PressedCalls|PressedSample|SamplingTracer|TimeOfChildren|Regions|PendingBlocks|PredictedResults|StacksEqualBacktrace|USDTPool|OuterFrames|SignalsAre|FreeThatCalls|PatchedCode)
+VM_ENDS_ONLY ?= ^Test(ExecByAnother|FunctionsThatAreLeft|SampledTotals|PressedCalls|PressedSample|SamplingTracer|TimeOfChildren|Regions|PendingBlocks|PredictedResults|StacksEqualBacktrace|USDTPool|OuterFrames|SignalsAre|FreeThatCalls|PatchedCode)
 VM_TEST_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=500s -test.skip=^Test($(VM_SKIP))
 # What depends on the size of pages.
 VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegions|TestUntracedHeap
