@@ -191,6 +191,7 @@ func (s *session) executed(pid int) (done bool) {
 		return mapsLast(s.targets[pid])
 	}
 	t.base, t.space, t.unchecked = nil, nil, errEndedFirst
+	t.programs++
 	if err := s.adopt(t, objects, true); err != nil {
 		s.warn("%v", err)
 		return true

@@ -19,6 +19,7 @@ import (
 // Why a process has no leak check.
 var (
 	errEndedFirst = errors.New("it ended before its memory could be read")
+	errReplaced   = errors.New("it executed another program while it was being checked")
 	errNotTraced  = errors.New("its allocations were not seen")
 )
 
@@ -37,24 +38,46 @@ func (s *session) checkLeaks() {
 		s.watcher.Close() // a thread has one tracer at a time
 		s.watcher = nil
 	}
-	for _, t := range s.targets {
-		if t.exited || t.unchecked == nil || !t.held.Alive() {
-			continue // it was checked as it ended, or never will be
+	// Processes go on to be born while others are checked.
+	type program struct {
+		*target
+		number int
+	}
+	tried := make(map[program]bool)
+	for range maxLeakRounds {
+		before := len(tried)
+		for _, t := range s.targets {
+			p := program{t, t.programs}
+			if tried[p] || t.exited || t.unchecked == nil || !t.held.Alive() {
+				continue // it was checked as it ended, or never will be
+			}
+			tried[p] = true
+			s.checkLiving(t)
 		}
-		switch {
-		case t.untraced != nil:
-			t.unchecked = t.untraced
-		case s.standStill:
-			t.unchecked = s.checkStopped(t) // nobody else looks at it: the watch is over
-			if errors.Is(t.unchecked, ownthread.ErrNoAnswer) {
-				s.warn("%v: it was checked without being stopped", t.unchecked)
-				t.unchecked = s.checkRunning(t)
-			}
-		default:
-			// It may have ended meanwhile, and been checked as it did.
-			if err := s.checkRunning(t); t.unchecked != nil {
-				t.unchecked = err
-			}
+		if len(tried) == before {
+			return
+		}
+	}
+}
+
+// maxLeakRounds bounds how often checkLeaks looks for programs that have come meanwhile.
+const maxLeakRounds = 3
+
+// checkLiving checks a process that still runs.
+func (s *session) checkLiving(t *target) {
+	switch {
+	case t.untraced != nil:
+		t.unchecked = t.untraced
+	case s.standStill:
+		t.unchecked = s.checkStopped(t) // nobody else looks at it: the watch is over
+		if errors.Is(t.unchecked, ownthread.ErrNoAnswer) {
+			s.warn("%v: it was checked without being stopped", t.unchecked)
+			t.unchecked = s.checkRunning(t)
+		}
+	default:
+		// It may have ended meanwhile, and been checked as it did.
+		if err := s.checkRunning(t); t.unchecked != nil {
+			t.unchecked = err
 		}
 	}
 }
@@ -123,6 +146,7 @@ func (s *session) checkRunning(t *target) error {
 	if err != nil {
 		return err
 	}
+	program := t.programs
 	for apart := scansApart; ; apart = moreApart {
 		if err := s.scan(t, check, nil); err != nil {
 			return err
@@ -133,6 +157,9 @@ func (s *session) checkRunning(t *target) error {
 		s.consumeFor(apart)
 		if t.unchecked == nil { // it has ended meanwhile, and was checked then
 			return nil
+		}
+		if t.programs != program {
+			return errReplaced
 		}
 	}
 	if !s.settle() { // what was freed meanwhile is no leak

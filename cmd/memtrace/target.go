@@ -30,17 +30,18 @@ type target struct {
 	exited  bool
 	since   uint64 // ns: when it lived for certain, no later than its first event
 
-	bare   bool      // it has no allocator that can be probed
-	goHeap bool      // it has a heap of Go's runtime beside those that are probed
-	child  bool      // it was made by a process under trace
-	shared bool      // its memory is its parent's, until it executes a program
-	probed uint64    // ns: when it got its probes, 0 before
-	execed uint64    // ns: when it replaced its program last
-	execs  int       // how often
-	unsure bool      // it has an allocator without probes, which its loader may be about to tell of
-	deaf   bool      // its probes ended with the thread that they were tied to
-	gone   time.Time // when its process was seen to have ended
-	born   time.Time // of a child: when that was seen
+	bare     bool      // it has no allocator that can be probed
+	goHeap   bool      // it has a heap of Go's runtime beside those that are probed
+	child    bool      // it was made by a process under trace
+	shared   bool      // its memory is its parent's, until it executes a program
+	probed   uint64    // ns: when it got its probes, 0 before
+	programs int       // changes whenever it has executed one under leak checks
+	execed   uint64    // ns: when it replaced its program last
+	execs    int       // how often
+	unsure   bool      // it has an allocator without probes, which its loader may be about to tell of
+	deaf     bool      // its probes ended with the thread that they were tied to
+	gone     time.Time // when its process was seen to have ended
+	born     time.Time // of a child: when that was seen
 
 	// unchecked says why there was no leak check, where there was to be one.
 	unchecked error
