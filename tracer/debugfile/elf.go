@@ -13,10 +13,11 @@ import (
 // Limits on the headers of an ELF file. Programs and libraries have some 40 sections
 // and 15 segments; object files with a section a function are not mapped as code.
 const (
-	maxSections  = 4096
+	maxSections  = 16 << 10
 	maxSegments  = 512
-	maxNameTable = 16 << 20  // the table that section names lie in; some compilers put all names there
-	maxNames     = 256 << 10 // of section names that are taken from it
+	maxHeader    = 128      // of a section, in bytes
+	maxNameTable = 16 << 20 // the table that section names lie in; some compilers put all names there
+	maxNames     = 4 << 20  // of section names that are taken from it
 	maxDynamic   = 1 << 20
 	maxStrings   = 256 << 20 // of a table of symbols' names that is searched
 	maxSymbols   = 512 << 20 // of a table of symbols, likewise
@@ -29,11 +30,48 @@ var ErrHeaders = errors.New("its ELF headers claim more than any program's do: t
 // ReadELF is elf.NewFile, for files that are not trusted: what the headers claim is
 // checked before memory is taken for it. debug/elf copies each section's name, of any length, and reads
 // whole tables, of any size, which in a sparse file takes no room on the disk.
+// It gets what was checked, whatever the file's owner writes meanwhile.
 func ReadELF(r io.ReaderAt) (*elf.File, error) {
-	if err := checkHeaders(r); err != nil {
+	f := &frozen{ReaderAt: r}
+	if err := checkHeaders(f); err != nil {
 		return nil, err
 	}
-	return elf.NewFile(r)
+	return elf.NewFile(f)
+}
+
+// frozen is a file parts of which are as they were when they were looked at.
+type frozen struct {
+	io.ReaderAt
+	parts []part
+}
+
+type part struct {
+	at   int64
+	data []byte
+}
+
+func (f *frozen) ReadAt(to []byte, at int64) (int, error) {
+	n, err := f.ReaderAt.ReadAt(to, at)
+	for _, p := range f.parts {
+		if from := max(p.at, at); from < min(p.at+int64(len(p.data)), at+int64(n)) {
+			copy(to[from-at:n], p.data[from-p.at:])
+		}
+	}
+	return n, err
+}
+
+// take reads n bytes at an offset, and keeps them.
+func (f *frozen) take(at, n uint64) ([]byte, error) {
+	if at > math.MaxInt64-n {
+		return nil, io.ErrUnexpectedEOF
+	}
+	// Read as far as there is something: n may be much more.
+	data, err := io.ReadAll(io.NewSectionReader(f.ReaderAt, int64(at), int64(n)))
+	if err == nil && uint64(len(data)) < n {
+		err = io.ErrUnexpectedEOF
+	}
+	f.parts = append(f.parts, part{int64(at), data})
+	return data, err
 }
 
 // headers are where the section headers of a 64-bit file lie.
@@ -44,12 +82,14 @@ type headers struct {
 }
 
 // checkHeaders bounds what elf.NewFile takes. What it refuses for itself is left to it.
-func checkHeaders(r io.ReaderAt) error {
-	var head [64]byte
-	if _, err := r.ReadAt(head[:], 0); err != nil || !bytes.HasPrefix(head[:], []byte(elf.ELFMAG)) {
+func checkHeaders(f *frozen) error {
+	head, err := f.take(0, 64)
+	switch {
+	case !bytes.HasPrefix(head, []byte(elf.ELFMAG)):
 		return nil // and it says why it is no ELF file
-	}
-	if elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 {
+	case err != nil:
+		return fmt.Errorf("read the ELF header: %w", err)
+	case elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64:
 		return errors.New("not a 64-bit ELF file")
 	}
 	h := headers{order: binary.LittleEndian}
@@ -62,40 +102,39 @@ func checkHeaders(r io.ReaderAt) error {
 	}
 	h.at, h.size = h.order.Uint64(head[40:]), int(h.order.Uint16(head[58:]))
 	h.count, h.name = int(h.order.Uint16(head[60:])), int(h.order.Uint16(head[62:]))
-	if h.count > maxSections || h.size > 1024 || h.at != 0 && h.count == 0 && h.counted(r) {
+	if h.count > maxSections || h.size > maxHeader || h.at != 0 && h.count == 0 && h.counted(f) {
 		return fmt.Errorf("more than %d sections: %w", maxSections, ErrHeaders)
 	}
-	return h.checkNames(r)
+	return h.checkNames(f)
 }
 
 // counted says whether the number of sections stands in the first of them, as
 // where there are more than 65,280.
-func (h headers) counted(r io.ReaderAt) bool {
-	var first [sectionHeader]byte
-	_, err := r.ReadAt(first[:], int64(min(h.at, math.MaxInt64)))
-	return err == nil && h.order.Uint64(first[32:]) != 0
+func (h headers) counted(f *frozen) bool {
+	first, err := f.take(h.at, sectionHeader)
+	return err != nil || h.order.Uint64(first[32:]) != 0
 }
 
 const sectionHeader = 64 // bytes of an Elf64_Shdr
 
 // checkNames bounds the table of the sections' names, and the sum of their lengths.
-func (h headers) checkNames(r io.ReaderAt) error {
-	if h.size < sectionHeader || h.name == 0 || h.name >= h.count || h.at > math.MaxInt64 {
-		return nil
+func (h headers) checkNames(f *frozen) error {
+	if h.size < sectionHeader || h.name == 0 || h.name >= h.count {
+		return nil // it refuses those, or takes no names
 	}
-	table := make([]byte, h.count*h.size)
-	if _, err := r.ReadAt(table, int64(h.at)); err != nil {
-		return nil
+	table, err := f.take(h.at, uint64(h.count*h.size))
+	if err != nil {
+		return fmt.Errorf("read the section headers: %w", err)
 	}
 	field := func(i, at int) []byte { return table[i*h.size+at:] }
 	flags, at, size := h.order.Uint64(field(h.name, 8)), h.order.Uint64(field(h.name, 24)), h.order.Uint64(field(h.name, 32))
 	if size > maxNameTable || elf.SectionFlag(flags)&elf.SHF_COMPRESSED != 0 {
 		return fmt.Errorf("a table of section names of %d bytes: %w", size, ErrHeaders)
 	}
-	if at > math.MaxInt64-size {
-		return nil
+	names, err := f.take(at, size)
+	if err != nil {
+		return fmt.Errorf("read the names of sections: %w", err)
 	}
-	names, _ := io.ReadAll(io.NewSectionReader(r, int64(at), int64(size))) // no more than there is
 	sum := 0
 	for i := range h.count {
 		off := h.order.Uint32(field(i, 0))

@@ -130,6 +130,22 @@ func TestHostileTables(t *testing.T) {
 	}
 }
 
+// TestHeadersAreReadOnce: headers that change between two looks are those of the first one.
+func TestHeadersAreReadOnce(t *testing.T) {
+	sections := []elf.Section64{{}, {Type: uint32(elf.SHT_STRTAB), Off: dataAt(2), Size: 8}}
+	data := elfFile(sections, []byte("\x00names\x00\x00"))
+	want := bytes.Clone(data)
+	f := &frozen{ReaderAt: bytes.NewReader(data)}
+	if err := checkHeaders(f); err != nil {
+		t.Fatal(err)
+	}
+	clear(data)
+	got := make([]byte, len(want))
+	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v: %q; it was %q", err, got, want)
+	}
+}
+
 // TestFindSymbols finds what debug/elf has in the go command and the C library.
 func TestFindSymbols(t *testing.T) {
 	goCommand, err := exec.LookPath("go")

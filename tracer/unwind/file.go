@@ -10,6 +10,8 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // ErrNoTables means that a file has no call frame information.
@@ -50,11 +52,7 @@ func Open(r io.ReaderAt) (*Source, error) {
 	if _, err := r.ReadAt(magic[:], 0); err == nil && string(magic[:]) != elf.ELFMAG {
 		return nil, ErrNoTables
 	}
-	headers, err := freeze(r)
-	if err != nil {
-		return nil, fmt.Errorf("read ELF headers: %w", err)
-	}
-	e, err := elf.NewFile(headers)
+	e, err := debugfile.ReadELF(r)
 	if err != nil {
 		return nil, fmt.Errorf("read ELF headers: %w", err)
 	}
@@ -62,13 +60,13 @@ func Open(r io.ReaderAt) (*Source, error) {
 	if s.machine == nil || e.Class != elf.ELFCLASS64 || e.Data != elf.ELFDATA2LSB {
 		return nil, fmt.Errorf("tables for %v, %v: not supported", e.Machine, e.Class)
 	}
-	if s.sections, err = frameSections(headers, e, s.machine); err != nil {
+	if s.sections, err = frameSections(r, e, s.machine); err != nil {
 		return nil, err
 	}
 	if s.machine.raSaved < 0 {
 		s.switches = findSwitches(e)
 	}
-	if !needsLibraries(e) { // a C library, static, or the vDSO
+	if debugfile.Needed(e) == 0 { // a C library, static, or the vDSO
 		s.restorer = s.findRestorer(e)
 		if s.machine.raSaved < 0 {
 			s.start = findMuslStart(e)

@@ -4,6 +4,8 @@ import (
 	"debug/elf"
 
 	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // Go's runtime calls C on the thread's own stack, as goroutines' are small. Its call frame
@@ -28,15 +30,14 @@ func findSwitches(e *elf.File) (out []Range) {
 		return nil
 	}
 	// Where it is stripped there is no .debug_frame either, and frame pointers are followed.
-	eachSymbol(e, elf.SHT_SYMTAB, switchers, func(s elf.Sym64) bool {
-		if s.Size == 0 || s.Size > maxSwitcher {
-			return true
+	for _, s := range debugfile.FindSymbols(e, switchers...) {
+		if s.Section == elf.SHN_UNDEF || s.Size == 0 || s.Size > maxSwitcher {
+			continue
 		}
 		if from := switchedAt(loaded(e, s.Value, s.Size), s.Value); from != 0 {
 			out = append(out, Range{from, s.Value + s.Size})
 		}
-		return true
-	})
+	}
 	return out
 }
 

@@ -315,24 +315,6 @@ func TestOverlappingSegments(t *testing.T) {
 	}
 }
 
-// Headers that change between two looks are those of the first one.
-func TestHeadersAreReadOnce(t *testing.T) {
-	data := hostile{progs: code(), sections: []hostileSection{ehFrame(newFrames().Bytes())}}.bytes(t)
-	f, err := freeze(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := bytes.Clone(data[64+56 : 64+56+3*64])
-	clear(data)
-	got := make([]byte, len(want)+8)
-	if _, err := f.ReadAt(got, 64+56-8); err != nil && !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got[8:], want) {
-		t.Error("the headers of sections are others")
-	}
-}
-
 // The end of .eh_frame is found without reading what follows it.
 func TestFrameSize(t *testing.T) {
 	f := newFrames()

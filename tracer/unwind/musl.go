@@ -4,6 +4,8 @@ import (
 	"debug/elf"
 
 	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
 // musl comes without call frame information, its start-up code included: every
@@ -35,13 +37,10 @@ func findMuslStart(e *elf.File) muslStart {
 	return prologueRow(loaded(e, to, maxStartCode), to)
 }
 
-func symbolAddress(e *elf.File, name string) (at uint64) {
-	for _, kind := range []elf.SectionType{elf.SHT_DYNSYM, elf.SHT_SYMTAB} {
-		if eachSymbol(e, kind, []string{name}, func(s elf.Sym64) bool {
-			at = s.Value
-			return false
-		}); at != 0 {
-			return at
+func symbolAddress(e *elf.File, name string) uint64 {
+	for _, s := range debugfile.FindSymbols(e, name) {
+		if s.Section != elf.SHN_UNDEF && s.Value != 0 {
+			return s.Value
 		}
 	}
 	return 0
