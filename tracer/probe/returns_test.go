@@ -100,7 +100,16 @@ hook: .quad 0
 
 // TestReturns has the instructions found at which functions return, as their labels say, or a reason why that can't be.
 func TestReturns(t *testing.T) {
-	file := link(t, returnsSource, "-shared", "-Wl,--no-undefined-version")
+	for name, flag := range map[string]string{
+		"with a table of .eh_frame": "-Wl,--eh-frame-hdr",
+		"without":                   "-Wl,--no-eh-frame-hdr", // as GCC links static programs
+	} {
+		t.Run(name, func(t *testing.T) { testReturns(t, flag) })
+	}
+}
+
+func testReturns(t *testing.T, flag string) {
+	file := link(t, returnsSource, "-shared", "-Wl,--no-undefined-version", flag)
 	labels := map[string][]uint64{}
 	for line := range strings.Lines(run(t, "nm", file)) {
 		var addr uint64
