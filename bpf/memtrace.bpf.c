@@ -152,35 +152,46 @@ static __always_inline void free_chain(struct pt_regs *ctx, u64 cookie, bool has
 enum entered {
 	NO_RETURN, /* nothing more */
 	RETURN,    /* wait for its return */
-	EXIT,      /* at the function's own instruction */
 	PREDICTED, /* record it: its return would tell nothing new */
 };
 
 /* No address space has room for a block of this size. */
 #define NEVER_SERVED (1ULL << 47)
 
-/* Whether a call is certain to throw. Then its return will not be seen, but all is known. */
-static __always_inline bool is_refused(struct pt_regs *ctx, struct thread *t, u64 cookie)
+/* RAM and swap, in bytes. */
+const volatile u64 all_memory = ~0ULL;
+
+/*
+ * What is to be done about a call that is likely to throw; RETURN: it is not. An exception can't
+ * pass a return address that the kernel has replaced by its trampoline's: it ends the program instead of
+ * the call. So such calls keep theirs.
+ */
+static __always_inline enum entered refuse(struct pt_regs *ctx, struct thread *t, u64 cookie)
 {
-	if ((t->shape != SHAPE_MALLOC && t->shape != SHAPE_CALLOC) || !COOKIE_THROWS(cookie) || t->size < NEVER_SERVED)
-		return false;
-	t->from = (struct cursor){ .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
-	return true;
+	if ((t->shape != SHAPE_MALLOC && t->shape != SHAPE_CALLOC) || !COOKIE_THROWS(cookie) || t->size <= all_memory)
+		return RETURN;
+	if (t->size >= NEVER_SERVED) {
+		t->from = (struct cursor){ .sp = REG_SP(ctx), .fp = REG_FP(ctx) };
+		return PREDICTED; /* that it fails */
+	}
+	count_loss(LOSS_ABANDONED);
+	return NO_RETURN;
 }
 
 /* Whether the return is needed of a call that is to be recorded; k: see alloc_enter. */
 static __always_inline enum entered await(struct self self, struct pt_regs *ctx, struct thread *t, u64 cookie, struct known_probe *k)
 {
+	enum entered refused;
+
 	t->predicted = 0;
-	if (k && (is_predicted(self, ctx, t, k) || is_refused(ctx, t, cookie)))
+	if (k && is_predicted(self, ctx, t, k))
 		return PREDICTED;
+	refused = k ? refuse(ctx, t, cookie) : RETURN;
+	if (refused != RETURN)
+		return refused;
 	t->outer = REG_IP(ctx);
 	t->sp = REG_SP(ctx);
-	t->by_exit = COOKIE_BY_EXIT(cookie);
-	if (!t->by_exit)
-		return RETURN;
-	t->ret = return_address(ctx);
-	return EXIT;
+	return RETURN;
 }
 
 /*
@@ -200,7 +211,7 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 	if (COOKIE_SHAPE(cookie) == SHAPE_POOL_CHANGE) {
 		if (is_chain(cookie))
 			free_chain(ctx, cookie, has_loop);
-		return change_enter(self, ctx, t, cookie) && !COOKIE_BY_EXIT(cookie) ? RETURN : NO_RETURN;
+		return change_enter(self, ctx, t, cookie) ? RETURN : NO_RETURN;
 	}
 	if (is_nested(t, ctx)) {
 		/* Within a release: part of it, or a block that the program sees. Whoever knows the blocks can tell. */
@@ -214,8 +225,7 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 			mark_nesting(t);
 			count_hit(self, HIT_RETURN, 1); /* its return traps, too, unless its function is not asked for it */
 		}
-		/* Where the one in progress has jumped to it, it returns for both. */
-		return t->by_exit && REG_SP(ctx) == t->sp && !COOKIE_BY_EXIT(cookie) ? RETURN : NO_RETURN;
+		return NO_RETURN;
 	}
 	t->hidden = 0;
 	t->relay = relay;
@@ -410,18 +420,6 @@ static __always_inline bool has_returned(struct pt_regs *ctx, struct thread *t)
 	return true;
 }
 
-/* Whether the call in progress is about to return. */
-static __always_inline bool has_exited(struct pt_regs *ctx, struct thread *t)
-{
-	if (!is_exit(ctx, t))
-		return false;
-	t->sp = 0;
-	t->from = (struct cursor){ .pc = t->ret, .sp = SP_AFTER_RETURN(REG_SP(ctx)), .fp = REG_FP(ctx) };
-	if (can_sample && t->timed)
-		t->timed = bpf_ktime_get_ns();
-	return true;
-}
-
 /*
  * free unmaps a large block, which would look like the program's own munmap:
  * a free keeps no depth, as its return is not probed.
@@ -513,21 +511,6 @@ static __always_inline int at_return(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline int at_own_return(struct pt_regs *ctx)
-{
-	struct self self = get_self();
-	struct thread *t;
-
-	keep_own_stack();
-	t = thread_find(self);
-	if (!t || !has_exited(ctx, t))
-		return 0;
-	if (t->predicted)
-		check_prediction(t, REG_RESULT(ctx));
-	record_call(self, ctx, t, REG_RESULT(ctx));
-	return 0;
-}
-
 static __always_inline int at_free(struct pt_regs *ctx)
 {
 	struct self self = get_self();
@@ -554,12 +537,6 @@ int perf_return(struct pt_regs *ctx)
 	return at_return(ctx);
 }
 
-SEC("uprobe/own_return")
-int perf_own_return(struct pt_regs *ctx)
-{
-	return at_own_return(ctx);
-}
-
 SEC("uprobe/free")
 int perf_free(struct pt_regs *ctx)
 {
@@ -583,12 +560,6 @@ SEC("uprobe.multi/return")
 int multi_return(struct pt_regs *ctx)
 {
 	return at_return(ctx);
-}
-
-SEC("uprobe.multi/own_return")
-int multi_own_return(struct pt_regs *ctx)
-{
-	return at_own_return(ctx);
 }
 
 SEC("uprobe.multi/free")
@@ -636,7 +607,7 @@ int session_alloc(struct pt_regs *ctx)
 		t->pending = 0;
 		entered = alloc_enter(self, ctx, t, k->cookie, k, true);
 		if (entered != PREDICTED)
-			return entered != RETURN;
+			return entered == NO_RETURN;
 		result = t->predicted;
 	}
 	record_call(self, ctx, t, result);

@@ -230,7 +230,6 @@ type MemtraceThread struct {
 	Countdown    uint64
 	Random       uint64
 	Outer        uint64
-	Ret          uint64
 	Latest       uint64
 	Predicted    uint64
 	Predictor    struct {
@@ -265,7 +264,7 @@ type MemtraceThread struct {
 	Relay    uint32
 	Left     uint32
 	FreeFile uint32
-	ByExit   uint32
+	Unused   uint32
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {
@@ -358,7 +357,6 @@ const (
 	MemtraceProgMultiFree          = "multi_free"
 	MemtraceProgMultiMark          = "multi_mark"
 	MemtraceProgMultiNewCode       = "multi_new_code"
-	MemtraceProgMultiOwnReturn     = "multi_own_return"
 	MemtraceProgMultiPtrace        = "multi_ptrace"
 	MemtraceProgMultiReturn        = "multi_return"
 	MemtraceProgPerfAlloc          = "perf_alloc"
@@ -367,7 +365,6 @@ const (
 	MemtraceProgPerfFree           = "perf_free"
 	MemtraceProgPerfMark           = "perf_mark"
 	MemtraceProgPerfNewCode        = "perf_new_code"
-	MemtraceProgPerfOwnReturn      = "perf_own_return"
 	MemtraceProgPerfPtrace         = "perf_ptrace"
 	MemtraceProgPerfReturn         = "perf_return"
 	MemtraceProgProcessExec        = "process_exec"
@@ -375,6 +372,7 @@ const (
 	MemtraceProgProcessFork        = "process_fork"
 	MemtraceProgSessionAlloc       = "session_alloc"
 	MemtraceProgSignalGenerate     = "signal_generate"
+	MemtraceVarAllMemory           = "all_memory"
 	MemtraceVarByTables            = "by_tables"
 	MemtraceVarCanSample           = "can_sample"
 	MemtraceVarFixedCookie         = "fixed_cookie"
@@ -459,7 +457,6 @@ type MemtraceProgramSpecs struct {
 	MultiFree          *ebpf.ProgramSpec `ebpf:"multi_free"`
 	MultiMark          *ebpf.ProgramSpec `ebpf:"multi_mark"`
 	MultiNewCode       *ebpf.ProgramSpec `ebpf:"multi_new_code"`
-	MultiOwnReturn     *ebpf.ProgramSpec `ebpf:"multi_own_return"`
 	MultiPtrace        *ebpf.ProgramSpec `ebpf:"multi_ptrace"`
 	MultiReturn        *ebpf.ProgramSpec `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.ProgramSpec `ebpf:"perf_alloc"`
@@ -468,7 +465,6 @@ type MemtraceProgramSpecs struct {
 	PerfFree           *ebpf.ProgramSpec `ebpf:"perf_free"`
 	PerfMark           *ebpf.ProgramSpec `ebpf:"perf_mark"`
 	PerfNewCode        *ebpf.ProgramSpec `ebpf:"perf_new_code"`
-	PerfOwnReturn      *ebpf.ProgramSpec `ebpf:"perf_own_return"`
 	PerfPtrace         *ebpf.ProgramSpec `ebpf:"perf_ptrace"`
 	PerfReturn         *ebpf.ProgramSpec `ebpf:"perf_return"`
 	ProcessExec        *ebpf.ProgramSpec `ebpf:"process_exec"`
@@ -518,6 +514,7 @@ type MemtraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceVariableSpecs struct {
+	AllMemory       *ebpf.VariableSpec `ebpf:"all_memory"`
 	ByTables        *ebpf.VariableSpec `ebpf:"by_tables"`
 	CanSample       *ebpf.VariableSpec `ebpf:"can_sample"`
 	FixedCookie     *ebpf.VariableSpec `ebpf:"fixed_cookie"`
@@ -640,6 +637,7 @@ func (m *MemtraceMaps) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceVariables struct {
+	AllMemory       *ebpf.Variable `ebpf:"all_memory"`
 	ByTables        *ebpf.Variable `ebpf:"by_tables"`
 	CanSample       *ebpf.Variable `ebpf:"can_sample"`
 	FixedCookie     *ebpf.Variable `ebpf:"fixed_cookie"`
@@ -686,7 +684,6 @@ type MemtracePrograms struct {
 	MultiFree          *ebpf.Program `ebpf:"multi_free"`
 	MultiMark          *ebpf.Program `ebpf:"multi_mark"`
 	MultiNewCode       *ebpf.Program `ebpf:"multi_new_code"`
-	MultiOwnReturn     *ebpf.Program `ebpf:"multi_own_return"`
 	MultiPtrace        *ebpf.Program `ebpf:"multi_ptrace"`
 	MultiReturn        *ebpf.Program `ebpf:"multi_return"`
 	PerfAlloc          *ebpf.Program `ebpf:"perf_alloc"`
@@ -695,7 +692,6 @@ type MemtracePrograms struct {
 	PerfFree           *ebpf.Program `ebpf:"perf_free"`
 	PerfMark           *ebpf.Program `ebpf:"perf_mark"`
 	PerfNewCode        *ebpf.Program `ebpf:"perf_new_code"`
-	PerfOwnReturn      *ebpf.Program `ebpf:"perf_own_return"`
 	PerfPtrace         *ebpf.Program `ebpf:"perf_ptrace"`
 	PerfReturn         *ebpf.Program `ebpf:"perf_return"`
 	ProcessExec        *ebpf.Program `ebpf:"process_exec"`
@@ -718,7 +714,6 @@ func (p *MemtracePrograms) Close() error {
 		p.MultiFree,
 		p.MultiMark,
 		p.MultiNewCode,
-		p.MultiOwnReturn,
 		p.MultiPtrace,
 		p.MultiReturn,
 		p.PerfAlloc,
@@ -727,7 +722,6 @@ func (p *MemtracePrograms) Close() error {
 		p.PerfFree,
 		p.PerfMark,
 		p.PerfNewCode,
-		p.PerfOwnReturn,
 		p.PerfPtrace,
 		p.PerfReturn,
 		p.ProcessExec,

@@ -111,11 +111,6 @@ func (t *Tracer) attach(pid int, objects []probe.Object) (*attachment, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.close())
 	}
-	for i := range objects {
-		if len(objects[i].Unseen) > 0 {
-			t.unprobed.Add(1)
-		}
-	}
 	return a, nil
 }
 
@@ -144,10 +139,6 @@ func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []prob
 	if len(probes) == 0 {
 		return nil
 	}
-	places, hijacked := ownReturns(probes)
-	if err := t.attachOwnReturns(a, path, pid, places); err != nil {
-		return err
-	}
 	switch a.mechanism {
 	case Session:
 		l, err := t.multi(bpf.MemtraceProgSessionAlloc, attachUprobeSession, false, path, pid, probes)
@@ -156,20 +147,18 @@ func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []prob
 		}
 		return err
 	case Multi:
-		if len(hijacked) > 0 {
-			ret, err := t.multi(bpf.MemtraceProgMultiReturn, attachUprobeMulti, true, path, pid, hijacked)
-			if err != nil {
-				return err
-			}
-			a.allocs = append(a.allocs, ret)
+		ret, err := t.multi(bpf.MemtraceProgMultiReturn, attachUprobeMulti, true, path, pid, probes)
+		if err != nil {
+			return err
 		}
+		a.allocs = append(a.allocs, ret)
 		entry, err := t.multi(bpf.MemtraceProgMultiAlloc, attachUprobeMulti, false, path, pid, probes)
 		if err == nil {
 			a.allocs = slices.Insert(a.allocs, 0, entry)
 		}
 		return err
 	}
-	if err := t.perf(a, &a.allocs, bpf.MemtraceProgPerfReturn, true, path, pid, hijacked); err != nil {
+	if err := t.perf(a, &a.allocs, bpf.MemtraceProgPerfReturn, true, path, pid, probes); err != nil {
 		return err
 	}
 	return t.perf(a, &a.allocs, bpf.MemtraceProgPerfAlloc, false, path, pid, probes)
@@ -202,7 +191,7 @@ func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, pat
 		}
 		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: a.thread, Cookie: cookie, RefCtrOffset: probes[i].Semaphore}
 		switch {
-		case a.mechanism == Perf && (ret || name == bpf.MemtraceProgPerfOwnReturn):
+		case a.mechanism == Perf && ret:
 			opts.Cookie = 0 // the entry has left all that the return needs
 		case a.mechanism == Perf:
 			if prog, err = t.kernel.loadWithCookie(name, opts.Cookie); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/bpf"
 )
@@ -58,19 +60,19 @@ func (c Config) programs() []string {
 	names := []string{bpf.MemtraceProgProcessFork, bpf.MemtraceProgProcessExec, bpf.MemtraceProgProcessExit}
 	switch c.Mechanism {
 	case Session:
-		names = append(names, bpf.MemtraceProgSessionAlloc, bpf.MemtraceProgMultiOwnReturn, bpf.MemtraceProgMultiFree)
+		names = append(names, bpf.MemtraceProgSessionAlloc, bpf.MemtraceProgMultiFree)
 	case Multi:
-		names = append(names, bpf.MemtraceProgMultiAlloc, bpf.MemtraceProgMultiReturn, bpf.MemtraceProgMultiOwnReturn, bpf.MemtraceProgMultiFree)
+		names = append(names, bpf.MemtraceProgMultiAlloc, bpf.MemtraceProgMultiReturn, bpf.MemtraceProgMultiFree)
 	case PerfCookie:
 		names = append(names, perfPrograms...)
 	case Perf:
-		names = append(names, bpf.MemtraceProgPerfReturn, bpf.MemtraceProgPerfOwnReturn) // which need no cookie; the others are loaded by the probe
+		names = append(names, bpf.MemtraceProgPerfReturn) // which needs no cookie; the others are loaded by the probe
 	}
 	return append(names, faultPrograms[c.Faults]...)
 }
 
 // perfPrograms are those for perf events.
-var perfPrograms = []string{bpf.MemtraceProgPerfAlloc, bpf.MemtraceProgPerfReturn, bpf.MemtraceProgPerfOwnReturn, bpf.MemtraceProgPerfFree}
+var perfPrograms = []string{bpf.MemtraceProgPerfAlloc, bpf.MemtraceProgPerfReturn, bpf.MemtraceProgPerfFree}
 
 var faultPrograms = map[FaultSource][]string{
 	FaultKprobe:        {bpf.MemtraceProgFaultKprobe, bpf.MemtraceProgFaultKretprobe},
@@ -158,6 +160,7 @@ func (k *kernelHalf) configure(c Config) error {
 		bpf.MemtraceVarCanSample:      c.Sampling,
 		bpf.MemtraceVarSampleSeed:     c.Seed,
 		bpf.MemtraceVarLog2Table:      log2Table(),
+		bpf.MemtraceVarAllMemory:      allMemory(),
 		bpf.MemtraceVarTracerTgid:     uint32(os.Getpid()),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
@@ -165,6 +168,15 @@ func (k *kernelHalf) configure(c Config) error {
 		}
 	}
 	return nil
+}
+
+// allMemory is RAM and swap in bytes: the kernel refuses most requests for more (Documentation/mm/overcommit-accounting.rst).
+func allMemory() uint64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return math.MaxUint64 // it takes no arguments and always works
+	}
+	return (info.Totalram + info.Totalswap) * uint64(info.Unit)
 }
 
 // withoutTaskStorage keeps the threads' state in a hash.

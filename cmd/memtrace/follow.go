@@ -364,7 +364,7 @@ func (s *session) extended(t *target, news []probe.Object) {
 	t.objects = s.family.of(t.pid)
 	t.found(news, false)
 	s.analyzer.Describe(t.describe())
-	s.warnOfUnseen(t)
+	s.warnOfThrows(t)
 	s.say("attached to process %d (%d more files)", t.pid, len(news))
 }
 

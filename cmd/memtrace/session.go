@@ -51,7 +51,7 @@ type session struct {
 	guarded  map[int]bool      // processes that are held at births and execs
 	loose    map[int]bool      // those of them that were let go; see giveway.go
 	left     map[int]bool      // those of them that another tracer has
-	unseen   map[string]bool   // files of which warnOfUnseen has spoken
+	thrown   map[string]bool   // files of which warnOfThrows has spoken
 	unborn   map[int]time.Time // children that have no probes yet
 	bare     map[string]bool   // programs that were warned of, as they have no allocator
 	command  int               // run: the process that we started
@@ -97,7 +97,7 @@ func newSession(s settings, out output) (*session, error) {
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
-		loose: make(map[int]bool), left: make(map[int]bool), unseen: make(map[string]bool), bare: make(map[string]bool),
+		loose: make(map[int]bool), left: make(map[int]bool), thrown: make(map[string]bool), bare: make(map[string]bool),
 		unborn: make(map[int]time.Time), losses: make(losses), code: code, finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
 	}
 	x.follower = newFollower(x)
@@ -129,7 +129,7 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 	t.objects, t.probed = s.family.of(t.pid), now()
 	t.bare = len(objects) == 0 // the probes of a program before stay in its files
 	s.analyzer.AddProcess(t.describe())
-	s.warnOfUnseen(t)
+	s.warnOfThrows(t)
 	if !all {
 		// Only now: what the process mapped while we attached may hold
 		// blocks that were not seen.

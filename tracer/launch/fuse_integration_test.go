@@ -1,4 +1,4 @@
-//go:build integration && amd64
+//go:build services && amd64
 
 package launch
 
