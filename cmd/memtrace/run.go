@@ -86,7 +86,13 @@ func (s *session) run(program launch.Program) error {
 	if s.hold {
 		program.Watch = s.hooks()
 	}
-	proc, err := launch.Start(program, s.attachAtStart)
+	signals, looked := false, false
+	proc, err := launch.Start(program, func(pid int) (bool, error) {
+		if !looked { // before it runs: as soon as it does, somebody may send both a signal
+			looked, signals = true, s.tracer.NoteSignals(os.Getpid(), pid) == nil // else what a terminal sends is known
+		}
+		return s.attachAtStart(pid)
+	})
 	switch {
 	case errors.Is(err, launch.ErrNothingFound):
 		s.warn("%v: its allocations are not seen", err)
@@ -95,7 +101,7 @@ func (s *session) run(program launch.Program) error {
 		return err
 	}
 	s.pids = []int{proc.Pid}
-	stopSignals := s.forwardSignals(proc.Process)
+	stopSignals := s.forwardSignals(proc.Process, signals)
 	ended := make(chan *os.ProcessState, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -27,10 +27,9 @@ const (
 	togetherAfter  = 100 * time.Millisecond
 )
 
-// forwardSignals begins to pass on signals. stop ends that.
-func (s *session) forwardSignals(to *os.Process) (stop func()) {
-	f := &forwarder{to: to, tracer: s.tracer}
-	f.noted = s.tracer.NoteSignals(os.Getpid(), to.Pid) == nil // else what a terminal sends is known
+// forwardSignals begins to pass on signals, of which the kernel may have noted who was sent what. stop ends that.
+func (s *session) forwardSignals(to *os.Process, noted bool) (stop func()) {
+	f := &forwarder{to: to, tracer: s.tracer, noted: noted}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
 	fromTerminal := term.IsTerminal(int(os.Stdin.Fd())) && inForeground()
