@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ownthread"
 )
 
 // atSecure is set where a program has rights that its caller has not
@@ -31,53 +32,39 @@ func hasCallersRights() bool {
 // asCaller runs f with the rights of who called memtrace: what a user names may
 // only be opened where the user could open it. f must start no goroutine that
 // opens anything.
-func asCaller(f func() error) error {
+func asCaller(f func() error) (err error) {
 	if hasCallersRights() {
 		return f()
 	}
-	done := make(chan error, 1)
-	go func() {
-		// Rights are the thread's own. If they don't come back, it must not be used
-		// for anything else: it ends with the goroutine that it is locked to.
-		runtime.LockOSThread()
-		restore, err := dropRights()
-		if err == nil {
+	ownthread.Do(func() { // rights are the thread's own, and end with it
+		if err = dropRights(); err == nil {
 			err = f()
 		}
-		if restored := restore(); restored == nil {
-			runtime.UnlockOSThread()
-		}
-		done <- err
-	}()
-	return <-done
+	})
+	return err
 }
 
-// dropRights takes all effective capabilities from the calling thread, and lets it
-// reach files as the real user. It returns what gives both back.
-func dropRights() (restore func() error, err error) {
+// dropRights takes all effective capabilities from the calling thread, and has it
+// reach files as the real user.
+func dropRights() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var had [2]unix.CapUserData
-	if err := unix.Capget(&header, &had[0]); err != nil {
-		return func() error { return nil }, fmt.Errorf("take on the caller's rights: %w", err)
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return fmt.Errorf("take on the caller's rights: %w", err)
 	}
-	group, _ := unix.SetfsgidRetGid(unix.Getgid())
-	user, _ := unix.SetfsuidRetUid(unix.Getuid())
-	none := had
-	none[0].Effective, none[1].Effective = 0, 0
-	if err = unix.Capset(&header, &none[0]); err != nil {
-		err = fmt.Errorf("take on the caller's rights: %w", err)
+	// These say what was before, whether they have done it or not: -1 only asks.
+	_, _ = unix.SetfsgidRetGid(unix.Getgid())
+	_, _ = unix.SetfsuidRetUid(unix.Getuid())
+	group, _ := unix.SetfsgidRetGid(-1)
+	user, _ := unix.SetfsuidRetUid(-1)
+	if user != unix.Getuid() || group != unix.Getgid() {
+		return errors.New("take on the caller's rights: the kernel reaches files as somebody else")
 	}
-	restore = func() error {
-		err := unix.Capset(&header, &had[0])
-		if now, _ := unix.SetfsuidRetUid(user); now != unix.Getuid() {
-			err = errors.Join(err, errors.New("the file system's user was another"))
-		}
-		if now, _ := unix.SetfsgidRetGid(group); now != unix.Getgid() {
-			err = errors.Join(err, errors.New("the file system's group was another"))
-		}
-		return err
+	data[0].Effective, data[1].Effective = 0, 0
+	if err := unix.Capset(&header, &data[0]); err != nil {
+		return fmt.Errorf("take on the caller's rights: %w", err)
 	}
-	return restore, err
+	return nil
 }
 
 // openAsCaller opens a file that the user named, for reading.

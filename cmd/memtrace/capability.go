@@ -83,7 +83,7 @@ func missingCapabilities() []capability {
 	return missingFrom(s.effective)
 }
 
-func names(list []capability) string {
+func capabilityNames(list []capability) string {
 	var out []string
 	for _, c := range list {
 		out = append(out, c.name)
@@ -137,11 +137,11 @@ func (s *surroundings) remedy() []string {
 	if len(missing) == 0 {
 		return nil
 	}
-	lines := []string{"missing: " + names(missing)}
+	lines := []string{"missing: " + capabilityNames(missing)}
 	// setcap replaces what a file has, so that it takes all; and the kernel executes
 	// no file with a capability that is outside of the bounding set.
 	if barred := missingFrom(s.sets.bounding); len(barred) > 0 {
-		return append(lines, "the bounding set leaves out "+names(barred)+", as in a container or a service: neither root nor setcap gets them here",
+		return append(lines, "the bounding set leaves out "+capabilityNames(barred)+", as in a container or a service: neither root nor setcap gets them here",
 			"remedy for a container: --cap-add="+s.containerList(), "remedy for a systemd unit: all of these in its CapabilityBoundingSet=")
 	}
 	switch {
@@ -165,7 +165,7 @@ func (s *surroundings) containerList() string {
 }
 
 func setcapText() string {
-	return strings.ToLower(strings.ReplaceAll(names(needed()), ", ", ",")) + "=ep"
+	return strings.ToLower(strings.ReplaceAll(capabilityNames(needed()), ", ", ",")) + "=ep"
 }
 
 // shellQuote makes one word of a text, for sh.

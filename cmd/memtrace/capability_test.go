@@ -37,7 +37,7 @@ func TestRemedy(t *testing.T) {
 		t.Errorf("where all is there: %s", text)
 	}
 	// CAP_SYS_ADMIN stands for three, and not for the others.
-	if got := names(missingFrom(1 << capSysAdmin)); strings.Contains(got, "CAP_BPF") || !strings.Contains(got, "CAP_SYS_PTRACE") {
+	if got := capabilityNames(missingFrom(1 << capSysAdmin)); strings.Contains(got, "CAP_BPF") || !strings.Contains(got, "CAP_SYS_PTRACE") {
 		t.Errorf("missing beside CAP_SYS_ADMIN: %s", got)
 	}
 }
