@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/urfave/cli/v2"
@@ -60,17 +61,34 @@ func TestChooseByName(t *testing.T) {
 	}
 }
 
-// A name or a path is taken as it is, commas and all: several of them are several flags.
-func TestChooseByNameWithComma(t *testing.T) {
-	var got settings
+// settingsOf are those of a command line.
+func settingsOf(t *testing.T, args ...string) (got settings) {
+	t.Helper()
 	app := &cli.App{Name: "memtrace", Flags: traceFlags(), Action: func(c *cli.Context) (err error) {
 		got, err = readSettings(c)
 		return err
 	}}
-	if err := app.Run([]string{"memtrace", "--comm", "a,b", "--comm", "c", "--cgroup", "/x,y", "--container", "one,two"}); err != nil {
+	if err := app.Run(append([]string{"memtrace"}, args...)); err != nil {
 		t.Fatal(err)
 	}
-	c := got.chosen
+	return got
+}
+
+// Whatever asks for a check for leaks has processes stand still at their ends.
+func TestLeakChecksHold(t *testing.T) {
+	for args, want := range map[string]bool{
+		"": true, "--hold=false": false, "--hold=false --leaks": true, "--hold=false --stop": true,
+		"--hold=false --fail-on definite": true, "--hold=false --fail-on growing": false,
+	} {
+		if got := settingsOf(t, strings.Fields(args)...); got.hold != want {
+			t.Errorf("%q: processes are held: %v, want %v", args, got.hold, want)
+		}
+	}
+}
+
+// A name or a path is taken as it is, commas and all: several of them are several flags.
+func TestChooseByNameWithComma(t *testing.T) {
+	c := settingsOf(t, "--comm", "a,b", "--comm", "c", "--cgroup", "/x,y", "--container", "one,two").chosen
 	if !slices.Equal(c.comms, []string{"a,b", "c"}) || !slices.Equal(c.cgroups, []string{"/x,y"}) || !slices.Equal(c.containers, []string{"one,two"}) {
 		t.Errorf("chosen are %q, %q and %q", c.comms, c.cgroups, c.containers)
 	}

@@ -83,7 +83,7 @@ func commonFlags() []cli.Flag {
 		memoryFlag(),
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
-		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, nothing is kept under ptrace, and what a child allocates before is not seen"},
+		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, nothing is kept under ptrace, and what a child allocates before is not seen; checks for leaks always do so"},
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
 		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),
@@ -103,7 +103,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		sort: c.String("sort"), minAge: c.Duration("min-age"),
 		format: report.Format(c.String("format")), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
-		hold: c.Bool("hold") || c.Bool("leaks") || c.Bool("stop"), events: c.Bool("events"), verbose: c.Bool("verbose"),
+		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"),
 	}
 	if s.format == report.JSON && !c.IsSet("top") {
 		s.top = 0
@@ -125,6 +125,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		return s, usageError("--warmup %v leaves nothing of --duration %v", s.gate.warmUp, s.duration)
 	}
 	s.leaks = s.leaks || s.gate.wantsLeaks()
+	s.hold = s.hold || s.leaks // what ends is checked while it stands still
 	if s.tracer, err = tracerConfig(c); err != nil {
 		return s, err
 	}
