@@ -89,14 +89,14 @@ func (s *session) replaced(pid int) (done bool) {
 // moved gives up the probes of a process that stands still at an exec which another thread than
 // its first one called: they were tied to that one, and have gone with it.
 func (s *session) moved(pid int) {
-	if err := s.family.letGo(pid); err != nil {
+	if err := s.family.release(pid); err != nil {
 		s.follower.answer(found{search: search{pid: pid, exec: true}, err: err})
 	}
 }
 
 // standsAtExec reports whether a process gets its probes while it stands still at an exec.
 func (s *session) standsAtExec(pid int) bool {
-	return s.holds(pid) || s.leaks && s.command == pid && !s.loose[pid]
+	return s.holds(pid) && (s.leaks || !s.tracer.Config().NoFollow)
 }
 
 // forked makes a child a target. It is called with each fork, in order.

@@ -77,11 +77,11 @@ func TestExecByAnotherThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, hold := range []bool{true, false} {
-		t.Run("hold="+strconv.FormatBool(hold), func(t *testing.T) {
+	for flag, whole := range map[string]bool{"--hold=true": true, "--hold=false": false, "--follow=false": false} {
+		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "report")
-			cmd := memtraceCommand(t, "run", "--hold="+strconv.FormatBool(hold), "--format", "json", "--report", file, "--", program, "0", "500")
+			cmd := memtraceCommand(t, "run", flag, "--format", "json", "--report", file, "--", program, "0", "500")
 			cmd.Env = append(cmd.Env, "HOW=another")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
@@ -92,7 +92,7 @@ func TestExecByAnotherThread(t *testing.T) {
 					seen += s.AllocCount
 				}
 			}
-			if lost := r.Events.LostBy.Unprobed; hold && (seen != 500 || lost != 0) || !hold && seen != 500 && lost == 0 {
+			if lost := r.Events.LostBy.Unprobed; whole && (seen != 500 || lost != 0) || !whole && seen != 500 && lost == 0 {
 				t.Errorf("%d allocations seen of 500, %d lost", seen, lost)
 			}
 		})

@@ -277,15 +277,12 @@ func (f *family) replace(pid int, discover func(pid int) ([]probe.Object, error)
 	return done, err
 }
 
-// letGo takes the probes off a process that runs on, and forgets them.
-func (f *family) letGo(pid int) error {
+// release is withdraw where nobody is attaching to the process.
+func (f *family) release(pid int) error {
 	lock := &f.attaching[pid%len(f.attaching)]
 	lock.Lock()
 	defer lock.Unlock()
-	f.mu.Lock()
-	delete(f.probed, pid)
-	f.mu.Unlock()
-	return f.tracer.Detach(pid)
+	return f.withdraw(pid)
 }
 
 // unmap notes that a process has mapped nothing of what its program before had. The lock is held.

@@ -111,7 +111,7 @@ func (s *session) letGo(pid int) {
 		s.visit(func() { s.loosen(pid, errChecksItself) })
 		return
 	}
-	err := s.family.withdraw(pid)
+	err := s.family.release(pid)
 	s.visit(func() {
 		if err != nil {
 			s.warn("%v", err)
