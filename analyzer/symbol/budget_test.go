@@ -10,43 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
-// elfSection is one of a file that a test makes.
-type elfSection struct {
-	name string
-	elf.Section64
-	data []byte
-}
-
-// elfWith makes an ELF file for amd64 of the given sections, which come in this order from 1 on.
-func elfWith(sections ...elfSection) []byte {
-	names, data := []byte{0}, []byte{}
-	table := []elf.Section64{{}}
-	base := uint64(64 + 64*(len(sections)+2))
-	for _, s := range sections {
-		s.Name = uint32(len(names))
-		if s.Off == 0 {
-			s.Off, s.Size = base+uint64(len(data)), uint64(len(s.data))
-		}
-		table = append(table, s.Section64)
-		names, data = append(append(names, s.name...), 0), append(data, s.data...)
-	}
-	table = append(table, elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: base + uint64(len(data)), Size: uint64(len(names))})
-	head := elf.Header64{
-		Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: 64, Phentsize: 56,
-		Shoff: 64, Shentsize: 64, Shnum: uint16(len(table)), Shstrndx: uint16(len(table) - 1),
-	}
-	copy(head.Ident[:], "\x7fELF\x02\x01\x01")
-	var b bytes.Buffer
-	for _, part := range []any{head, table, data, names} {
-		_ = binary.Write(&b, binary.LittleEndian, part) // into memory
-	}
-	return b.Bytes()
-}
-
 // packed is a compressed section of zeros, and of noise that keeps it within what one section may come to.
-func packed(name string, size int) elfSection {
+func packed(name string, size int) elftest.Section {
 	var b bytes.Buffer
 	_ = binary.Write(&b, binary.LittleEndian, elf.Chdr64{Type: uint32(elf.COMPRESS_ZLIB), Size: uint64(size), Addralign: 1})
 	w := zlib.NewWriter(&b)
@@ -60,7 +29,7 @@ func packed(name string, size int) elfSection {
 	_, _ = w.Write(noise) // into memory
 	_, _ = w.Write(make([]byte, size-len(noise)))
 	_ = w.Close()
-	return elfSection{name, elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_COMPRESSED)}, b.Bytes()}
+	return elftest.Section{Name: name, Section64: elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_COMPRESSED)}, Data: b.Bytes()}
 }
 
 // opened is the image of a file with the given content.
@@ -78,13 +47,13 @@ func opened(t *testing.T, data []byte) *image {
 func TestUnpackedTogether(t *testing.T) {
 	const size = 80 << 20
 	names := []string{".debug_info", ".debug_abbrev", ".debug_line", ".debug_str"}
-	var sections []elfSection
+	var sections []elftest.Section
 	content := packed("", size)
 	for _, name := range names {
-		content.name = name
+		content.Name = name
 		sections = append(sections, content)
 	}
-	img := opened(t, elfWith(sections...))
+	img := opened(t, elftest.File(sections...))
 	_, err := sectionsOf(img)
 	if !errors.Is(err, errUnpacked) || img.unpackedBytes > maxUnpacked || img.unpackedBytes < size {
 		t.Errorf("%d bytes decompressed, %v; want at most %d, and to be told of the rest", img.unpackedBytes, err, maxUnpacked)
@@ -92,7 +61,7 @@ func TestUnpackedTogether(t *testing.T) {
 	img.close()
 	var paid int64
 	for range 4 {
-		img := opened(t, elfWith(sections[0]))
+		img := opened(t, elftest.File(sections[0]))
 		img.paid = &paid
 		_, err = img.section(".debug_info")
 		defer img.close()
@@ -100,7 +69,7 @@ func TestUnpackedTogether(t *testing.T) {
 	if !errors.Is(err, errUnpacked) || paid > maxUnpacked {
 		t.Errorf("%d bytes decompressed of files that pay together, %v", paid, err)
 	}
-	file := &mappedFile{path: "hostile", data: elfWith(packed(".debug_info", 1<<20)), owned: true, refs: 1 << 20}
+	file := &mappedFile{path: "hostile", data: elftest.File(packed(".debug_info", 1<<20)), owned: true, refs: 1 << 20}
 	file.unpacked.Store(maxUnpacks*maxUnpacked + 1)
 	again, err := openImage(file)
 	if err != nil {
@@ -178,20 +147,20 @@ func TestSparseFiles(t *testing.T) {
 func TestSymbolTables(t *testing.T) {
 	const count = 1 << 14
 	symbols := bytes.Repeat([]byte{0, 0, 0, 0, byte(elf.STT_NOTYPE), 0, 1, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, count)
-	table := elfSection{".symtab", elf.Section64{Type: uint32(elf.SHT_SYMTAB), Link: 1}, symbols}
-	names := elfSection{".strtab", elf.Section64{Type: uint32(elf.SHT_STRTAB)}, append(bytes.Repeat([]byte("$"), maxName), 0)}
-	sections := []elfSection{names, table}
+	table := elftest.Section{Name: ".symtab", Section64: elf.Section64{Type: uint32(elf.SHT_SYMTAB), Link: 1}, Data: symbols}
+	names := elftest.Section{Name: ".strtab", Section64: elf.Section64{Type: uint32(elf.SHT_STRTAB)}, Data: append(bytes.Repeat([]byte("$"), maxName), 0)}
+	sections := []elftest.Section{names, table}
 	for range 8 {
 		copied := table
-		copied.Off, copied.Size, copied.data = uint64(64+64*12+len(names.data)), uint64(len(symbols)), nil
+		copied.Off, copied.Size, copied.Data = uint64(64+64*12+len(names.Data)), uint64(len(symbols)), nil
 		sections = append(sections, copied)
 	}
-	img := opened(t, elfWith(sections...))
+	img := opened(t, elftest.File(sections...))
 	defer img.close()
 	var read symtab
 	visited := 0
 	var err error
-	n := taken(func() {
+	n := elftest.Allocated(func() {
 		err = read.addTables(img, func(uint64) bool { visited++; return true })
 	})
 	if !errors.Is(err, errSymtabs) || visited > len(img.file.data)/symbolSize {

@@ -8,9 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
 // elfFile writes an ELF file for amd64 with the given sections, of which the
@@ -51,15 +52,6 @@ func (s sparse) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// allocated is how many bytes f takes, those that it gives back included.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
 // hostileHeaders are files whose headers claim more than there is any use for.
 func hostileHeaders() map[string]io.ReaderAt {
 	const many = 2000
@@ -96,7 +88,7 @@ func TestHostileHeaders(t *testing.T) {
 	const limit = 24 << 20
 	for what, r := range hostileHeaders() {
 		var err error
-		if n := allocated(func() { _, err = ReadELF(r) }); n > limit || !errors.Is(err, ErrHeaders) {
+		if n := elftest.Allocated(func() { _, err = ReadELF(r) }); n > limit || !errors.Is(err, ErrHeaders) {
 			t.Errorf("%s: %d bytes taken, %v; want at most %d, and an error that says why", what, n, err, limit)
 		}
 	}
@@ -115,7 +107,7 @@ func TestHostileTables(t *testing.T) {
 			{Type: uint32(elf.SHT_STRTAB), Off: dataAt(5), Size: uint64(len(names))},
 		}
 		r := sparse{elfFile(sections, names), huge + 1<<13}
-		n := allocated(func() {
+		n := elftest.Allocated(func() {
 			f, err := ReadELF(r)
 			if err != nil {
 				t.Fatalf("%v: %v", kind, err)
@@ -193,7 +185,7 @@ func FuzzELF(f *testing.F) {
 		f.Add(begin)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n := allocated(func() {
+		n := elftest.Allocated(func() {
 			if e, err := ReadELF(sparse{data, 1 << 40}); err == nil {
 				Needed(e)
 				FindSymbols(e, "malloc")

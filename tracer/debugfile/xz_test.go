@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
 // compress replaces a file by FILE.xz.
@@ -52,7 +54,7 @@ func TestHostileXZ(t *testing.T) {
 	block = append(block, 0, 0, 0, 0)                                        // the end of its data, and padding
 	block = append(block, make([]byte, []int{0, 4, 0, 0, 8}[good[7]&15])...) // and the check
 	many := append(bytes.Clone(good[:12]), bytes.Repeat(block, 10000)...)
-	if n := allocated(func() { _, err = Unxz(many, 1<<20) }); n > 32<<20 || err == nil {
+	if n := elftest.Allocated(func() { _, err = Unxz(many, 1<<20) }); n > 32<<20 || err == nil {
 		t.Errorf("%d bytes taken for blocks of nothing, %v", n, err)
 	}
 	for n := range len(good) {
@@ -75,7 +77,7 @@ func FuzzXZ(f *testing.F) {
 	}
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n := allocated(func() {
+		n := elftest.Allocated(func() {
 			if out, err := Unxz(data, 1<<16); err == nil && len(out) > 1<<16 {
 				t.Errorf("%d bytes", len(out))
 			}

@@ -6,38 +6,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
 // section is one of a file that a test makes.
-type section struct {
-	name string
-	kind elf.SectionType
-	data []byte
-}
-
-// elfWith makes an ELF file for amd64 of the given sections.
-func elfWith(sections ...section) []byte {
-	names, data := []byte{0}, []byte{}
-	table := []elf.Section64{{}}
-	base := uint64(64 + 64*(len(sections)+2))
-	for _, s := range sections {
-		table = append(table, elf.Section64{Name: uint32(len(names)), Type: uint32(s.kind), Off: base + uint64(len(data)), Size: uint64(len(s.data))})
-		names, data = append(append(names, s.name...), 0), append(data, s.data...)
-	}
-	table = append(table, elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: base + uint64(len(data)), Size: uint64(len(names))})
-	head := elf.Header64{
-		Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Ehsize: 64, Phentsize: 56,
-		Shoff: 64, Shentsize: 64, Shnum: uint16(len(table)), Shstrndx: uint16(len(table) - 1),
-	}
-	copy(head.Ident[:], "\x7fELF\x02\x01\x01")
-	var b bytes.Buffer
-	for _, part := range []any{head, table, data, names} {
-		_ = binary.Write(&b, binary.LittleEndian, part) // into memory
-	}
-	return b.Bytes()
+func content(name, data string) elftest.Section {
+	return elftest.Section{Name: name, Section64: elf.Section64{Type: uint32(elf.SHT_PROGBITS)}, Data: []byte(data)}
 }
 
 // unit4 is a unit of DWARF 4 with the given entries, whose abbreviations lie at an offset.
@@ -64,12 +41,12 @@ func TestHostileDWARF(t *testing.T) {
 		"one string":                   {unit + function + "\x03\x0e\x00\x00\x00", string(unit4(0, []byte("\x01"+many("\x02\x00\x00\x00\x00", 100000)+"\x00"))), many("a", 500000) + "\x00"},
 		"a sibling before":             {unit + "\x02\x34\x01\x01\x13\x00\x00\x00", string(unit4(0, []byte("\x01"+many("\x02\x0c\x00\x00\x00", 1000)+"\x00")))},
 	} {
-		file := elfWith(section{".debug_abbrev", elf.SHT_PROGBITS, []byte(s[0])}, section{".debug_info", elf.SHT_PROGBITS, []byte(s[1])}, section{".debug_str", elf.SHT_PROGBITS, []byte(s[2])})
+		file := elftest.File(content(".debug_abbrev", s[0]), content(".debug_info", s[1]), content(".debug_str", s[2]))
 		im, err := openImage(bytes.NewReader(file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := taken(func() { _, err = im.dwarfSymbols() })
+		n := elftest.Allocated(func() { _, err = im.dwarfSymbols() })
 		if n > 2<<30 || (err == nil || !errors.Is(err, errTooLarge)) != (what == "a sibling before") {
 			t.Errorf("%s: %d MiB taken in turn, %v", what, n>>20, err)
 		}
@@ -98,12 +75,3 @@ type zeros struct{}
 func (zeros) ReadAt(p []byte, _ int64) (int, error) { clear(p); return len(p), nil }
 
 var _ io.ReaderAt = zeros{}
-
-// taken is how many bytes f takes, those that it gives back included.
-func taken(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}

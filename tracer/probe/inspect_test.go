@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
 func TestContract(t *testing.T) {
@@ -127,7 +129,7 @@ func FuzzInspect(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		var o Object
 		var err error
-		if n := taken(func() { o, err = Inspect(bytes.NewReader(file)) }); n > 256<<20 {
+		if n := elftest.Allocated(func() { o, err = Inspect(bytes.NewReader(file)) }); n > 256<<20 {
 			t.Errorf("%d bytes taken for a file of %d", n, len(file))
 		}
 		if err != nil {

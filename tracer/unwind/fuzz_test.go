@@ -5,6 +5,8 @@ import (
 	"debug/elf"
 	"os"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
 // FuzzParse runs arbitrary bytes as .eh_frame and .debug_frame, and looks up
@@ -30,7 +32,7 @@ func FuzzParse(f *testing.F) {
 		m := machines[elf.EM_X86_64]
 		var all *rows
 		var list []row
-		took := allocated(func() {
+		took := elftest.Allocated(func() {
 			all = newRows(m, []Range{{0, 1 << 20}})
 			all.add(&section{data: data, address: 1 << 19, debug: debug, machine: m})
 			list = all.merged()
@@ -84,7 +86,7 @@ func FuzzRead(f *testing.F) {
 		r := bytes.NewReader(data)
 		var file *File
 		var err error
-		if took := allocated(func() { file, err = Read(r) }); took > uint64(8<<20+200*len(data)) {
+		if took := elftest.Allocated(func() { file, err = Read(r) }); took > uint64(8<<20+200*len(data)) {
 			t.Fatalf("%d bytes of memory for %d", took, len(data))
 		}
 		if err != nil {

@@ -7,9 +7,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
 // hostile is an ELF file that is made to cost more than it may.
@@ -189,22 +190,13 @@ func overlappingCIEs(n, size int) *frames {
 	return f
 }
 
-// allocated is how much memory a call takes in all.
-func allocated(call func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	call()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
 // A file costs no more than some times its size, whatever it says.
 func TestHostileFilesAreBounded(t *testing.T) {
 	for name, h := range hostileFiles(t) {
 		data := h.bytes(t)
 		var file *File
 		var err error
-		took := allocated(func() { file, err = Read(bytes.NewReader(data)) })
+		took := elftest.Allocated(func() { file, err = Read(bytes.NewReader(data)) })
 		t.Logf("%s: %d bytes of memory for %d of the file: %v", name, took, len(data), err)
 		if limit := uint64(4<<20 + 40*len(data)); took > limit {
 			t.Errorf("%s: %d bytes of memory for a file of %d", name, took, len(data))
