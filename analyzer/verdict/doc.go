@@ -1,6 +1,6 @@
 // Package verdict decides whether a job passes: it reads the conditions of
 // --fail-on, watches the Reports of a trace, and writes into the last one its
-// Outcome, which the writers in analyzer/report show in each format.
+// Outcome, which the writers in analyzer/render show in each format.
 //
 //	rules.go     what can be asked: kinds of leaks, and limits on figures
 //	judge.go     watches the Reports and decides

@@ -8,10 +8,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer/matrix"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
-func diffFlags() []cli.Flag { return tableFlags("pss", report.DiffFormats()) }
+func diffFlags() []cli.Flag { return tableFlags("pss", render.DiffFormats()) }
 
 const diffDescription = "Shows what grew where between two snapshots: per process and per component, sorted by growth.\n" +
 	"A process is the same if its PID, its start time and the boot of its machine are.\n\n" +
@@ -21,7 +21,7 @@ const diffDescription = "Shows what grew where between two snapshots: per proces
 	"  memtrace diff --format json before.snap after.snap"
 
 func diffCommand(c *cli.Context) error {
-	opt, err := tableOptions(c, report.DiffFormats())
+	opt, err := tableOptions(c, render.DiffFormats())
 	if err != nil {
 		return err
 	}
@@ -41,5 +41,5 @@ func diffCommand(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("compare snapshots: %w", err)
 	}
-	return report.WriteDiff(os.Stdout, matrix.Compare(before, after, opt.By), opt)
+	return render.WriteDiff(os.Stdout, matrix.Compare(before, after, opt.By), opt)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/probe"
@@ -145,11 +145,11 @@ func showProbes(w io.Writer, finder *probe.Finder, pid int) error {
 	}
 	for i := range objects {
 		o := &objects[i]
-		fmt.Fprintf(w, "  %s, %s, build ID %s, found by its %s\n", report.Clean(o.Path), o.Family, orNone(o.BuildID), o.Source)
+		fmt.Fprintf(w, "  %s, %s, build ID %s, found by its %s\n", render.Clean(o.Path), o.Family, orNone(o.BuildID), o.Source)
 		showObject(w, o)
 	}
 	for i := range marked {
-		fmt.Fprintf(w, "  %s, build ID %s, not probed\n", report.Clean(marked[i].Path), orNone(marked[i].BuildID))
+		fmt.Fprintf(w, "  %s, build ID %s, not probed\n", render.Clean(marked[i].Path), orNone(marked[i].BuildID))
 		showObject(w, &marked[i])
 	}
 	return err
@@ -164,13 +164,13 @@ func showObject(w io.Writer, o *probe.Object) {
 		if p.Cache.Layout != probe.NoCache {
 			other += ", results can be predicted"
 		}
-		fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s%s\n", report.Clean(p.Name), p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction, other)
+		fmt.Fprintf(w, "    %-24s %#8x+%-3d %-9s %s%s\n", render.Clean(p.Name), p.Entry, p.Offset-p.Entry, p.Cost, p.Instruction, other)
 	}
 	for _, s := range o.Skipped {
-		fmt.Fprintf(w, "    %-24s not probed: %s\n", report.Clean(s.Name), report.Clean(s.Reason))
+		fmt.Fprintf(w, "    %-24s not probed: %s\n", render.Clean(s.Name), render.Clean(s.Reason))
 	}
 	for _, m := range o.Marks {
-		fmt.Fprintf(w, "    %-24s a USDT probe, not traced%s\n", report.Clean(fmt.Sprint(m)), remedyOf(m))
+		fmt.Fprintf(w, "    %-24s a USDT probe, not traced%s\n", render.Clean(fmt.Sprint(m)), remedyOf(m))
 	}
 }
 

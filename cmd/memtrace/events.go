@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -131,7 +131,7 @@ func (o *eventOutput) line(e *event.Event, site string) {
 			return
 		}
 	}
-	o.current = report.WriteEvent(o.current, e, o.start, report.EventNames{Thread: o.thread(e), Site: site})
+	o.current = render.WriteEvent(o.current, e, o.start, render.EventNames{Thread: o.thread(e), Site: site})
 	o.shown++
 	if len(o.current) > eventBufferLen-4096 {
 		o.flush()

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -30,7 +30,7 @@ type settings struct {
 	top       int // 0: all
 	sort      string
 	minAge    time.Duration
-	format    report.Format
+	format    render.Format
 	gate      *gate
 	leaks     bool // check for leaks at the end
 	// standStill: while the processes are stopped
@@ -72,7 +72,7 @@ func commonFlags() []cli.Flag {
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` sites; 0 shows all (json: all unless given)"},
 		&cli.StringFlag{Name: "sort", Value: "live", Usage: "sort sites by `KEY`: " + strings.Join(analyzer.SortKeys(), ", ")},
 		&cli.DurationFlag{Name: "min-age", Usage: "call a block old only if it is at least `TIME` old"},
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(report.Formats(), ", ")},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(render.Formats(), ", ")},
 		&cli.BoolFlag{Name: "leaks", Usage: "at the end, read the processes' memory for blocks that nothing points to any more"},
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still while that is done, and look at their registers too"},
 		&cli.StringFlag{Name: "at-exit", Value: exitAfter, Usage: "check programs that end `WHEN`: after their exit handlers, before them, or off"},
@@ -101,11 +101,11 @@ func readSettings(c *cli.Context) (settings, error) {
 	s := settings{
 		duration: c.Duration("duration"), interval: c.Duration("interval"),
 		sort: c.String("sort"), minAge: c.Duration("min-age"),
-		format: report.Format(c.String("format")), top: c.Int("top"),
+		format: render.Format(c.String("format")), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"),
 	}
-	if s.format == report.JSON && !c.IsSet("top") {
+	if s.format == render.JSON && !c.IsSet("top") {
 		s.top = 0
 	}
 	if err := s.check(c); err != nil {
@@ -155,8 +155,8 @@ func (s *settings) check(c *cli.Context) error {
 		return usageError("--top must not be negative")
 	case !slices.Contains(analyzer.SortKeys(), s.sort):
 		return usageError("--sort %q is none of %s", s.sort, strings.Join(analyzer.SortKeys(), ", "))
-	case !slices.Contains(report.Formats(), string(s.format)):
-		return usageError("--format %q is none of %s", s.format, strings.Join(report.Formats(), ", "))
+	case !slices.Contains(render.Formats(), string(s.format)):
+		return usageError("--format %q is none of %s", s.format, strings.Join(render.Formats(), ", "))
 	case !slices.Contains(exitTimes, s.atExit):
 		return usageError("--at-exit %q is none of %s", s.atExit, strings.Join(exitTimes, ", "))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/verdict"
 )
 
@@ -32,7 +32,7 @@ type gate struct {
 	known    *verdict.Baseline
 	warmUp   time.Duration
 	outlets  []*outlet
-	options  report.Options
+	options  render.Options
 
 	last     *analyzer.Report
 	problems []error
@@ -60,7 +60,7 @@ func warmUpFlag() cli.Flag {
 // newGate reads the flags. Nothing is written yet.
 func newGate(c *cli.Context) (*gate, error) {
 	g := &gate{code: c.Int("error-exitcode"), warmUp: c.Duration("warmup")}
-	g.options = report.Options{Root: sourceRoot(), Version: version}
+	g.options = render.Options{Root: sourceRoot(), Version: version}
 	var err error
 	if g.rules, err = verdict.ParseRules(c.StringSlice("fail-on")); err != nil {
 		return nil, usageError("--fail-on: %v", err)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/launch"
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(os.Stderr, "memtrace: %s\n", report.CleanLines(strings.TrimSpace(text)))
+		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.CleanLines(strings.TrimSpace(text)))
 	}
 	return exitCode(err)
 }

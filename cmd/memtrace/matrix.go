@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/memtrace/memtrace/analyzer/matrix"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/snapshot"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
@@ -17,17 +17,17 @@ import (
 func matrixFlags() []cli.Flag {
 	flags := []cli.Flag{
 		&cli.PathFlag{Name: "input", Aliases: []string{"i"}, Usage: "look at the snapshot in `FILE` instead of the live machine"},
-		&cli.StringFlag{Name: "report", Value: "matrix", Usage: "the table to show, `NAME`: " + strings.Join(report.Tables(), ", ")},
+		&cli.StringFlag{Name: "report", Value: "matrix", Usage: "the table to show, `NAME`: " + strings.Join(render.Tables(), ", ")},
 		&cli.IntFlag{Name: "columns", Usage: "show `N` components; 0 shows as many as fit (csv: all)"},
 	}
-	return append(append(flags, tableFlags("rss", report.MatrixFormats())...), takeFlags()...)
+	return append(append(flags, tableFlags("rss", render.MatrixFormats())...), takeFlags()...)
 }
 
 // tableFlags are those of matrix and diff.
 func tableFlags(by string, formats []string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "by", Value: by, Usage: "the `FIGURE` to compare: " + strings.Join(matrix.Figures(), ", ")},
-		&cli.StringFlag{Name: "unit", Usage: "write sizes in `UNIT`: " + strings.Join(report.Units(), ", ") + " (MB is 1,000,000 bytes)"},
+		&cli.StringFlag{Name: "unit", Usage: "write sizes in `UNIT`: " + strings.Join(render.Units(), ", ") + " (MB is 1,000,000 bytes)"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` rows; 0 shows all (other formats than text: all unless given)"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the output: " + strings.Join(formats, ", ")},
 		snapshotMemoryFlag(),
@@ -49,15 +49,15 @@ func matrixCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
 		return err
 	}
-	opt, err := tableOptions(c, report.MatrixFormats())
+	opt, err := tableOptions(c, render.MatrixFormats())
 	if err != nil {
 		return err
 	}
 	opt.Table, opt.Columns = c.String("report"), c.Int("columns")
 	switch {
-	case !slices.Contains(report.Tables(), opt.Table):
-		return usageError("--report %q is none of %s", opt.Table, strings.Join(report.Tables(), ", "))
-	case opt.Table == "pages" && opt.Format == report.CSV:
+	case !slices.Contains(render.Tables(), opt.Table):
+		return usageError("--report %q is none of %s", opt.Table, strings.Join(render.Tables(), ", "))
+	case opt.Table == "pages" && opt.Format == render.CSV:
 		return usageError("--report pages is written as text or json only")
 	case opt.Columns < 0:
 		return usageError("--columns must not be negative")
@@ -66,7 +66,7 @@ func matrixCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return report.WriteMatrix(os.Stdout, matrix.New(s), opt)
+	return render.WriteMatrix(os.Stdout, matrix.New(s), opt)
 }
 
 // liveOrFile reads the snapshot of --input, or takes one.
@@ -94,21 +94,21 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 }
 
 // tableOptions checks the flags of matrix and diff.
-func tableOptions(c *cli.Context, formats []string) (report.MatrixOptions, error) {
-	opt := report.MatrixOptions{
-		Format: report.Format(c.String("format")), By: matrix.By(c.String("by")), Unit: report.Unit(c.String("unit")), Top: c.Int("top"),
+func tableOptions(c *cli.Context, formats []string) (render.MatrixOptions, error) {
+	opt := render.MatrixOptions{
+		Format: render.Format(c.String("format")), By: matrix.By(c.String("by")), Unit: render.Unit(c.String("unit")), Top: c.Int("top"),
 	}
 	switch {
 	case !slices.Contains(formats, string(opt.Format)):
 		return opt, usageError("--format %q is none of %s", opt.Format, strings.Join(formats, ", "))
 	case !slices.Contains(matrix.Figures(), string(opt.By)):
 		return opt, usageError("--by %q is none of %s", opt.By, strings.Join(matrix.Figures(), ", "))
-	case opt.Unit != "" && !slices.Contains(report.Units(), string(opt.Unit)):
-		return opt, usageError("--unit %q is none of %s", opt.Unit, strings.Join(report.Units(), ", "))
+	case opt.Unit != "" && !slices.Contains(render.Units(), string(opt.Unit)):
+		return opt, usageError("--unit %q is none of %s", opt.Unit, strings.Join(render.Units(), ", "))
 	case opt.Top < 0:
 		return opt, usageError("--top must not be negative")
 	}
-	if opt.Format != report.Text && !c.IsSet("top") {
+	if opt.Format != render.Text && !c.IsSet("top") {
 		opt.Top = 0
 	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // An outlet is a file that tells others how a job ended.
 type outlet struct {
 	flag, path string
-	format     report.Format             // or
+	format     render.Format             // or
 	style      analyzer.SuppressionStyle // of suppressions
 	file       io.WriteCloser            // nil until open
 }
 
 // outletsOf reads the flags that name files.
 func outletsOf(c *cli.Context) (out []*outlet, err error) {
-	for _, o := range []outlet{{flag: "junit", format: report.JUnit}, {flag: "sarif", format: report.SARIF}, {flag: "summary", format: report.Markdown}} {
+	for _, o := range []outlet{{flag: "junit", format: render.JUnit}, {flag: "sarif", format: render.SARIF}, {flag: "summary", format: render.Markdown}} {
 		if o.path = c.Path(o.flag); o.path != "" {
 			out = append(out, &o)
 		}
@@ -107,7 +107,7 @@ func (g *gate) write(o *outlet, r *analyzer.Report) error {
 	} else {
 		options := g.options
 		options.Format = o.format
-		err = report.Write(&text, r, options)
+		err = render.Write(&text, r, options)
 	}
 	if err == nil {
 		_, err = o.file.Write(text.Bytes())
@@ -128,7 +128,7 @@ func (o *outlet) suppressions(w io.Writer, r *analyzer.Report, leaks []int) erro
 		if i == maxUnwritten {
 			what = fmt.Sprintf("and %d more, which it has in comments", len(left)-i)
 		}
-		fmt.Fprintf(os.Stderr, "memtrace: warning: --gen-suppressions %s leaves out: %s\n", report.Clean(o.path), report.Clean(what))
+		fmt.Fprintf(os.Stderr, "memtrace: warning: --gen-suppressions %s leaves out: %s\n", render.Clean(o.path), render.Clean(what))
 		if i == maxUnwritten {
 			break
 		}
@@ -166,8 +166,8 @@ func (g *gate) tellGitHub(r *analyzer.Report) {
 		return
 	}
 	options := g.options
-	options.Format = report.Annotations
-	if err := report.Write(os.Stderr, r, options); err != nil {
+	options.Format = render.Annotations
+	if err := render.Write(os.Stderr, r, options); err != nil {
 		fmt.Fprintf(os.Stderr, "memtrace: %v\n", err)
 	}
 	path := os.Getenv("GITHUB_STEP_SUMMARY")
@@ -176,8 +176,8 @@ func (g *gate) tellGitHub(r *analyzer.Report) {
 	}
 	f, err := createAsCaller(path, os.O_APPEND|os.O_WRONLY)
 	if err == nil {
-		options.Format = report.Markdown
-		err = errors.Join(report.Write(f, r, options), f.Close())
+		options.Format = render.Markdown
+		err = errors.Join(render.Write(f, r, options), f.Close())
 	}
 	if err != nil { // the result itself is told otherwise
 		fmt.Fprintf(os.Stderr, "memtrace: append to the job's summary: %v\n", err)

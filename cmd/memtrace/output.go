@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -35,7 +35,7 @@ func (silent) events([]event.Event)         {}
 
 // A name in a warning may be hostile.
 func (silent) warning(text string) {
-	fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", report.Clean(text))
+	fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", render.Clean(text))
 }
 
 // textFrames is how much of each stack the text shows.
@@ -50,7 +50,7 @@ const (
 type stream struct {
 	silent
 	to      io.Writer
-	opt     report.Options
+	opt     render.Options
 	mail    chan *analyzer.Report // at most one Report waits; nil: only the last is written
 	done    chan struct{}
 	err     error // of the first write that failed; read after done
@@ -99,11 +99,11 @@ func (s *stream) final(r *analyzer.Report) error {
 
 // write makes one Write of a Report, so that readers never see half of one.
 func (s *stream) write(r *analyzer.Report) error {
-	if s.opt.Format == report.JSON {
-		return report.Write(s.to, r, s.opt) // in one Write
+	if s.opt.Format == render.JSON {
+		return render.Write(s.to, r, s.opt) // in one Write
 	}
 	var b bytes.Buffer
-	if err := report.Write(&b, r, s.opt); err != nil {
+	if err := render.Write(&b, r, s.opt); err != nil {
 		return err
 	}
 	b.WriteByte('\n')
@@ -134,9 +134,9 @@ func (s *screen) final(r *analyzer.Report) error {
 
 // traceOutput chooses how trace shows its Reports on stdout.
 func traceOutput(s settings) output {
-	opt := report.Options{Format: s.format, Compact: true, Frames: textFrames, Stacks: textStacks}
+	opt := render.Options{Format: s.format, Compact: true, Frames: textFrames, Stacks: textStacks}
 	base := stream{to: os.Stdout, opt: opt}
-	if s.format != report.Text {
+	if s.format != render.Text {
 		base.start()
 		return &base
 	}

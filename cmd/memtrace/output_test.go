@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // turnstile is a writer that stands still until it is opened.
@@ -24,7 +24,7 @@ func (g *turnstile) Write(b []byte) (int, error) {
 
 func TestSlowOutputDoesNotHoldUpTheTrace(t *testing.T) {
 	g := &turnstile{entered: make(chan struct{}, 8), open: make(chan struct{})}
-	s := &stream{to: g, opt: report.Options{Format: report.JSON, Compact: true}}
+	s := &stream{to: g, opt: render.Options{Format: render.JSON, Compact: true}}
 	s.start()
 	s.interval(&analyzer.Report{WindowNS: 1})
 	<-g.entered // the first is being written, and stuck

@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/tracer/launch"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
@@ -59,9 +59,9 @@ func runProgram(set settings, argv []string, reportFile string) (err error) {
 
 // runOutput says where the one Report of run goes: stdout belongs to the command.
 func runOutput(set settings, file string) (output, func() error, error) {
-	opt := report.Options{Format: set.format, Compact: true, Frames: textFrames, Stacks: textStacks}
+	opt := render.Options{Format: set.format, Compact: true, Frames: textFrames, Stacks: textStacks}
 	out := &stream{to: os.Stderr, opt: opt}
-	if set.format == report.JSON {
+	if set.format == render.JSON {
 		out.to = os.Stdout
 	}
 	if file == "" {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/poolname"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
@@ -426,7 +426,7 @@ const maxWarnings = 100
 
 func (s *session) say(format string, args ...any) {
 	if s.verbose {
-		fmt.Fprintf(os.Stderr, "memtrace: %s\n", report.Clean(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.Clean(fmt.Sprintf(format, args...)))
 	}
 }
 

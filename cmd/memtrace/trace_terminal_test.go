@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // What a program maps outside of its allocator is on the live screen, as it
@@ -36,10 +36,10 @@ func TestTraceInATerminalShowsRegions(t *testing.T) {
 		}
 		resident := `\S+`
 		if w.ResidentBytes >= 0 {
-			resident = regexp.QuoteMeta(report.ShortSize(uint64(w.ResidentBytes)))
+			resident = regexp.QuoteMeta(render.ShortSize(uint64(w.ResidentBytes)))
 		}
 		x.until(fmt.Sprintf(`(?m)^ *%d +#\d+ +%s +%s +%d +\S+ +%d +%s +%s\b`, want.PID, resident,
-			regexp.QuoteMeta(report.ShortSize(w.LiveBytes)), w.LiveCount, w.MappedCount, w.Kind, w.Function))
+			regexp.QuoteMeta(render.ShortSize(w.LiveBytes)), w.LiveCount, w.MappedCount, w.Kind, w.Function))
 	}
 	x.keys("C-c")
 	if text := strings.Join(x.until(`ended 0`), "\n"); !strings.Contains(text, "Losses: nothing lost") {
@@ -71,7 +71,7 @@ func TestTraceInATerminalShowsPools(t *testing.T) {
 		{"outer", 1, 5, 5 * 1024},
 		{"of main", 1, 8 + 8 + 6 + 1, 8*300 + 6*13 + 16},
 	} {
-		x.until(fmt.Sprintf(`(?m)^ *%s +%d +%d %s$`, regexp.QuoteMeta(report.ShortSize(pool.bytes)), pool.count, pool.pools, pool.name))
+		x.until(fmt.Sprintf(`(?m)^ *%s +%d +%d %s$`, regexp.QuoteMeta(render.ShortSize(pool.bytes)), pool.count, pool.pools, pool.name))
 	}
 	x.keys("C-c")
 	x.until(`ended 0`)

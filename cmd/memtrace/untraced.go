@@ -15,7 +15,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
 	"github.com/memtrace/memtrace/analyzer/reach"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 	"github.com/memtrace/memtrace/procfs"
@@ -28,7 +28,7 @@ func leaksFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "check process `PID` (several: -p 1,2 or -p 1 -p 2)"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` groups of blocks, and those that leak; 0 shows all (json: all unless given)"},
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(report.Formats(), ", ")},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(render.Formats(), ", ")},
 		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still meanwhile, and look at all their registers"},
 		&cli.BoolFlag{Name: "no-contents", Usage: "do not show what leaked blocks begin with"},
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
@@ -87,9 +87,9 @@ type untraced struct {
 func newUntraced(c *cli.Context) (*untraced, error) {
 	u := &untraced{c: c, contents: !c.Bool("no-contents"), found: analyzer.NewUntraced(time.Now())}
 	u.settings = settings{
-		format: report.Format(c.String("format")), top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"),
+		format: render.Format(c.String("format")), top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"),
 	}
-	if u.format == report.JSON && !c.IsSet("top") {
+	if u.format == render.JSON && !c.IsSet("top") {
 		u.top = 0
 	}
 	if err := u.checkFlags(); err != nil {
@@ -122,8 +122,8 @@ func (u *untraced) checkFlags() error {
 	switch {
 	case u.top < 0:
 		return usageError("--top must not be negative")
-	case !slices.Contains(report.Formats(), string(u.format)):
-		return usageError("--format %q is none of %s", u.format, strings.Join(report.Formats(), ", "))
+	case !slices.Contains(render.Formats(), string(u.format)):
+		return usageError("--format %q is none of %s", u.format, strings.Join(render.Formats(), ", "))
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (u *untraced) check(pid int) error {
 
 func (u *untraced) say(format string, args ...any) {
 	if u.verbose {
-		fmt.Fprintf(os.Stderr, "memtrace: %s\n", report.Clean(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.Clean(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -273,8 +273,8 @@ func (u *untraced) show(failed []error) error {
 	u.report = u.found.Report(u.top)
 	u.report.Warnings = append(u.report.Warnings, u.resolver.Warnings()...)
 	u.gate.conclude(u.report, true, failed)
-	opt := report.Options{Format: u.format, Compact: true}
-	if u.format == report.Text {
+	opt := render.Options{Format: u.format, Compact: true}
+	if u.format == render.Text {
 		opt.Color = term.IsTerminal(int(os.Stdout.Fd())) && tui.UseColor(os.Getenv)
 		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 			opt.Width = width

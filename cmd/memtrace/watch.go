@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/snapshot"
 	"github.com/memtrace/memtrace/analyzer/threshold"
 	"github.com/memtrace/memtrace/analyzer/watch"
@@ -95,7 +95,7 @@ func watchOptions(c *cli.Context, take snapshot.Options) ([]threshold.Condition,
 		return nil, opt, usageError("--hysteresis: %v", err)
 	case opt.Hysteresis > 1:
 		return nil, opt, usageError("--hysteresis must be at most 100%%")
-	case format != string(report.Text) && format != string(report.JSON):
+	case format != string(render.Text) && format != string(render.JSON):
 		return nil, opt, usageError("--format %q is none of text, json", format)
 	case c.Duration("interval") < 50*time.Millisecond:
 		return nil, opt, usageError("--interval %v is too short: at least 50ms", c.Duration("interval"))
@@ -163,7 +163,7 @@ func (w *watching) tell(events []watch.Event) (crossing bool, err error) {
 // read, or can again, on stderr.
 func (w *watching) show(e watch.Event) error {
 	if e.Err != nil {
-		fmt.Fprintf(os.Stderr, "memtrace: warning: cannot tell whether %s: %v\n", e.Condition, report.Clean(e.Err.Error()))
+		fmt.Fprintf(os.Stderr, "memtrace: warning: cannot tell whether %s: %v\n", e.Condition, render.Clean(e.Err.Error()))
 	} else if e.Was == watch.Unknown {
 		fmt.Fprintf(os.Stderr, "memtrace: %s can be read again: %s\n", e.Condition, figureText(e.Figure, e.Unit))
 	}
@@ -188,7 +188,7 @@ func figureText(v float64, unit watch.Unit) string {
 	case watch.Count:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	return report.ShortSize(uint64(v))
+	return render.ShortSize(uint64(v))
 }
 
 var unitNames = map[watch.Unit]string{watch.Bytes: "bytes", watch.Percent: "percent", watch.Count: "count"}
@@ -211,7 +211,7 @@ func printJSONEvent(e watch.Event) error {
 	} else {
 		line.Figure, line.Limit, line.Unit = &e.Figure, &e.Limit, unitNames[e.Unit]
 	}
-	text, err := report.EncodeJSON(line, "", false)
+	text, err := render.EncodeJSON(line, "", false)
 	if err == nil {
 		_, err = os.Stdout.Write(text)
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // What a terminal understands since the VT100 and xterm: see
@@ -152,8 +152,8 @@ func (p *Painter) write(b []byte) {
 // frame lays r out for the terminal's present size.
 func (p *Painter) frame(r *analyzer.Report) []byte {
 	columns, rows := p.opt.Size()
-	opt := report.Options{Width: columns, Top: p.opt.Top, Color: p.opt.Color}
-	lines := report.Screen(p.withSkipped(r), opt, rows)
+	opt := render.Options{Width: columns, Top: p.opt.Top, Color: p.opt.Color}
+	lines := render.Screen(p.withSkipped(r), opt, rows)
 	var b bytes.Buffer
 	b.WriteString(cursorHome)
 	for i, line := range lines {

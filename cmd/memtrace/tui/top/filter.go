@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // Filter chooses rows: all of its terms must hold. Its zero value takes all.
@@ -56,7 +56,7 @@ func parseTerm(word string) (term, error) {
 	if pid, err := strconv.Atoi(word); err == nil {
 		t.pid = pid
 	} else if t.field == "pid" {
-		return t, fmt.Errorf("filter pid:%s: %q is not a process ID", report.Clean(word), report.Clean(word))
+		return t, fmt.Errorf("filter pid:%s: %q is not a process ID", render.Clean(word), render.Clean(word))
 	}
 	return t, nil
 }

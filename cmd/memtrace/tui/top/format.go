@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // Marks that stand for figures that are not known; the help page and the
@@ -45,13 +45,13 @@ func (v Value) String() string {
 func (v Value) number() string {
 	switch v.Unit {
 	case Text:
-		return report.Clean(v.Text)
+		return render.Clean(v.Text)
 	case Bar:
 		return v.Text
 	case Bytes, Change:
 		return signedBytes(v.N, v.Unit == Change)
 	case Count:
-		return report.ShortCount(uint64(max(v.N, 0)))
+		return render.ShortCount(uint64(max(v.N, 0)))
 	case Percent:
 		return percent(v.N)
 	case Clock:
@@ -65,9 +65,9 @@ func (v Value) number() string {
 // signedBytes writes bytes; a plus only where it is a change.
 func signedBytes(n int64, change bool) string {
 	if n > 0 && !change {
-		return report.ShortSize(uint64(n))
+		return render.ShortSize(uint64(n))
 	}
-	return report.SignedSize(n)
+	return render.SignedSize(n)
 }
 
 // percent writes hundredths of a percent: "0.0", "12.3", "100", "1234".

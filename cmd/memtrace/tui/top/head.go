@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // headLines are the three lines that every view has: what is running, the
@@ -17,7 +17,7 @@ func (m *Screen) headLines() []string {
 }
 
 func (m *Screen) titleLine() string {
-	name := report.Clip("memtrace top", m.width)
+	name := render.Clip("memtrace top", m.width)
 	s := m.snapshot
 	if s == nil {
 		return styled(name, m.theme.strong) + fitting(m.width-len(name), "  reading…")
@@ -35,11 +35,11 @@ func (m *Screen) titleLine() string {
 		frozen = "  FROZEN"
 	}
 	line := fitting(m.width-len(name)-len(frozen),
-		"  "+report.Clip(report.Clean(s.Host), 20),
+		"  "+render.Clip(render.Clean(s.Host), 20),
 		"  "+s.At.Format(time.TimeOnly),
 		"  every "+m.interval.String(),
-		fmt.Sprintf("  %s processes", report.ShortCount(uint64(len(s.Processes)))),
-		fmt.Sprintf(", %s threads", report.ShortCount(uint64(threads))),
+		fmt.Sprintf("  %s processes", render.ShortCount(uint64(len(s.Processes)))),
+		fmt.Sprintf(", %s threads", render.ShortCount(uint64(threads))),
 		fmt.Sprintf(", %d running", running))
 	return styled(name, m.theme.strong) + line + styled(frozen, m.theme.warn)
 }
@@ -48,7 +48,7 @@ func (m *Screen) titleLine() string {
 func fitting(width int, parts ...string) string {
 	line := ""
 	for _, part := range parts {
-		if report.Columns(line)+report.Columns(part) > width {
+		if render.Columns(line)+render.Columns(part) > width {
 			break
 		}
 		line += part
@@ -64,9 +64,9 @@ func (m *Screen) memoryLine() string {
 	h := &m.snapshot.Machine
 	used := h.Total.minus(h.Available)
 	short := func(f Figure) string { return value(f, Bytes).String() }
-	left := report.Clip(fmt.Sprintf("Mem %s of %s ", short(used), short(h.Total)), m.width)
+	left := render.Clip(fmt.Sprintf("Mem %s of %s ", short(used), short(h.Total)), m.width)
 	bar := m.options.chars.bar(used.N, h.Total.N, min(max(min(m.width/8, 30), 6), m.width-len(left)))
-	room := m.width - len(left) - report.Columns(bar)
+	room := m.width - len(left) - render.Columns(bar)
 	pressure := ""
 	if h.PressureSome.Known() {
 		pressure = fmt.Sprintf("  PSI %s some %s full", value(h.PressureSome, Percent), value(h.PressureFull, Percent))
@@ -130,11 +130,11 @@ func (m *Screen) statusLine() string {
 	case m.prompting:
 		return m.promptLine()
 	case m.message != "":
-		return styled(report.Clip(report.Clean(m.message), m.width), m.theme.warn)
+		return styled(render.Clip(render.Clean(m.message), m.width), m.theme.warn)
 	}
 	var parts []string
 	if !m.options.filter.Empty() {
-		parts = append(parts, "filter "+report.Clean(m.options.filter.String())+" (Esc clears)")
+		parts = append(parts, "filter "+render.Clean(m.options.filter.String())+" (Esc clears)")
 	}
 	parts = append(parts, "h help", m.position())
 	if legend := m.legend(); legend != "" {
@@ -150,13 +150,13 @@ func (m *Screen) statusLine() string {
 // promptLine shows what is typed, after as much of a hint as there is room for;
 // of what is too long, the end, where typing goes on.
 func (m *Screen) promptLine() string {
-	typed := report.Clean(m.prompt) + "█"
+	typed := render.Clean(m.prompt) + "█"
 	for _, hint := range []string{"Filter (name, pid:N, user:U, cgroup:C, !not): ", "Filter: "} {
-		if report.Columns(hint)+report.Columns(typed) <= m.width {
+		if render.Columns(hint)+render.Columns(typed) <= m.width {
 			return hint + typed
 		}
 	}
-	for report.Columns(typed) > m.width {
+	for render.Columns(typed) > m.width {
 		_, n := utf8.DecodeRuneInString(typed)
 		typed = typed[n:]
 	}

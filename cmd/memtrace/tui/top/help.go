@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 var keyHelp = []string{
@@ -59,7 +59,7 @@ func helpText(v View, width int) []string {
 // fitHelp breaks a line of keyHelp up, whose keys and explanations take turns,
 // where the terminal is too narrow for it.
 func fitHelp(line string, width int) []string {
-	if report.Columns(strings.TrimPrefix(line, "# ")) <= max(width, helpKey+minText) {
+	if render.Columns(strings.TrimPrefix(line, "# ")) <= max(width, helpKey+minText) {
 		return []string{line}
 	}
 	cells := gaps.Split(line, -1)
@@ -80,15 +80,15 @@ func fitHelp(line string, width int) []string {
 // explained writes a word and, beside it, what it means.
 func explained(word, meaning string, width int) []string {
 	room := max(width-helpKey, minText)
-	line := report.Pad(word, helpKey-1, false)
+	line := render.Pad(word, helpKey-1, false)
 	at, blank := 0, strings.Repeat(" ", helpKey-1)
 	var lines []string
 	for _, w := range strings.Fields(meaning) {
-		if n := report.Columns(w); at > 0 && at+1+n > room {
+		if n := render.Columns(w); at > 0 && at+1+n > room {
 			lines = append(lines, line)
 			line, at = blank, 0
 		}
-		line, at = line+" "+w, at+1+report.Columns(w)
+		line, at = line+" "+w, at+1+render.Columns(w)
 	}
 	return append(lines, line)
 }
@@ -97,7 +97,7 @@ func explained(word, meaning string, width int) []string {
 func ColumnHelp() string {
 	var b strings.Builder
 	for i, v := range views {
-		fmt.Fprintf(&b, "  %s %s\n      %s\n", strconv.Itoa(i+1), report.Pad(string(v.view), 11, false),
+		fmt.Fprintf(&b, "  %s %s\n      %s\n", strconv.Itoa(i+1), render.Pad(string(v.view), 11, false),
 			strings.Join(v.view.SortKeys(), ", "))
 	}
 	return b.String()

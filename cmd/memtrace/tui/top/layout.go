@@ -3,7 +3,7 @@ package top
 import (
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // theme is how parts of the screen are set off: SGR parameters (ECMA-48).
@@ -90,7 +90,7 @@ func placeKept(t *Table, widths []int, out []bool, width int) []placed {
 
 func columnWidth(t *Table, rows []int, col int) int {
 	c := &t.Columns[col]
-	w := max(c.Width, report.Columns(c.Title))
+	w := max(c.Width, render.Columns(c.Title))
 	if c.Unit == Text || c.Unit == Bar {
 		return w
 	}
@@ -134,7 +134,7 @@ func headingLine(t *Table, shown []placed, sorted int, reverse bool, th *theme) 
 	var b strings.Builder
 	for i, p := range shown {
 		c := &t.Columns[p.column]
-		cell := report.Pad(report.Clip(c.Title, p.width), p.width, c.right())
+		cell := render.Pad(render.Clip(c.Title, p.width), p.width, c.right())
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", gap))
 		}
@@ -184,11 +184,11 @@ func cell(t *Table, row int, p placed, selected bool, th *theme) string {
 	s := v.String()
 	switch {
 	case c.Path:
-		s = report.ElidePath(s, p.width)
+		s = render.ElidePath(s, p.width)
 	case c.Unit == Text:
-		s = report.Clip(s, p.width)
+		s = render.Clip(s, p.width)
 	}
-	s = report.Pad(s, p.width, c.right())
+	s = render.Pad(s, p.width, c.right())
 	switch {
 	case selected:
 		return s // its own style covers the row

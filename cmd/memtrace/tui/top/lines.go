@@ -3,7 +3,7 @@ package top
 import (
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // lines draws the screen: as many lines as the terminal has.
@@ -33,14 +33,14 @@ func (m *Screen) tableLines() []string {
 	}
 	var lines []string
 	for _, note := range m.notes() {
-		lines = append(lines, report.Clip(report.Clean(note), m.width))
+		lines = append(lines, render.Clip(render.Clean(note), m.width))
 	}
 	rows := m.visibleRows()
 	sorted := t.column(m.order[m.view].column)
 	shown := m.placed()
 	lines = append(lines, headingLine(t, shown, sorted, m.order[m.view].reverse, &m.theme))
 	if len(rows) == 0 {
-		return append(lines, report.Clip(report.Clean("  "+t.Empty), m.width))
+		return append(lines, render.Clip(render.Clean("  "+t.Empty), m.width))
 	}
 	for i, row := range rows {
 		lines = append(lines, rowLine(t, row, shown, m.first+i == m.cursor && !t.Fixed, &m.theme))
@@ -52,15 +52,15 @@ func (m *Screen) tableLines() []string {
 func (m *Screen) failureLines() []string {
 	lines := []string{""}
 	for _, line := range m.failure {
-		for line = report.Clean(line); report.Columns(line) > m.width; {
-			head := strings.TrimSuffix(report.Clip(line, m.width), "…")
+		for line = render.Clean(line); render.Columns(line) > m.width; {
+			head := strings.TrimSuffix(render.Clip(line, m.width), "…")
 			if head == "" {
 				break
 			}
 			lines = append(lines, head)
 			line = line[len(head):]
 		}
-		lines = append(lines, report.Clip(line, m.width))
+		lines = append(lines, render.Clip(line, m.width))
 	}
 	return lines
 }
@@ -73,10 +73,10 @@ func (m *Screen) helpLines() []string {
 	var lines []string
 	for _, line := range all[m.helpFirst:min(m.helpFirst+room, len(all))] {
 		if heading, ok := strings.CutPrefix(line, "# "); ok {
-			lines = append(lines, styled(report.Clip(heading, m.width), m.theme.heading))
+			lines = append(lines, styled(render.Clip(heading, m.width), m.theme.heading))
 			continue
 		}
-		lines = append(lines, report.Clip(line, m.width))
+		lines = append(lines, render.Clip(line, m.width))
 	}
 	return lines
 }

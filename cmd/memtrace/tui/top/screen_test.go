@@ -16,7 +16,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 var update = flag.Bool("update", false, "write the golden frames anew")
@@ -186,7 +186,7 @@ func checkFrame(t *testing.T, d *driver, width, height int) {
 	}
 	for _, line := range lines {
 		bare := sgr.ReplaceAllString(line, "")
-		if n := report.Columns(bare); n > width {
+		if n := render.Columns(bare); n > width {
 			t.Fatalf("view %s at %d×%d: a line takes %d columns: %q", d.screen.view, width, height, n, bare)
 		}
 		if i := strings.IndexFunc(bare, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x9b || r == 0x202e || r == 0xfffd }); i >= 0 {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // maxNodeNotes bounds how many nodes are drawn above the table, and
@@ -64,7 +64,7 @@ func nodeNote(n *Node, chars *charset) string {
 		chars.bar(n.Used.N, n.Total.N, 10), short(n.Used), short(n.Total),
 		short(n.Anon), short(n.File), short(n.Shmem), short(n.Slab), short(n.Free))
 	if n.HugeTotal.N > 0 {
-		s += fmt.Sprintf(" huge pages %s free of %s", report.ShortCount(uint64(max(n.HugeFree.N, 0))), report.ShortCount(uint64(n.HugeTotal.N)))
+		s += fmt.Sprintf(" huge pages %s free of %s", render.ShortCount(uint64(max(n.HugeFree.N, 0))), render.ShortCount(uint64(n.HugeTotal.N)))
 	}
 	return s
 }

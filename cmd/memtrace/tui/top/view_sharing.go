@@ -3,7 +3,7 @@ package top
 import (
 	"fmt"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // sharingTable shows how much of each process is its own, and what sharing
@@ -70,7 +70,7 @@ func sharingNote(processes []Process) string {
 			seen[p.Space] = p.Space != 0
 		}
 	}
-	short := func(n int64) string { return report.ShortSize(uint64(max(n, 0))) }
+	short := func(n int64) string { return render.ShortSize(uint64(max(n, 0))) }
 	note := fmt.Sprintf("RSS %s = own %s + part of shared %s + saved by sharing %s",
 		short(rss), short(uss), short(pss-uss), short(rss-pss))
 	if left > 0 {

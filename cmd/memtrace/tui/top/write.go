@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/render"
 )
 
 // Schema is the version of the JSON document.
@@ -78,7 +78,7 @@ func writeText(b *bytes.Buffer, t *Table, rows []int, sorted int, o WriteOptions
 		width = wide
 	}
 	for _, note := range t.Notes {
-		fmt.Fprintln(b, report.Clip(report.Clean(note), width))
+		fmt.Fprintln(b, render.Clip(render.Clean(note), width))
 	}
 	shown := place(t, rows, width, sorted)
 	if n := len(shown); n > 0 && width == wide && shown[n-1].flex {
@@ -89,17 +89,17 @@ func writeText(b *bytes.Buffer, t *Table, rows []int, sorted int, o WriteOptions
 		fmt.Fprintln(b, strings.TrimRight(rowLine(t, row, shown, false, &th), " "))
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(b, report.Clean(t.Empty))
+		fmt.Fprintln(b, render.Clean(t.Empty))
 	}
 	for _, line := range legendOf(t, rows) {
-		fmt.Fprintln(b, report.Clip(line, width))
+		fmt.Fprintln(b, render.Clip(line, width))
 	}
 }
 
 func longest(t *Table, rows []int, col int) int {
 	n := len(t.Columns[col].Title)
 	for _, row := range rows {
-		n = max(n, report.Columns(t.Cell(row, col).String()))
+		n = max(n, render.Columns(t.Cell(row, col).String()))
 	}
 	return n
 }
@@ -148,7 +148,7 @@ func writeCSV(b *bytes.Buffer, t *Table, rows []int) {
 		}
 		lines = append(lines, line)
 	}
-	b.Write(report.EncodeCSV(lines))
+	b.Write(render.EncodeCSV(lines))
 }
 
 func csvCell(v Value) string {
@@ -158,7 +158,7 @@ func csvCell(v Value) string {
 	case !v.Known():
 		return v.State.String()
 	case v.Unit == Text:
-		return v.Text // report.EncodeCSV makes it harmless
+		return v.Text // render.EncodeCSV makes it harmless
 	case v.Unit == Percent:
 		return strconv.FormatFloat(float64(v.N)/100, 'f', 2, 64)
 	}
@@ -209,7 +209,7 @@ var unitNames = map[Unit]string{Text: "text", Bytes: "bytes", Change: "bytes", C
 
 func writeJSON(b *bytes.Buffer, s *Snapshot, t *Table, rows []int, o WriteOptions) error {
 	doc := document{
-		Schema: Schema, View: o.View, Time: s.At, Host: report.ValidText(s.Host), Machine: machineJSON(&s.Machine),
+		Schema: Schema, View: o.View, Time: s.At, Host: render.ValidText(s.Host), Machine: machineJSON(&s.Machine),
 		Columns: []columnJSON{}, Rows: []map[string]any{}, Notes: []string{},
 		Cost: costJSON{int64(s.Cost.CPU), s.Cost.Walked, s.Cost.Unchanged, s.Cost.Deferred, int64(s.Cost.LongestHold), int64(s.Cost.Oldest)},
 	}
@@ -225,7 +225,7 @@ func writeJSON(b *bytes.Buffer, s *Snapshot, t *Table, rows []int, o WriteOption
 	if o.View == NUMA {
 		doc.Nodes = nodesJSON(s.Nodes)
 	}
-	text, err := report.EncodeJSON(doc, "", false)
+	text, err := render.EncodeJSON(doc, "", false)
 	b.Write(text)
 	return err
 }
@@ -266,7 +266,7 @@ func jsonCell(v Value) any {
 	case !v.Known():
 		return nil
 	case v.Unit == Text:
-		return report.ValidText(v.Text)
+		return render.ValidText(v.Text)
 	case v.Unit == Percent:
 		return float64(v.N) / 100
 	}

@@ -1,0 +1,93 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// addProcessTable lists processes in at most rows lines, those that run and
+// have most in memory first.
+func addProcessTable(p *page, r *analyzer.Report, rows int) {
+	all := byWeight(r.Processes)
+	title := []string{counted(uint64(len(all)), "process ", "processes "), "traced " + duration(r.WindowNS) + " "}
+	p.flow(bold, "", append(title, mechanisms(r.Tracer)...), " ")
+	shown := all
+	if room := rows - len(p.lines) - 1; len(all) > room {
+		shown = all[:max(room-1, 1)]
+	}
+	names := make([]analyzer.Site, len(shown)) // for what they have in common with sites
+	for i := range shown {
+		names[i] = analyzer.Site{ID: i, Function: commAndFate(&shown[i])}
+	}
+	cols, room := fitColumns(processColumns(r, shown), names, p.width)
+	p.line(bold, tableTitles(cols)+"PROCESS")
+	for i := range names {
+		p.line(plain, tableRow(cols, i, &names[i], room, 0))
+	}
+	if more := len(all) - len(shown); more > 0 {
+		p.line(dim, "and "+counted(uint64(more), "more process", "more processes"))
+	}
+}
+
+func byWeight(all []analyzer.Process) []analyzer.Process {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b analyzer.Process) int {
+		switch {
+		case a.Exited && !b.Exited:
+			return 1
+		case b.Exited && !a.Exited:
+			return -1
+		}
+		return cmp.Compare(b.Usage.RSS, a.Usage.RSS)
+	})
+	return all
+}
+
+// commAndFate is what a process is called, and what became of it.
+func commAndFate(proc *analyzer.Process) string {
+	name := cmp.Or(clean(proc.Comm), "?")
+	switch {
+	case proc.Children > 0:
+		return fmt.Sprintf("%s more children of %s", count(uint64(proc.Children)), name)
+	case proc.ExitCode != nil:
+		return fmt.Sprintf("%s, exited with %d", name, *proc.ExitCode)
+	case proc.Exited:
+		return name + ", exited"
+	}
+	return name
+}
+
+// processColumns are the numeric columns, in order; a row's ID is its place in shown.
+func processColumns(r *analyzer.Report, shown []analyzer.Process) []column {
+	// known formats a figure of a process, "?" where nobody could know it.
+	known := func(is func(*analyzer.Process) bool, figure func(*analyzer.Process) string) func(*analyzer.Site) string {
+		return func(s *analyzer.Site) string {
+			if proc := &shown[s.ID]; is(proc) {
+				return figure(proc)
+			}
+			return "?"
+		}
+	}
+	always := func(*analyzer.Process) bool { return true }
+	read := func(proc *analyzer.Process) bool { return proc.Usage.SampledNS > 0 }
+	seen := func(proc *analyzer.Process) bool { return !proc.Unprobed }
+	correlated := func(proc *analyzer.Process) bool { return !proc.Unprobed && proc.Heap.CorrelatedNS > 0 }
+	cols := []column{
+		{title: "PID", keep: 9, cell: known(always, func(proc *analyzer.Process) string { return strconv.Itoa(proc.PID) })},
+		{title: "RSS", keep: 10, cell: known(read, func(proc *analyzer.Process) string { return shortSize(proc.Usage.RSS) })},
+		{title: "PSS", keep: 5, cell: known(read, func(proc *analyzer.Process) string { return shortSize(proc.Usage.PSS) })},
+		{title: "LIVE", keep: 10, cell: known(seen, func(proc *analyzer.Process) string { return shortSize(proc.Heap.LiveBytes) })},
+		{title: "±", keep: 8, cell: known(seen, func(proc *analyzer.Process) string { return shortSize(proc.Heap.Estimate.LiveBytes()) })},
+		{title: "COUNT", keep: 7, cell: known(seen, func(proc *analyzer.Process) string { return shortCount(proc.Heap.LiveCount) })},
+		{title: "RES", keep: 4, cell: known(correlated, func(proc *analyzer.Process) string { return shortSize(proc.Heap.ResidentBytes) })},
+		{title: "ALLOCS", keep: 6, cell: known(seen, func(proc *analyzer.Process) string { return shortCount(proc.Heap.AllocCount) })},
+	}
+	if r.Sampling == nil {
+		cols = slices.DeleteFunc(cols, func(c column) bool { return c.title == "±" })
+	}
+	return cols
+}

@@ -1,0 +1,52 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// writeText writes r for a person, in one write: the processes and where
+// their memory is, the sites, their stacks, leaks, and what was lost.
+func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
+	p := &page{width: opt.Width, color: opt.Color}
+	addProcesses(p, r)
+	addSampling(p, r.Sampling)
+	addOverhead(p, r.Overhead)
+	addPressure(p, r.Pressure)
+	p.line(plain, "")
+	if r.Tracer.Attach == analyzer.NotTraced {
+		addGroups(p, r, opt)
+	} else {
+		addMappings(p, r, opt)
+		if !allUnprobed(r) {
+			addSites(p, r, opt)
+			addStacks(p, r, opt)
+		}
+		addRegions(p, r, opt)
+	}
+	p.line(plain, "")
+	addLeaks(p, r, len(r.Leaks))
+	p.line(plain, "")
+	addLosses(p, r)
+	addOutcome(p, r.Outcome)
+	if _, err := w.Write(p.bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// allUnprobed reports whether there can be no sites.
+func allUnprobed(r *analyzer.Report) bool {
+	return len(r.Processes) > 0 && len(r.Sites) == 0 && !slices.ContainsFunc(r.Processes, func(p analyzer.Process) bool { return !p.Unprobed })
+}
+
+// shownSites are the sites that the table shows.
+func shownSites(r *analyzer.Report, opt Options) []analyzer.Site {
+	if opt.Top > 0 && opt.Top < len(r.Sites) {
+		return r.Sites[:opt.Top]
+	}
+	return r.Sites
+}

@@ -1,0 +1,67 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// plusMinus writes a standard error behind its figure; nothing where the figure is exact.
+func plusMinus(standardError uint64, format func(uint64) string) string {
+	if standardError == 0 {
+		return ""
+	}
+	return " ± " + format(standardError)
+}
+
+// addSampling says that figures are estimates, and by what.
+func addSampling(p *page, s *analyzer.Sampling) {
+	if s == nil {
+		return
+	}
+	var steps []string
+	for _, bytes := range s.Intervals {
+		steps = append(steps, size(bytes))
+	}
+	p.prose(plain, "", "Sampled: one hit every "+strings.Join(steps, ", then ")+" on average, which chose "+
+		counted(s.Blocks, "block", "blocks")+"; figures of allocations are estimates, ± is one standard error.")
+}
+
+// addOverhead says what the limit on the overhead did to the trace.
+func addOverhead(p *page, o *analyzer.Overhead) {
+	if o == nil {
+		return
+	}
+	p.prose(plain, "", fmt.Sprintf("Overhead: %.1f %% of the processes' own time, limit %.1f %% (a hit costs %.0f ns at the entry, %.0f with the return); now %s; traced fully %s, by samples %s, not at all %s.",
+		100*o.Share, 100*o.Limit, o.EntryNS, o.ReturnNS, o.Mode, duration(o.FullNS), duration(o.SampledNS), duration(o.PausedNS)))
+}
+
+// addPressure says when blocks were sampled as events came too fast.
+func addPressure(p *page, b *analyzer.Pressure) {
+	if b == nil {
+		return
+	}
+	last := b.Spans[len(b.Spans)-1]
+	when := "from " + duration(last.FromNS) + " to " + duration(last.ToNS)
+	if b.Now {
+		when = "since " + duration(last.FromNS)
+	}
+	if b.Phases > 1 {
+		when = "in " + counted(uint64(b.Phases), "phase", "phases") + ", the last one " + when
+	}
+	text := "Back-pressure: events came faster than memtrace could take them in; for " + duration(b.SampledNS) + ", " + when +
+		", one hit every " + size(last.Interval) + " was recorded."
+	if b.LeftOut != (analyzer.LeftOut{}) {
+		text += " " + counted(b.LeftOut.Alloc, "allocation", "allocations") + ", " + counted(b.LeftOut.Free, "free", "frees") + " and " +
+			counted(b.LeftOut.Realloc, "reallocation", "reallocations") + " were counted and not recorded."
+	}
+	p.prose(warning, "", text)
+}
+
+func leakError(l *analyzer.Leak, format func(uint64) string) string {
+	if l.Estimate == nil {
+		return ""
+	}
+	return plusMinus(l.Estimate.BytesSE, format)
+}
