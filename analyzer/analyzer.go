@@ -1,15 +1,16 @@
 package analyzer
 
 import (
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // Config says what an Analyzer is to take for granted.
 type Config struct {
-	Start  uint64     // ns, CLOCK_MONOTONIC: when the trace began. Times in a Report count from it
-	Tracer TracerInfo // passed on to the Report
-	MinAge uint64     // ns: younger blocks are never called old
-	WarmUp uint64     // ns since Start: growth and lifetimes before that make no candidates
+	Start  uint64            // ns, CLOCK_MONOTONIC: when the trace began. Times in a Report count from it
+	Tracer report.TracerInfo // passed on to the Report
+	MinAge uint64            // ns: younger blocks are never called old
+	WarmUp uint64            // ns since Start: growth and lifetimes before that make no candidates
 
 	// FollowForks has a Fork event begin the child, with copies of its parent's
 	// live blocks.
@@ -45,9 +46,9 @@ type Config struct {
 // comment; docs/counting.md states what each counter counts.
 type Analyzer struct {
 	config    Config
-	events    Events
+	events    report.Events
 	extra     eventExcess
-	leftOut   LeftOut
+	leftOut   report.LeftOut
 	intervals intervals
 	processes []*process             // in the order they became known
 	listed    int                    // how many ever were among them
@@ -72,10 +73,10 @@ type Analyzer struct {
 	strangers uint64   // events of processes not known
 
 	recent recentProcesses
-	epoch  uint64                // changes of which process a PID means
-	sink   uint64                // see Analyzer.warm
-	frames map[stackRef][]*Frame // symbolized stacks
-	named  uint64                // bytes that they take, about
+	epoch  uint64                       // changes of which process a PID means
+	sink   uint64                       // see Analyzer.warm
+	frames map[stackRef][]*report.Frame // symbolized stacks
+	named  uint64                       // bytes that they take, about
 
 	uncheckedExecs int // see UncheckedExecs
 }
@@ -97,7 +98,7 @@ func New(c Config) *Analyzer {
 		detail:   room{limit: c.SiteRoom},
 		blocks:   room{limit: c.BlockRoom},
 		regions:  regionSites{room: maxRegions},
-		frames:   make(map[stackRef][]*Frame),
+		frames:   make(map[stackRef][]*report.Frame),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -82,69 +83,69 @@ func sitesByStack(a *Analyzer) map[event.StackID]siteCounts {
 var countingCases = []struct {
 	name   string
 	trace  *trace
-	events Events
+	events report.Events
 	sites  map[event.StackID]siteCounts
 }{
 	{"malloc", new(trace).malloc(0x1000, 40, 1).malloc(0x2000, 60, 1),
-		Events{Alloc: 2}, map[event.StackID]siteCounts{1: {2, 100, 2, 100, 0, 0, 100}}},
+		report.Events{Alloc: 2}, map[event.StackID]siteCounts{1: {2, 100, 2, 100, 0, 0, 100}}},
 	{"free by its own thread at once is temporary", new(trace).malloc(0x1000, 40, 1).free(0x1000),
-		Events{Alloc: 1, Free: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 1, 40}}},
+		report.Events{Alloc: 1, Free: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 1, 40}}},
 	{"free after another allocation is not", new(trace).malloc(0x1000, 40, 1).malloc(0x2000, 8, 2).free(0x1000),
-		Events{Alloc: 2, Free: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {1, 8, 1, 8, 0, 0, 8}}},
+		report.Events{Alloc: 2, Free: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {1, 8, 1, 8, 0, 0, 8}}},
 	{"free by another thread is not", new(trace).malloc(0x1000, 40, 1).free(0x1000).on(7),
-		Events{Alloc: 1, Free: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}}},
+		report.Events{Alloc: 1, Free: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}}},
 	{"another thread's allocation in between does not matter",
 		new(trace).malloc(0x1000, 40, 1).malloc(0x2000, 8, 2).on(7).free(0x1000),
-		Events{Alloc: 2, Free: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 1, 40}, 2: {1, 8, 1, 8, 0, 0, 8}}},
+		report.Events{Alloc: 2, Free: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 1, 40}, 2: {1, 8, 1, 8, 0, 0, 8}}},
 	{"the address alone does not make it temporary: the block is another thread's",
 		new(trace).malloc(0x1000, 40, 1).free(0x1000).on(7).malloc(0x1000, 8, 2).on(7).free(0x1000),
-		Events{Alloc: 2, Free: 2}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {0, 0, 1, 8, 1, 0, 8}}},
-	{"free of NULL is nothing", new(trace).free(0), Events{}, nil},
-	{"free of an unknown block", new(trace).free(0x9000), Events{Free: 1, UnmatchedFree: 1}, nil},
+		report.Events{Alloc: 2, Free: 2}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {0, 0, 1, 8, 1, 0, 8}}},
+	{"free of NULL is nothing", new(trace).free(0), report.Events{}, nil},
+	{"free of an unknown block", new(trace).free(0x9000), report.Events{Free: 1, UnmatchedFree: 1}, nil},
 	{"second free of a block", new(trace).malloc(0x1000, 40, 1).free(0x1000).free(0x1000),
-		Events{Alloc: 1, Free: 2, UnmatchedFree: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 1, 40}}},
+		report.Events{Alloc: 1, Free: 2, UnmatchedFree: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 1, 40}}},
 	{"malloc of 0 bytes is a block", new(trace).malloc(0x1000, 0, 1),
-		Events{Alloc: 1}, map[event.StackID]siteCounts{1: {1, 0, 1, 0, 0, 0, 0}}},
+		report.Events{Alloc: 1}, map[event.StackID]siteCounts{1: {1, 0, 1, 0, 0, 0, 0}}},
 	{"failures change nothing", new(trace).malloc(0x1000, 40, 1).kind(event.AllocFailed).
 		add(event.Event{Kind: event.ReallocFailed, Old: 0x1000, Size: 1 << 40}),
-		Events{Alloc: 1, Failed: 2}, map[event.StackID]siteCounts{1: {1, 40, 1, 40, 0, 0, 40}}},
-	{"mappings are counted", new(trace).kind(event.Mmap).kind(event.Mmap).kind(event.Munmap), Events{Mmap: 2, Munmap: 1}, nil},
+		report.Events{Alloc: 1, Failed: 2}, map[event.StackID]siteCounts{1: {1, 40, 1, 40, 0, 0, 40}}},
+	{"mappings are counted", new(trace).kind(event.Mmap).kind(event.Mmap).kind(event.Munmap), report.Events{Mmap: 2, Munmap: 1}, nil},
 
 	{"realloc moves a block to its own site", new(trace).malloc(0x1000, 40, 1).malloc(0x5000, 1, 3).realloc(0x1000, 0x2000, 100, 2, 500),
-		Events{Alloc: 2, Realloc: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {1, 100, 1, 100, 0, 0, 100}, 3: {1, 1, 1, 1, 0, 0, 1}}},
+		report.Events{Alloc: 2, Realloc: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {1, 100, 1, 100, 0, 0, 100}, 3: {1, 1, 1, 1, 0, 0, 1}}},
 	{"realloc in place", new(trace).malloc(0x1000, 40, 1).malloc(0x5000, 1, 3).realloc(0x1000, 0x1000, 100, 1, 500),
-		Events{Alloc: 2, Realloc: 1}, map[event.StackID]siteCounts{1: {1, 100, 2, 140, 1, 0, 100}, 3: {1, 1, 1, 1, 0, 0, 1}}},
+		report.Events{Alloc: 2, Realloc: 1}, map[event.StackID]siteCounts{1: {1, 100, 2, 140, 1, 0, 100}, 3: {1, 1, 1, 1, 0, 0, 1}}},
 	{"realloc of NULL is malloc", new(trace).realloc(0, 0x1000, 40, 1, 500),
-		Events{Realloc: 1}, map[event.StackID]siteCounts{1: {1, 40, 1, 40, 0, 0, 40}}},
+		report.Events{Realloc: 1}, map[event.StackID]siteCounts{1: {1, 40, 1, 40, 0, 0, 40}}},
 	{"realloc to nothing is free", new(trace).malloc(0x1000, 40, 1).realloc(0x1000, 0, 0, 1, 500),
-		Events{Alloc: 1, Realloc: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 1, 40}}},
+		report.Events{Alloc: 1, Realloc: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 1, 40}}},
 	{"realloc of an unknown block", new(trace).realloc(0x9000, 0x1000, 40, 1, 500),
-		Events{Realloc: 1, UnmatchedFree: 1}, map[event.StackID]siteCounts{1: {1, 40, 1, 40, 0, 0, 40}}},
+		report.Events{Realloc: 1, UnmatchedFree: 1}, map[event.StackID]siteCounts{1: {1, 40, 1, 40, 0, 0, 40}}},
 
 	{"allocation over a live block", new(trace).malloc(0x1000, 40, 1).malloc(0x1000, 8, 2),
-		Events{Alloc: 2, Overwritten: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {1, 8, 1, 8, 0, 0, 8}}},
+		report.Events{Alloc: 2, Overwritten: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {1, 8, 1, 8, 0, 0, 8}}},
 	// The realloc began at 1.5 µs, the other thread got the old address at 2 µs.
 	{"old address reused before realloc returns",
 		new(trace).malloc(0x1000, 40, 1).malloc(0x1000, 8, 2).on(7).realloc(0x1000, 0x2000, 100, 3, 1500),
-		Events{Alloc: 2, Realloc: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {1, 8, 1, 8, 0, 0, 8}, 3: {1, 100, 1, 100, 0, 0, 100}}},
+		report.Events{Alloc: 2, Realloc: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {1, 8, 1, 8, 0, 0, 8}, 3: {1, 100, 1, 100, 0, 0, 100}}},
 	{"and freed again", new(trace).malloc(0x1000, 40, 1).malloc(0x1000, 8, 2).on(7).free(0x1000).on(7).realloc(0x1000, 0x2000, 100, 3, 2500),
-		Events{Alloc: 2, Free: 1, Realloc: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {0, 0, 1, 8, 1, 1, 8}, 3: {1, 100, 1, 100, 0, 0, 100}}},
+		report.Events{Alloc: 2, Free: 1, Realloc: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {0, 0, 1, 8, 1, 1, 8}, 3: {1, 100, 1, 100, 0, 0, 100}}},
 	// It began at 2.5 µs, after the overwrite at 2 µs: a free was lost, and the
 	// realloc was of the newer block.
 	{"overwrite before realloc began", new(trace).malloc(0x1000, 40, 1).malloc(0x1000, 8, 2).realloc(0x1000, 0x2000, 100, 3, 500),
-		Events{Alloc: 2, Realloc: 1, Overwritten: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {0, 0, 1, 8, 1, 1, 8}, 3: {1, 100, 1, 100, 0, 0, 100}}},
+		report.Events{Alloc: 2, Realloc: 1, Overwritten: 1}, map[event.StackID]siteCounts{1: {0, 0, 1, 40, 1, 0, 40}, 2: {0, 0, 1, 8, 1, 1, 8}, 3: {1, 100, 1, 100, 0, 0, 100}}},
 	// The old block is from before the attach, so nothing was overwritten.
 	{"old address of an unknown block reused before realloc returns",
 		new(trace).malloc(0x1000, 8, 2).on(7).realloc(0x1000, 0x2000, 100, 3, 1500),
-		Events{Alloc: 1, Realloc: 1, UnmatchedFree: 1}, map[event.StackID]siteCounts{2: {1, 8, 1, 8, 0, 0, 8}, 3: {1, 100, 1, 100, 0, 0, 100}}},
+		report.Events{Alloc: 1, Realloc: 1, UnmatchedFree: 1}, map[event.StackID]siteCounts{2: {1, 8, 1, 8, 0, 0, 8}, 3: {1, 100, 1, 100, 0, 0, 100}}},
 	// Two reallocs pass one address on: B gets A's old block while A's call runs.
 	{"realloc into an address that another realloc is leaving",
 		new(trace).malloc(0x1000, 40, 1).malloc(0x3000, 30, 1).on(7).
 			realloc(0x3000, 0x1000, 31, 2, 400).on(7).realloc(0x1000, 0x2000, 100, 3, 1900),
-		Events{Alloc: 2, Realloc: 2}, map[event.StackID]siteCounts{1: {0, 0, 2, 70, 2, 1, 70}, 2: {1, 31, 1, 31, 0, 0, 31}, 3: {1, 100, 1, 100, 0, 0, 100}}},
+		report.Events{Alloc: 2, Realloc: 2}, map[event.StackID]siteCounts{1: {0, 0, 2, 70, 2, 1, 70}, 2: {1, 31, 1, 31, 0, 0, 31}, 3: {1, 100, 1, 100, 0, 0, 100}}},
 
 	{"no stack is a site of its own", new(trace).malloc(0x1000, 40, 0).malloc(0x2000, 2, 5),
-		Events{Alloc: 2}, map[event.StackID]siteCounts{0: {1, 40, 1, 40, 0, 0, 40}, 5: {1, 2, 1, 2, 0, 0, 2}}},
+		report.Events{Alloc: 2}, map[event.StackID]siteCounts{0: {1, 40, 1, 40, 0, 0, 40}, 5: {1, 2, 1, 2, 0, 0, 2}}},
 }
 
 func TestCounting(t *testing.T) {
@@ -175,7 +176,7 @@ func checkConservation(t *testing.T, a *Analyzer) {
 	t.Helper()
 	live := make(map[siteID]siteCounts)
 	for p := range a.heaps {
-		var sum Heap
+		var sum report.Heap
 		for b := range p.heap.all {
 			c := live[b.site]
 			c.liveCount++

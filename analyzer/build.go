@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -22,7 +23,7 @@ type Symbolizer interface {
 	// were inlined, and always at least one. Stacks may share Frames. at is when
 	// the stack was taken, ns of CLOCK_MONOTONIC: other code may be there by now. What
 	// is not known yet has no Module, and is asked for again.
-	Frames(pid int, addrs []uint64, at uint64) []*Frame
+	Frames(pid int, addrs []uint64, at uint64) []*report.Frame
 }
 
 // sortKeys are the orders of a Report's sites, each from high to low.
@@ -52,11 +53,11 @@ func SortKeys() []string {
 
 // Report tells all that is known at now (ns, CLOCK_MONOTONIC). Sites and
 // leaks are named by way of symb; with nil they bear addresses alone.
-func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Report {
+func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *report.Report {
 	at := a.since(now)
 	a.surveyBlocks(at)
-	r := &Report{
-		Schema:    Schema,
+	r := &report.Report{
+		Schema:    report.Schema,
 		Final:     opt.Final,
 		WindowNS:  at,
 		Tracer:    a.config.Tracer,
@@ -68,23 +69,23 @@ func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *Repor
 		Warnings:  a.warnings(),
 	}
 	a.extra.extend(&r.Events)
-	a.leftOut.add(&r.Events)
+	addLeftOut(&r.Events, a.leftOut)
 	r.Stacks = a.stackCounts()
 	r.Sites, r.SitesMore = a.reportSites(at, opt, r.Leaks)
 	for i := range r.Sites {
 		a.name(&r.Sites[i], symb)
 	}
-	r.dropOwnBlocks()
+	dropOwnBlocks(r)
 	r.Regions, r.RegionsMore = a.reportRegions(opt.Top, symb)
 	r.Identify()
 	return r
 }
 
-func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []Process {
-	out := make([]Process, 0, len(a.processes))
+func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []report.Process {
+	out := make([]report.Process, 0, len(a.processes))
 	for _, p := range a.processes {
 		allocators := append([]string{}, p.info.Allocators...)
-		out = append(out, Process{
+		out = append(out, report.Process{
 			ID: p.id, PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
 			ExitCode: p.exitCode, Exited: p.exited, Execs: p.execs,
 			Attached: p.info.Attached, Allocators: allocators, Unprobed: p.info.Unprobed,
@@ -103,7 +104,7 @@ func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []Process {
 
 // reportSites lists the first sites in the order asked for, those of leaks
 // wherever they stand, and the number of those left out.
-func (a *Analyzer) reportSites(now uint64, opt ReportOptions, leaks []Leak) ([]Site, int) {
+func (a *Analyzer) reportSites(now uint64, opt ReportOptions, leaks []report.Leak) ([]report.Site, int) {
 	order := a.order(now, opt.Sort)
 	omitted := 0
 	if opt.Top > 0 && len(order) > opt.Top {
@@ -111,7 +112,7 @@ func (a *Analyzer) reportSites(now uint64, opt ReportOptions, leaks []Leak) ([]S
 		order = firstAndLeaking(order, opt.Top, leaks)
 		omitted = all - len(order)
 	}
-	out := make([]Site, 0, len(order))
+	out := make([]report.Site, 0, len(order))
 	for _, o := range order {
 		out = append(out, a.sites.at(o.id).report(o.id, now))
 	}
@@ -169,9 +170,9 @@ func (s *site) pages() sitePages {
 }
 
 // report gives a site's figures; name adds its stack.
-func (s *site) report(id siteID, now uint64) Site {
+func (s *site) report(id siteID, now uint64) report.Site {
 	pages := s.pages()
-	out := Site{
+	out := report.Site{
 		ID: int(id), Process: s.proc.id, PID: int(s.proc.info.PID),
 		LiveBytes: s.liveBytes, LiveCount: s.liveCount,
 		AllocBytes: s.allocBytes, AllocCount: s.allocCount,
@@ -188,7 +189,7 @@ func (s *site) report(id siteID, now uint64) Site {
 }
 
 // name fills in what a site is called: its stack, function and histogram.
-func (a *Analyzer) name(out *Site, symb Symbolizer) {
+func (a *Analyzer) name(out *report.Site, symb Symbolizer) {
 	s := a.sites.at(siteID(out.ID))
 	out.SizeHistogram = make([][2]uint64, 0, len(s.sizes.n))
 	for b, n := range s.sizes.all {
@@ -202,14 +203,14 @@ func (a *Analyzer) name(out *Site, symb Symbolizer) {
 // stackName is what a call site is called by.
 type stackName struct {
 	function string
-	frames   []*Frame // never nil
+	frames   []*report.Frame // never nil
 	stackEnding
 }
 
 // nameStack names the call site of a stack; other says that it stands for those
 // beyond a limit.
 func (a *Analyzer) nameStack(pid int, im *image, id event.StackID, other bool, symb Symbolizer) stackName {
-	n := stackName{frames: []*Frame{}}
+	n := stackName{frames: []*report.Frame{}}
 	switch ref, ok := im.stack(id); {
 	case other:
 		n.function = "[all other sites]"
@@ -219,14 +220,14 @@ func (a *Analyzer) nameStack(pid int, im *image, id event.StackID, other bool, s
 		n.function = "[stack lost]"
 	default:
 		n.stackEnding, n.frames = ref.ending, a.symbolize(pid, ref, symb, false)
-		n.function = siteFunction(n.frames)
+		n.function = report.SiteFunction(n.frames)
 	}
 	return n
 }
 
 // symbolize names the frames of a stack, once all that they lie in is known; with
 // last set, for the last time.
-func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer, last bool) []*Frame {
+func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer, last bool) []*report.Frame {
 	if frames, ok := a.frames[ref]; ok {
 		return frames
 	}
@@ -241,7 +242,7 @@ func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer, last bool) 
 	if a.tooManyNames(last, frames) {
 		return frames
 	}
-	if last || !slices.ContainsFunc(frames, (*Frame).isNowhere) {
+	if last || !slices.ContainsFunc(frames, isNowhere) {
 		a.frames[ref] = frames
 	}
 	return frames
@@ -249,19 +250,19 @@ func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer, last bool) 
 
 // tooManyNames reports whether names are not to be kept until the next Report: those
 // of stacks that can be named again then, once they take what a user's stacks may.
-func (a *Analyzer) tooManyNames(last bool, frames []*Frame) bool {
+func (a *Analyzer) tooManyNames(last bool, frames []*report.Frame) bool {
 	const kept, each = 128, 8
 	a.named += kept + each*uint64(len(frames))
 	return !last && a.detail.limit != 0 && a.named > a.detail.limit/4
 }
 
 // isNowhere reports whether it is not known what the code lies in.
-func (f *Frame) isNowhere() bool { return f.Module == "" }
+func isNowhere(f *report.Frame) bool { return f.Module == "" }
 
-func bareFrames(addrs []uint64) []*Frame {
-	out := make([]*Frame, 0, len(addrs))
+func bareFrames(addrs []uint64) []*report.Frame {
+	out := make([]*report.Frame, 0, len(addrs))
 	for _, addr := range addrs {
-		out = append(out, &Frame{Function: fmt.Sprintf("%#x", addr)})
+		out = append(out, &report.Frame{Function: fmt.Sprintf("%#x", addr)})
 	}
 	return out
 }
@@ -274,7 +275,7 @@ func (a *Analyzer) warnings() []string {
 			out = append(out, fmt.Sprintf(format, n))
 		}
 	}
-	out = append(out, a.shed().warnings()...)
+	out = append(out, shedWarnings(a.shed())...)
 	warn(a.regions.untracked, "%d mappings, or parts of some, are not tracked: there are too many at a time")
 	warn(a.regions.beyond, "%d mappings are counted under [all other sites]: there are too many sites")
 	warn(a.intervals.stray, "%d blocks were sampled at one interval too many: estimates treat them as if it were the nearest other one")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -17,11 +18,11 @@ type names struct {
 	calls int
 }
 
-func (n *names) Frames(_ int, addrs []uint64, _ uint64) []*Frame {
+func (n *names) Frames(_ int, addrs []uint64, _ uint64) []*report.Frame {
 	n.calls++
-	var out []*Frame
+	var out []*report.Frame
 	for _, addr := range addrs {
-		f := &Frame{Function: n.of[addr]}
+		f := &report.Frame{Function: n.of[addr]}
 		if f.Function != "" {
 			f.Module = "/bin/program"
 		}
@@ -154,33 +155,6 @@ func TestSitesAreNamedOnce(t *testing.T) {
 	}
 	if n.calls != 1 {
 		t.Errorf("stacks were named %d times, want once", n.calls)
-	}
-}
-
-func TestSiteFunction(t *testing.T) {
-	for _, c := range []struct {
-		stack []string
-		want  string
-	}{
-		{[]string{"main"}, "main"},
-		{[]string{"malloc", "xmalloc", "main"}, "xmalloc"},
-		{[]string{"operator new[](unsigned long)", "f()"}, "f()"},
-		{[]string{"operator new(unsigned long, std::align_val_t)", "f()"}, "f()"},
-		{[]string{"operator new(unsigned long)", "std::__new_allocator<int>::allocate(unsigned long, void const*)",
-			"std::allocator_traits<std::allocator<int> >::allocate(std::allocator<int>&, unsigned long)",
-			"std::vector<int, std::allocator<int> >::reserve(unsigned long)"}, "std::vector<int, std::allocator<int> >::reserve(unsigned long)"},
-		{[]string{"__rust_alloc", "alloc::alloc::alloc", "alloc::raw_vec::RawVec<T,A>::reserve", "app::main"}, "app::main"},
-		{[]string{"operator newline()", "main"}, "operator newline()"},
-		{[]string{"malloc", "operator new(unsigned long)"}, "malloc"},
-		{nil, "[no stack]"},
-	} {
-		var stack []*Frame
-		for _, f := range c.stack {
-			stack = append(stack, &Frame{Function: f})
-		}
-		if got := siteFunction(stack); got != c.want {
-			t.Errorf("site of %q is %q, want %q", c.stack, got, c.want)
-		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -12,8 +13,8 @@ import (
 // correlation is what the last look at a process's memory found.
 type correlation struct {
 	residency Residency
-	usage     Usage
-	rssBy     RSSBy
+	usage     report.Usage
+	rssBy     report.RSSBy
 	traced    uint64 // of rssBy.AnonMmap
 	blocks    SiteMemory
 	mappings  *mappingSums // of a process without an allocator
@@ -57,7 +58,7 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 	}
 	for i := range proc.verdicts {
 		m, l := res.Sites[sites+i], &proc.verdicts[i]
-		l.Pages = l.pages(m)
+		l.Pages = leakPages(l, m)
 		res.Sites[l.Site].add(m)
 	}
 	if proc.extras != nil {
@@ -83,9 +84,9 @@ func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (tim
 }
 
 // fill adds the last correlation to a process's part of the Report.
-func (c *correlation) fill(p *Process) {
+func (c *correlation) fill(p *report.Process) {
 	p.Usage, p.RSSBy = c.usage, c.rssBy
-	p.AnonMmap = AnonMmap{Traced: c.traced, Untraced: c.rssBy.AnonMmap - c.traced}
+	p.AnonMmap = report.AnonMmap{Traced: c.traced, Untraced: c.rssBy.AnonMmap - c.traced}
 	p.Heap.ResidentBytes = c.blocks.Resident
 	p.Heap.UntouchedBytes = c.blocks.Untouched
 	p.Heap.SwappedBytes = c.blocks.Swapped
@@ -101,7 +102,7 @@ func (c *correlation) warnings(p *process) (out []string) {
 		out = append(out, fmt.Sprintf("process %d: the stacks of %d threads were not found: they count as other anonymous memory", p.info.PID, n))
 	}
 	if c.unmeasured > 0 {
-		out = append(out, fmt.Sprintf("process %d: %s of resident memory with live blocks have more page states than memtrace keeps: they count as other memory, and the blocks there as neither resident nor untouched", p.info.PID, humanBytes(float64(c.unmeasured))))
+		out = append(out, fmt.Sprintf("process %d: %s of resident memory with live blocks have more page states than memtrace keeps: they count as other memory, and the blocks there as neither resident nor untouched", p.info.PID, report.HumanBytes(float64(c.unmeasured))))
 	}
 	return out
 }
@@ -130,8 +131,4 @@ func (a *Analyzer) NameStacks(pid uint32, symb Symbolizer, through func(addr uin
 }
 
 // Unnamed returns one Frame an address, named by the address alone.
-func Unnamed(addrs []uint64) []*Frame { return bareFrames(addrs) }
-
-// IsAllocator reports whether a function hands out memory on behalf of its
-// caller: malloc, operator new, and what lies between them and a container's code.
-func IsAllocator(function string) bool { return isAllocator(function) }
+func Unnamed(addrs []uint64) []*report.Frame { return bareFrames(addrs) }

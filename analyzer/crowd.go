@@ -3,6 +3,7 @@ package analyzer
 import (
 	"maps"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -104,7 +105,7 @@ func (c *crowd) exec(a *Analyzer, p *process) {
 
 // sum is what a Report says of the crowd's heaps: of the ended ones and of
 // those that live.
-func (c *crowd) sum() Heap {
+func (c *crowd) sum() report.Heap {
 	h := c.listed.total
 	all := extras{}
 	if c.listed.extras != nil {
@@ -129,12 +130,12 @@ func (c *crowd) sum() Heap {
 }
 
 // verdicts are those on all members, summed up. PIDs are that of the sites.
-func (c *crowd) verdicts() []Leak {
+func (c *crowd) verdicts() []report.Leak {
 	sums := leakSums{maps.Clone(c.leaks.leaks)}
 	for _, p := range c.members {
 		sums.add(p.verdicts)
 	}
-	out := make([]Leak, 0, len(sums.leaks))
+	out := make([]report.Leak, 0, len(sums.leaks))
 	for _, l := range sums.leaks {
 		l.PID, l.Process = int(c.listed.info.PID), c.listed.id
 		out = append(out, l)

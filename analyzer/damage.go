@@ -8,41 +8,18 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
 	"github.com/memtrace/memtrace/analyzer/reach"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
 
 // A damage is what lost events may have done to what is known of a process: a
 // block whose free was lost still shows as live.
 type damage struct {
-	spans    []LossSpan      // ascending
-	lost     uint64          // events
-	verified uint64          // ns since Config.Start: blocks from before have been looked at since the last loss then
-	unsure   map[uint64]bool // of those: where it could not be told
-	repaired Repaired
-}
-
-// LossSpan is a time in which events of a process were lost.
-type LossSpan struct {
-	FromNS uint64 `json:"from_ns"` // since the attach; the loss began then at the earliest
-	ToNS   uint64 `json:"to_ns"`   // the last loss
-	Events uint64 `json:"events"`
-}
-
-// Repaired are blocks that were freed unseen, as the allocator's own records
-// tell; they have been taken out of the live heap.
-type Repaired struct {
-	Count uint64 `json:"count"`
-	Bytes uint64 `json:"bytes"`
-}
-
-// ProcessLoss is what the trace did not see of a process, and what that means.
-type ProcessLoss struct {
-	Events uint64     `json:"events"`
-	Spans  []LossSpan `json:"spans"`
-	// Doubtful are live blocks from before the last loss: the free of each may have been lost.
-	DoubtfulCount uint64   `json:"doubtful_count"`
-	DoubtfulBytes uint64   `json:"doubtful_bytes"`
-	Repaired      Repaired `json:"repaired"`
+	spans    []report.LossSpan // ascending
+	lost     uint64            // events
+	verified uint64            // ns since Config.Start: blocks from before have been looked at since the last loss then
+	unsure   map[uint64]bool   // of those: where it could not be told
+	repaired report.Repaired
 }
 
 const (
@@ -60,12 +37,12 @@ func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) (known
 		return false
 	}
 	if events != 0 {
-		p.lose(LossSpan{FromNS: a.since(first), ToNS: a.since(max(first, last)), Events: events})
+		p.lose(report.LossSpan{FromNS: a.since(first), ToNS: a.since(max(first, last)), Events: events})
 	}
 	return true
 }
 
-func (p *process) lose(fresh LossSpan) {
+func (p *process) lose(fresh report.LossSpan) {
 	if p.damage == nil {
 		p.damage = &damage{}
 	}
@@ -107,7 +84,7 @@ func (d *damage) inherited() *damage {
 	}
 	out := &damage{verified: d.verified, unsure: maps.Clone(d.unsure)}
 	for _, s := range d.spans {
-		out.spans = append(out.spans, LossSpan{FromNS: s.FromNS, ToNS: s.ToNS})
+		out.spans = append(out.spans, report.LossSpan{FromNS: s.FromNS, ToNS: s.ToNS})
 	}
 	return out
 }
@@ -135,7 +112,7 @@ func (d *damage) freedAt(b block) uint64 {
 
 // downgrade has a verdict on blocks whose frees may have been lost say so: what
 // nothing points to may just have been freed.
-func (d *damage) downgrade(l *Leak) {
+func (d *damage) downgrade(l *report.Leak) {
 	l.Kind, l.Doubtful = reach.Possible.String(), true
 	l.Confidence = min(l.Confidence, doubtfulTrust)
 	l.Why = fmt.Sprintf("it may have been freed: %d events of the process were lost while it lived, and the allocator's records do not tell; %s", d.lost, l.Why)
@@ -156,12 +133,12 @@ func (a *Analyzer) unblamed() uint64 {
 const doubtfulTrust = 0.5
 
 // lossReport is what a Report says of it; nil where nothing was lost.
-func (p *process) lossReport() *ProcessLoss {
+func (p *process) lossReport() *report.ProcessLoss {
 	d := p.damage
 	if d == nil {
 		return nil
 	}
-	out := &ProcessLoss{Events: d.lost, Spans: append([]LossSpan{}, d.spans...), Repaired: d.repaired}
+	out := &report.ProcessLoss{Events: d.lost, Spans: append([]report.LossSpan{}, d.spans...), Repaired: d.repaired}
 	p.heap.all(func(b block) bool {
 		if d.doubts(b) {
 			out.DoubtfulCount++
@@ -246,8 +223,8 @@ func (r *Repair) Spare(blocks []uint64) {
 // Repair takes the blocks that were freed unseen out of the live heap, where they
 // count as freed, and returns how many they were. All events until the end of the last look should have been
 // applied: what was freed meanwhile was seen.
-func (a *Analyzer) Repair(r *Repair) Repaired {
-	var out Repaired
+func (a *Analyzer) Repair(r *Repair) report.Repaired {
+	var out report.Repaired
 	p, d := r.proc, r.proc.damage
 	if r.looks == 0 || p.exited {
 		return out

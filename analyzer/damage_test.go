@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -18,7 +19,7 @@ func TestLossesMakeSpells(t *testing.T) {
 	a.AddProcessLoss(1, 0, 104*s, 104*s)     // nothing
 	a.AddProcessLoss(1, 7, 110*s, 110*s)
 	d := a.byPID[1].damage
-	want := []LossSpan{{1 * s, 3 * s, 15}, {10 * s, 10 * s, 7}}
+	want := []report.LossSpan{{FromNS: 1 * s, ToNS: 3 * s, Events: 15}, {FromNS: 10 * s, ToNS: 10 * s, Events: 7}}
 	if !reflect.DeepEqual(d.spans, want) || d.lost != 22 {
 		t.Errorf("%d lost in %+v, want 22 in %+v", d.lost, d.spans, want)
 	}
@@ -35,7 +36,7 @@ func TestLossesMakeSpells(t *testing.T) {
 
 // What has been looked at is in doubt again once more is lost, or where the look could not tell.
 func TestVerifiedBlocksAreNotDoubted(t *testing.T) {
-	d := &damage{spans: []LossSpan{{10, 20, 1}}, verified: 30, unsure: map[uint64]bool{32: true}}
+	d := &damage{spans: []report.LossSpan{{FromNS: 10, ToNS: 20, Events: 1}}, verified: 30, unsure: map[uint64]bool{32: true}}
 	known, unsure := block{addr: 16, time: 5}, block{addr: 32, time: 5}
 	if d.doubts(known) || !d.doubts(unsure) {
 		t.Errorf("doubted: %v, %v", d.doubts(known), d.doubts(unsure))
@@ -72,7 +73,7 @@ func TestRepairSparesWhatIsBeingHandedOut(t *testing.T) {
 	}
 	r.Spare([]uint64{handed})
 	r.states, r.looks = []heapwalk.State{heapwalk.Freed, heapwalk.Freed}, 1
-	if done := a.Repair(r); done != (Repaired{Count: 1, Bytes: 100}) {
+	if done := a.Repair(r); done != (report.Repaired{Count: 1, Bytes: 100}) {
 		t.Errorf("repaired %+v, want one block", done)
 	}
 	p := a.byPID[1]

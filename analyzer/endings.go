@@ -1,6 +1,9 @@
 package analyzer
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // A stackEnding says how a stack ends, and whether it is certain.
 type stackEnding struct {
@@ -15,16 +18,16 @@ func endingOf(s event.Stack) stackEnding {
 }
 
 // stackCounts sums up how the stacks of all allocations end.
-func (a *Analyzer) stackCounts() Stacks {
-	var out Stacks
+func (a *Analyzer) stackCounts() report.Stacks {
+	var out report.Stacks
 	for _, s := range a.sites.all {
-		*out.of(s, a.config.Tracer.Unwind) += s.allocs()
+		*countOf(&out, s, a.config.Tracer.Unwind) += s.allocs()
 	}
 	return out
 }
 
-// of returns the count that a site's allocations belong to.
-func (c *Stacks) of(s *site, unwinder string) *uint64 {
+// countOf returns the count that a site's allocations belong to.
+func countOf(c *report.Stacks, s *site, unwinder string) *uint64 {
 	ref, ok := s.image.stack(s.stack)
 	switch {
 	case s.other || s.stack == 0 || !ok:

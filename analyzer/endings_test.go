@@ -3,6 +3,7 @@ package analyzer
 import (
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -26,7 +27,7 @@ func TestStacksAreCountedByTheirEnds(t *testing.T) {
 	calls.malloc(addr, 10, 99) // whose stack never came
 	a.Apply(calls.events)
 	r := a.Report(testStart+10_000, ReportOptions{}, nil)
-	if want := (Stacks{Bottom: 7 + 1, Deeper: 3, Broken: 4, FPBottom: 5, None: 2 + 1}); r.Stacks != want {
+	if want := (report.Stacks{Bottom: 7 + 1, Deeper: 3, Broken: 4, FPBottom: 5, None: 2 + 1}); r.Stacks != want {
 		t.Errorf("%+v, want %+v", r.Stacks, want)
 	}
 	for _, s := range r.Sites {

@@ -1,6 +1,10 @@
 package analyzer
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+)
 
 // pendingFaults holds the page faults of a process whose block is not known
 // yet. The live heap finds blocks by their first address only, and calloc
@@ -138,7 +142,7 @@ func (f *pendingFaults) endPass() int {
 }
 
 // drop forgets all faults, as their memory is gone.
-func (f *pendingFaults) drop(e *Events) {
+func (f *pendingFaults) drop(e *report.Events) {
 	e.FaultUnattributed += uint64(f.count)
 	f.clear()
 }

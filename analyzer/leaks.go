@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // docs/leaks.md says in words what is reported here, what is not, and why.
@@ -36,7 +38,7 @@ type leakSite struct {
 
 // A finding is a possible candidate before the number of tests is allowed for.
 type finding struct {
-	leak Leak
+	leak report.Leak
 	p    float64
 	why  string // without the p-value
 }
@@ -44,7 +46,7 @@ type finding struct {
 // leakCandidates returns growing and old candidates, those that hold most
 // first. Blocks younger than minAge (ns) are never old. p-values are adjusted
 // within each kind for the number of sites that were tested.
-func leakCandidates(sites func(yield func(leakSite) bool), minAge uint64) []Leak {
+func leakCandidates(sites func(yield func(leakSite) bool), minAge uint64) []report.Leak {
 	var growing, old []finding
 	for s := range sites {
 		if f, tested := growingSite(s); tested {
@@ -55,19 +57,19 @@ func leakCandidates(sites func(yield func(leakSite) bool), minAge uint64) []Leak
 		}
 	}
 	out := append(significant(growing), significant(old)...)
-	slices.SortStableFunc(out, func(a, b Leak) int {
+	slices.SortStableFunc(out, func(a, b report.Leak) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Site, b.Site))
 	})
 	return out
 }
 
 // significant keeps the findings whose adjusted p-value is below leakAlpha.
-func significant(all []finding) []Leak {
+func significant(all []finding) []report.Leak {
 	p := make([]float64, len(all))
 	for i, f := range all {
 		p[i] = f.p
 	}
-	out := []Leak{}
+	out := []report.Leak{}
 	for i, adjusted := range holm(p) {
 		if adjusted >= leakAlpha {
 			continue
@@ -91,9 +93,9 @@ func growingSite(s leakSite) (finding, bool) {
 	}
 	perSecond := g.perStep / (s.stepNS / float64(time.Second))
 	return finding{
-		leak: Leak{Site: s.id, Kind: "growing", Bytes: s.bytes, Count: s.count, Growing: true, GrowthPerSecond: uint64(max(perSecond, 0))},
+		leak: report.Leak{Site: s.id, Kind: "growing", Bytes: s.bytes, Count: s.count, Growing: true, GrowthPerSecond: uint64(max(perSecond, 0))},
 		p:    g.p,
-		why:  fmt.Sprintf("live bytes rose in %d of %d windows, %s/s, no plateau", g.rises, g.steps, humanBytes(perSecond)),
+		why:  fmt.Sprintf("live bytes rose in %d of %d windows, %s/s, no plateau", g.rises, g.steps, report.HumanBytes(perSecond)),
 	}, true
 }
 
@@ -113,8 +115,8 @@ func oldBlocks(s leakSite, minAge uint64) (finding, bool) {
 	share := survivingAt(kaplanMeier(s.bins), usual)
 	why := fmt.Sprintf("%d live blocks are older than %s, while %g %% of the site's %d freed blocks lived %s at most; "+
 		"more keep arriving, as %s of all its blocks live longer than that (Kaplan-Meier)",
-		count, humanTime(old), 100*usualLife, freed, humanTime(usual), shareText(share))
-	return finding{leak: Leak{Site: s.id, Kind: "old", Bytes: bytes, Count: count}, p: p, why: why}, true
+		count, report.HumanTime(old), 100*usualLife, freed, report.HumanTime(usual), shareText(share))
+	return finding{leak: report.Leak{Site: s.id, Kind: "old", Bytes: bytes, Count: count}, p: p, why: why}, true
 }
 
 // olderThan counts live blocks in the bins that begin at an age or later.
@@ -179,31 +181,3 @@ func probability(p float64) string {
 func shareText(s survivalStep) string {
 	return fmt.Sprintf("%.2g ± %.1g %%", 100*s.surviving, 100*s.stdErr)
 }
-
-// humanBytes writes a number of bytes with three significant digits.
-func humanBytes(v float64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for ; math.Round(v) >= 1024 && i < len(units)-1; i++ {
-		v /= 1024
-	}
-	digits := 0
-	if i > 0 || v < 10 {
-		digits = max(0, 2-int(math.Floor(math.Log10(max(v, 1)))))
-	}
-	return fmt.Sprintf("%.*f %s", digits, v, units[i])
-}
-
-// humanTime writes ns with three significant digits.
-func humanTime(ns uint64) string {
-	d := time.Duration(min(ns, math.MaxInt64))
-	for unit := time.Duration(1); unit < time.Hour; unit *= 10 {
-		if d < 1000*unit {
-			return d.Round(unit).String()
-		}
-	}
-	return d.Round(time.Second).String()
-}
-
-// HumanBytes writes a number of bytes with three significant digits: "1.20 KiB".
-func HumanBytes(v float64) string { return humanBytes(v) }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -45,7 +46,7 @@ func TestReportNamesTheLeakingSite(t *testing.T) {
 	if len(r.Leaks) != 1 || r.Leaks[0].Kind != "growing" {
 		t.Fatalf("leaks: %+v, want one that is growing", r.Leaks)
 	}
-	found := slices.IndexFunc(r.Sites, func(s Site) bool { return s.ID == r.Leaks[0].Site })
+	found := slices.IndexFunc(r.Sites, func(s report.Site) bool { return s.ID == r.Leaks[0].Site })
 	if found < 0 {
 		t.Fatalf("the site of %+v is not in the Report", r.Leaks[0])
 	}

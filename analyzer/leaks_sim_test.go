@@ -3,6 +3,8 @@ package analyzer
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 const second = 1_000_000_000
@@ -74,8 +76,8 @@ func (s *simulated) at(n int) leakSite {
 }
 
 // found is the kinds of candidates among the sites.
-func found(minAge uint64, sites ...leakSite) map[string][]Leak {
-	out := map[string][]Leak{}
+func found(minAge uint64, sites ...leakSite) map[string][]report.Leak {
+	out := map[string][]report.Leak{}
 	for _, leak := range leakCandidates(func(yield func(leakSite) bool) {
 		for _, s := range sites {
 			if !yield(s) {

@@ -1,9 +1,11 @@
 package analyzer
 
+import "github.com/memtrace/memtrace/analyzer/report"
+
 // leaks looks for candidates among all sites that have live blocks. It needs
 // the ages of a survey of the live blocks at now (ns since Config.Start). There
 // is none before the warm-up is over.
-func (a *Analyzer) leaks(now, minAge uint64) []Leak {
+func (a *Analyzer) leaks(now, minAge uint64) []report.Leak {
 	if !a.warmedUp {
 		return nil
 	}
@@ -63,7 +65,7 @@ func (s *site) lifetimeBins() []lifetimeBin {
 }
 
 // firstAndLeaking cuts order down to its first top sites and those with a leak.
-func firstAndLeaking(order []ordered, top int, leaks []Leak) []ordered {
+func firstAndLeaking(order []ordered, top int, leaks []report.Leak) []ordered {
 	leaking := make(map[siteID]bool, len(leaks))
 	for _, leak := range leaks {
 		leaking[siteID(leak.Site)] = true

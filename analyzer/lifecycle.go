@@ -1,6 +1,9 @@
 package analyzer
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // fork makes a child that shares its parent's memory another name of its
 // parent, until it execs or exits. A child with memory of its own is followed
@@ -93,7 +96,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	}
 	p.image = newImage(base)
 	p.execs++
-	p.total, p.extras = Heap{}, nil
+	p.total, p.extras = report.Heap{}, nil
 	p.faults.drop(&a.events)
 	p.pools = nil
 	if p.checked {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -149,7 +150,7 @@ func TestCloneProcess(t *testing.T) {
 		t.Errorf("child's heap %+v; want 61 live bytes of 1 allocation, 1 free, peak 101", copied)
 	}
 	r := a.Report(testStart+9000, ReportOptions{}, nil)
-	i := slices.IndexFunc(r.Sites, func(s Site) bool { return s.PID == child && s.AllocCount == 1 })
+	i := slices.IndexFunc(r.Sites, func(s report.Site) bool { return s.PID == child && s.AllocCount == 1 })
 	if i < 0 || len(r.Sites[i].Stack) != 1 {
 		t.Errorf("sites %+v: the child's site lacks the stack that was sent for its parent", r.Sites)
 	}
@@ -261,7 +262,7 @@ func TestPiecesDoNotMatter(t *testing.T) {
 		}
 		events.of(pid)
 	}
-	apply := func(pieces int) *Report {
+	apply := func(pieces int) *report.Report {
 		a := New(Config{Start: testStart, FollowForks: true})
 		defer a.Close()
 		for pid := range uint32(pids / 2) {

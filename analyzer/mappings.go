@@ -4,22 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
-
-// Mapping is the mappings of a process with one name and the same permissions.
-type Mapping struct {
-	Name          string `json:"name"`  // path, or what the kernel calls it; [anon] for nameless memory
-	Perms         string `json:"perms"` // such as rw-p
-	Count         uint64 `json:"count"`
-	Bytes         uint64 `json:"bytes"`
-	ResidentBytes uint64 `json:"resident_bytes"`
-	SwappedBytes  uint64 `json:"swapped_bytes"`
-	// GrowthBytes are the resident bytes less those at the attach, MappedGrowthBytes
-	// the same of Bytes.
-	GrowthBytes       int64 `json:"growth_bytes"`
-	MappedGrowthBytes int64 `json:"mapped_growth_bytes"`
-}
 
 // maxMappings bounds the names that are told apart; later ones are [others].
 const maxMappings = 4096
@@ -89,8 +76,8 @@ func (m *mappingSums) end() {
 }
 
 // report lists the mappings with most resident bytes, and the number of those left out.
-func (m *mappingSums) report(top int) (out []Mapping, omitted int) {
-	out = []Mapping{}
+func (m *mappingSums) report(top int) (out []report.Mapping, omitted int) {
+	out = []report.Mapping{}
 	if m == nil {
 		return out, 0
 	}
@@ -102,12 +89,12 @@ func (m *mappingSums) report(top int) (out []Mapping, omitted int) {
 		if name == "" {
 			name = "[anon]"
 		}
-		out = append(out, Mapping{
+		out = append(out, report.Mapping{
 			Name: name, Perms: key.perms.String(), Count: s.count, Bytes: s.bytes, ResidentBytes: s.resident, SwappedBytes: s.swapped,
 			GrowthBytes: int64(s.resident) - int64(s.firstResident), MappedGrowthBytes: int64(s.bytes) - int64(s.firstBytes),
 		})
 	}
-	slices.SortFunc(out, func(x, y Mapping) int {
+	slices.SortFunc(out, func(x, y report.Mapping) int {
 		return cmp.Or(cmp.Compare(y.ResidentBytes, x.ResidentBytes), cmp.Compare(y.Bytes, x.Bytes),
 			cmp.Compare(x.Name, y.Name), cmp.Compare(x.Perms, y.Perms))
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -21,7 +22,7 @@ func TestMappingsOfAnUnprobedProcess(t *testing.T) {
 	p, dir := fakeProcess(t, vmas)
 	a := newTestAnalyzer(t)
 	a.AddProcess(ProcessInfo{PID: 77, Unprobed: true})
-	correlate := func() *Report {
+	correlate := func() *report.Report {
 		if _, err := a.Correlate(p, nil, testStart+1); err != nil {
 			t.Fatal(err)
 		}
@@ -32,13 +33,13 @@ func TestMappingsOfAnUnprobedProcess(t *testing.T) {
 	rewriteProcess(t, dir, append(vmas[:5:5], fakeVMA{120, "PP", "rw-s", "/memfd:new (deleted)", 0}))
 	in := func(pages int) uint64 { return uint64(pages) * pageBytes }
 	grown := func(pages int) int64 { return int64(pages) * int64(pageBytes) }
-	want := []Mapping{
-		{"[anon: Go: heap]", "rw-p", 1, in(6), in(6), 0, grown(4), grown(2)},
-		{"/opt/gateway", "r-xp", 1, in(3), in(3), 0, 0, 0},
-		{"/memfd:new (deleted)", "rw-s", 1, in(2), in(2), 0, grown(2), grown(2)},
-		{"[anon]", "rw-p", 2, in(5), in(1), 0, grown(-1), 0},
-		{"[anon]", "---p", 1, in(4), 0, 0, 0, 0},
-		{"[gone soon]", "rw-p", 0, 0, 0, 0, grown(-2), grown(-2)},
+	want := []report.Mapping{
+		mappingOf("[anon: Go: heap]", "rw-p", 1, in(6), in(6), 0, grown(4), grown(2)),
+		mappingOf("/opt/gateway", "r-xp", 1, in(3), in(3), 0, 0, 0),
+		mappingOf("/memfd:new (deleted)", "rw-s", 1, in(2), in(2), 0, grown(2), grown(2)),
+		mappingOf("[anon]", "rw-p", 2, in(5), in(1), 0, grown(-1), 0),
+		mappingOf("[anon]", "---p", 1, in(4), 0, 0, 0, 0),
+		mappingOf("[gone soon]", "rw-p", 0, 0, 0, 0, grown(-2), grown(-2)),
 	}
 	proc := correlate().Processes[1] // after the test's own
 	if !proc.Unprobed || !slices.Equal(proc.Mappings, want) {
@@ -53,6 +54,13 @@ func TestMappingsOfAnUnprobedProcess(t *testing.T) {
 	}
 	if r := a.Report(testStart+3, ReportOptions{Top: 2}, nil).Processes[1]; len(r.Mappings) != 2 || r.MappingsMore != 4 {
 		t.Errorf("%d mappings and %d more", len(r.Mappings), r.MappingsMore)
+	}
+}
+
+func mappingOf(name, perms string, count, bytes, resident, swapped uint64, growth, mappedGrowth int64) report.Mapping {
+	return report.Mapping{
+		Name: name, Perms: perms, Count: count, Bytes: bytes, ResidentBytes: resident, SwappedBytes: swapped,
+		GrowthBytes: growth, MappedGrowthBytes: mappedGrowth,
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // dropOwnBlocks takes what an allocator lost of its own out of a Report's leaks:
 // tcmalloc makes an object as it starts, and another in its place. The program
 // can do nothing about it. Stacks must be named.
-func (r *Report) dropOwnBlocks() {
+func dropOwnBlocks(r *report.Report) {
 	if len(r.Leaks) == 0 {
 		return
 	}
@@ -17,10 +19,10 @@ func (r *Report) dropOwnBlocks() {
 	for i := range r.Processes {
 		files[r.Processes[i].ID] = allocatorFiles(r.Processes[i].Allocators)
 	}
-	sites := r.siteIndex()
-	r.Leaks = slices.DeleteFunc(r.Leaks, func(l Leak) bool {
+	sites := r.SiteIndex()
+	r.Leaks = slices.DeleteFunc(r.Leaks, func(l report.Leak) bool {
 		site := sites[l.Site]
-		return site != nil && IsVerdict(l.Kind) && ofAllocator(site.frames(), files[l.Process])
+		return site != nil && report.IsVerdict(l.Kind) && ofAllocator(site.Frames(), files[l.Process])
 	})
 }
 
@@ -51,15 +53,15 @@ func isAllocatorFile(family, base string) bool {
 // ofAllocator reports whether a block was allocated by an allocator itself, with
 // no frame of anything else but the loader; or, where it is linked into the
 // program, by the one function that is known to.
-func ofAllocator(stack []*Frame, files []string) bool {
-	stack = slices.DeleteFunc(slices.Clone(stack), func(f *Frame) bool { return isAllocator(f.Function) })
+func ofAllocator(stack []*report.Frame, files []string) bool {
+	stack = slices.DeleteFunc(slices.Clone(stack), func(f *report.Frame) bool { return report.IsAllocator(f.Function) })
 	if len(stack) == 0 {
 		return false
 	}
 	if strings.HasPrefix(stack[0].Function, "MallocExtension::Register(") {
 		return true
 	}
-	return slices.Contains(files, stack[0].Module) && !slices.ContainsFunc(stack, func(f *Frame) bool {
+	return slices.Contains(files, stack[0].Module) && !slices.ContainsFunc(stack, func(f *report.Frame) bool {
 		return !slices.Contains(files, f.Module) && !isLoader(f.Module)
 	})
 }

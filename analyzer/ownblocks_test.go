@@ -1,19 +1,23 @@
 package analyzer
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+)
 
 // TestBlocksOfTheAllocator: what tcmalloc loses as it starts is no leak of the
 // program's; what a constructor or a program loses by way of it is.
 func TestBlocksOfTheAllocator(t *testing.T) {
 	const tcmalloc, loader = "/usr/lib/libtcmalloc_minimal.so.4", "/lib/ld-linux-x86-64.so.2"
-	frames := func(names ...string) (out []*Frame) {
+	frames := func(names ...string) (out []*report.Frame) {
 		for i := 0; i < len(names); i += 2 {
-			out = append(out, &Frame{Function: names[i], Module: names[i+1]})
+			out = append(out, &report.Frame{Function: names[i], Module: names[i+1]})
 		}
 		return out
 	}
 	for name, c := range map[string]struct {
-		stack []*Frame
+		stack []*report.Frame
 		want  bool
 	}{
 		"its constructor":       {frames("operator new(unsigned long)", tcmalloc, "0x1b39a", tcmalloc, "call_init", loader), true},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -97,7 +98,7 @@ const maxPoolsListed = 64
 
 // reportPools sums up a process's pools by their names, those with most live
 // bytes first, and counts the names that were left out.
-func (a *Analyzer) reportPools(p *process, symb Symbolizer) (out []Pool, omitted int) {
+func (a *Analyzer) reportPools(p *process, symb Symbolizer) (out []report.Pool, omitted int) {
 	if p.pools == nil {
 		return nil, 0
 	}
@@ -109,7 +110,7 @@ func (a *Analyzer) reportPools(p *process, symb Symbolizer) (out []Pool, omitted
 		if !ok {
 			i = len(out)
 			at[name] = i
-			out, extra = append(out, Pool{Name: name}), append(extra, excess{})
+			out, extra = append(out, report.Pool{Name: name}), append(extra, excess{})
 		}
 		out[i].Pools++
 		out[i].LiveCount += own.count
@@ -120,7 +121,7 @@ func (a *Analyzer) reportPools(p *process, symb Symbolizer) (out []Pool, omitted
 		out[i].LiveCount += extra[i].blocks()
 		out[i].LiveBytes += extra[i].bytes
 	}
-	slices.SortFunc(out, func(x, y Pool) int {
+	slices.SortFunc(out, func(x, y report.Pool) int {
 		return cmp.Or(cmp.Compare(y.LiveBytes, x.LiveBytes), cmp.Compare(y.Pools, x.Pools), cmp.Compare(x.Name, y.Name))
 	})
 	listed := min(len(out), maxPoolsListed)
@@ -137,7 +138,7 @@ func (a *Analyzer) poolName(p *process, own *pool, symb Symbolizer) string {
 		return own.name
 	}
 	if ref, ok := p.image.stack(own.made); ok {
-		return "of " + siteFunction(a.symbolize(int(p.info.PID), ref, symb, false))
+		return "of " + report.SiteFunction(a.symbolize(int(p.info.PID), ref, symb, false))
 	}
 	return "[no name]"
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -41,7 +42,7 @@ func familyOfPools() *trace {
 }
 
 // livePools runs a trace and returns the live bytes of each name of a pool.
-func livePools(t *testing.T, tr *trace) (map[string]uint64, *Report) {
+func livePools(t *testing.T, tr *trace) (map[string]uint64, *report.Report) {
 	t.Helper()
 	a := New(Config{Start: testStart, FollowForks: true, PoolNames: namesByAddress{1: "a", 2: "b", 3: "c", 4: "d", 0x9000: "old"}})
 	t.Cleanup(a.Close)

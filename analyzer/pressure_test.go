@@ -3,6 +3,7 @@ package analyzer
 import (
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -14,7 +15,7 @@ func TestLeftOutBlocksAreNotSeen(t *testing.T) {
 	if !a.sawAll(a.byPID[1]) {
 		t.Error("not all blocks are said to be seen, though nothing was left out")
 	}
-	a.SetLeftOut(LeftOut{Alloc: 1})
+	a.SetLeftOut(report.LeftOut{Alloc: 1})
 	if a.sawAll(a.byPID[1]) {
 		t.Error("all blocks are said to be seen, and one was left out")
 	}
@@ -35,7 +36,7 @@ func TestLeftOutCallsAreEvents(t *testing.T) {
 		{Kind: event.Realloc, PID: 1, Time: 60, Began: 55, Old: 0x1000, Flags: event.FlagOldOnly, Child: interval},
 		{Kind: event.Free, PID: 1, Time: 70, Addr: 0x2000, Child: interval},
 	})
-	a.SetLeftOut(LeftOut{Alloc: 1000, Free: 999, Realloc: 1})
+	a.SetLeftOut(report.LeftOut{Alloc: 1000, Free: 999, Realloc: 1})
 	r := a.Report(100, ReportOptions{}, nil)
 	e := r.Events
 	if e.Alloc != 1002 || e.Free != 1002 || e.Realloc != 2 {

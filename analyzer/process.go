@@ -1,6 +1,9 @@
 package analyzer
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // ProcessInfo describes a traced process.
 type ProcessInfo struct {
@@ -32,13 +35,13 @@ type process struct {
 	regions  *regionTable // nil until the first
 	pages    correlation
 	unseen   unseen
-	verdicts []Leak // of the last leak check
-	checked  bool   // that was made before an exec, which is still to come
-	past     []Leak // of the checks before execs
+	verdicts []report.Leak // of the last leak check
+	checked  bool          // that was made before an exec, which is still to come
+	past     []report.Leak // of the checks before execs
 	leaked   leakedBlocks
-	check    *LeakCheck
-	total    Heap    // all but the figures of the residency pass
-	extras   *extras // of a sample; nil where all blocks were seen
+	check    *report.LeakCheck
+	total    report.Heap // all but the figures of the residency pass
+	extras   *extras     // of a sample; nil where all blocks were seen
 	exited   bool
 	ended    uint64 // ns since Config.Start: when it exited
 	exitCode *int

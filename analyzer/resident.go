@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -30,8 +31,8 @@ func (m *SiteMemory) add(o SiteMemory) {
 // Residence is where the memory of a process is, at one instant as nearly as
 // the kernel can tell: docs/accounting.md says how near.
 type Residence struct {
-	Usage Usage // but SampledNS
-	RSSBy RSSBy // adds up to Usage.RSS
+	Usage report.Usage // but SampledNS
+	RSSBy report.RSSBy // adds up to Usage.RSS
 	// Traced is the part of RSSBy.AnonMmap that the program was seen to map.
 	Traced uint64
 	// Blocks sums all live blocks, Sites those of each site by its number.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -78,7 +79,7 @@ func rewriteProcess(t *testing.T, dir string, vmas []fakeVMA) {
 }
 
 // pagesOf divides by the page size, so that expectations read in pages.
-func pagesOf(by RSSBy) RSSBy {
+func pagesOf(by report.RSSBy) report.RSSBy {
 	for _, f := range []*uint64{&by.HeapLive, &by.HeapOverhead, &by.HeapBeforeAttach, &by.AnonMmap, &by.File, &by.Stack, &by.Shmem, &by.Other} {
 		*f /= pageBytes
 	}
@@ -169,7 +170,7 @@ func TestHeapBeforeAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := RSSBy{HeapLive: 4, HeapBeforeAttach: 6 + 3, HeapOverhead: 2, AnonMmap: 3}
+	want := report.RSSBy{HeapLive: 4, HeapBeforeAttach: 6 + 3, HeapOverhead: 2, AnonMmap: 3}
 	if by := pagesOf(got.RSSBy); by != want {
 		t.Errorf("got %+v, want %+v", by, want)
 	}
@@ -179,7 +180,7 @@ func TestHeapBeforeAttach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := RSSBy{HeapBeforeAttach: 8 + 4, HeapOverhead: 3, AnonMmap: 3}
+		want := report.RSSBy{HeapBeforeAttach: 8 + 4, HeapOverhead: 3, AnonMmap: 3}
 		if by := pagesOf(got.RSSBy); by != want {
 			t.Errorf("got %+v, want %+v", by, want)
 		}
@@ -194,7 +195,7 @@ func TestHeapBeforeAttach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := RSSBy{HeapLive: 1, HeapBeforeAttach: 8, HeapOverhead: 2, AnonMmap: 7}
+		want := report.RSSBy{HeapLive: 1, HeapBeforeAttach: 8, HeapOverhead: 2, AnonMmap: 7}
 		if by := pagesOf(got.RSSBy); by != want {
 			t.Errorf("got %+v, want %+v", by, want)
 		}
@@ -218,7 +219,7 @@ func TestReadingsOfTwoInstants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := RSSBy{HeapLive: 2, HeapOverhead: 8}
+	want := report.RSSBy{HeapLive: 2, HeapOverhead: 8}
 	if by := pagesOf(got.RSSBy); by != want || got.RSSBy.Sum() != got.Usage.RSS {
 		t.Errorf("got %+v, want %+v", by, want)
 	}
@@ -262,12 +263,12 @@ func TestThreadStacks(t *testing.T) {
 	var r Residency
 	for _, step := range []struct {
 		threads     map[int]string
-		want        RSSBy
+		want        report.RSSBy
 		wantMissing int
 	}{
-		{map[int]string{77: at(33), 78: at(43), 79: "running\n", 80: at(60), 81: at(1125)}, RSSBy{Stack: 3, AnonMmap: 4 + 2 + 5 + 1 + 2}, 3},
-		{map[int]string{77: at(33), 78: "running\n", 79: at(45), 80: at(60)}, RSSBy{Stack: 5, AnonMmap: 4 + 5 + 1 + 2}, 1},
-		{map[int]string{77: at(33), 79: "running\n"}, RSSBy{Stack: 2, AnonMmap: 4 + 3 + 5 + 1 + 2}, 0},
+		{map[int]string{77: at(33), 78: at(43), 79: "running\n", 80: at(60), 81: at(1125)}, report.RSSBy{Stack: 3, AnonMmap: 4 + 2 + 5 + 1 + 2}, 3},
+		{map[int]string{77: at(33), 78: "running\n", 79: at(45), 80: at(60)}, report.RSSBy{Stack: 5, AnonMmap: 4 + 5 + 1 + 2}, 1},
+		{map[int]string{77: at(33), 79: "running\n"}, report.RSSBy{Stack: 2, AnonMmap: 4 + 3 + 5 + 1 + 2}, 0},
 	} {
 		threads(step.threads)
 		got, err := r.Measure(p, nil, 0, yieldBlocks(nil))

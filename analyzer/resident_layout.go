@@ -3,6 +3,7 @@ package analyzer
 import (
 	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -273,19 +274,19 @@ func (l *layout) find(addr uint64) int {
 }
 
 // usage is the kernel's view of the process, from the one reading of smaps.
-func (l *layout) usage() Usage {
+func (l *layout) usage() report.Usage {
 	var anon uint64
 	for i := range l.mappings {
 		anon += l.mappings[i].anonymous
 	}
-	return Usage{
+	return report.Usage{
 		RSS: l.sum.Rss, PSS: l.sum.Pss, USS: l.sum.USS(), Swap: l.sum.Swap,
 		Anon: anon, File: l.file, Shmem: l.shmem,
 	}
 }
 
 // split divides the resident set. Its parts add up to the RSS of usage.
-func (l *layout) split(pages *pageStates) (by RSSBy, traced, unmeasured uint64) {
+func (l *layout) split(pages *pageStates) (by report.RSSBy, traced, unmeasured uint64) {
 	for i := range l.mappings {
 		m := &l.mappings[i]
 		if m.blocks && m.pages == pagesUnknown {
@@ -325,7 +326,7 @@ func (l *layout) split(pages *pageStates) (by RSSBy, traced, unmeasured uint64) 
 // the page states, so its Rss sets the limit; the rest that no block covers
 // is divided as the uncovered pages are. It returns how much the program was
 // seen to map for its own use.
-func (l *layout) splitHeap(m *mapping, pages *pageStates, by *RSSBy) (traced uint64) {
+func (l *layout) splitHeap(m *mapping, pages *pageStates, by *report.RSSBy) (traced uint64) {
 	var live, before, after, own uint64 // the last three: resident and not covered
 	spans := l.spans[m.firstSpan : m.firstSpan+m.spans]
 	for i := range spans {

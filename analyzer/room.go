@@ -3,6 +3,8 @@ package analyzer
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // What memtrace keeps of call sites and of live blocks grows with what the traced
@@ -89,28 +91,20 @@ func (a *Analyzer) newHeap(uid uint32) *liveHeap {
 	return h
 }
 
-// Shed is what the trace did not keep, to stay within its memory. Sums of processes
-// have all of it but Blocks.
-type Shed struct {
-	Stacks      uint64 `json:"stacks"`      // that had no room
-	Allocations uint64 `json:"allocations"` // counted under [all other sites]
-	Blocks      uint64 `json:"blocks"`      // not tracked: what became of them is not known
-}
-
 // shed is that so far; nil where all was kept.
-func (a *Analyzer) shed() *Shed {
-	s := Shed{Allocations: a.sites.beyond, Blocks: a.untracked}
+func (a *Analyzer) shed() *report.Shed {
+	s := report.Shed{Allocations: a.sites.beyond, Blocks: a.untracked}
 	for _, o := range a.detail.owners {
 		s.Stacks += o.stacks
 	}
-	if s == (Shed{}) {
+	if s == (report.Shed{}) {
 		return nil
 	}
 	return &s
 }
 
-// warnings says what was shed.
-func (s *Shed) warnings() (out []string) {
+// shedWarnings says what was shed.
+func shedWarnings(s *report.Shed) (out []string) {
 	if s == nil {
 		return nil
 	}

@@ -1,6 +1,9 @@
 package analyzer
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // A Sample is told which blocks of the trace's sample live, so that the
 // tracer can keep back the frees of others; *tracer.Tracer is one.
@@ -15,7 +18,7 @@ type eventExcess struct {
 	alloc, free, realloc, failed, poolFree uint64
 }
 
-func (x *eventExcess) extend(e *Events) {
+func (x *eventExcess) extend(e *report.Events) {
 	whole := func(n uint64) uint64 { return (n + countUnit/2) / countUnit }
 	e.Alloc += whole(x.alloc)
 	e.Free += whole(x.free)
@@ -169,8 +172,8 @@ func (a *Analyzer) releaseAll(p *process) {
 }
 
 // sampling is what the Report says of the sample; nil where every block was seen.
-func (a *Analyzer) sampling() *Sampling {
-	var s Sampling
+func (a *Analyzer) sampling() *report.Sampling {
+	var s report.Sampling
 	for _, site := range a.sites.all {
 		if site.extras != nil {
 			s.Blocks += site.extras.alloc.samples
@@ -190,16 +193,16 @@ func (a *Analyzer) sampling() *Sampling {
 	return &s
 }
 
-// pages is where a leak's bytes are. Of a sample, they are where its blocks
+// leakPages is where a leak's bytes are. Of a sample, they are where its blocks
 // were found, in proportion.
-func (l *Leak) pages(m SiteMemory) *LeakPages {
+func leakPages(l *report.Leak, m SiteMemory) *report.LeakPages {
 	scale := func(n uint64) uint64 {
-		if l.seen == 0 || l.seen == l.Bytes {
+		if l.SeenBytes == 0 || l.SeenBytes == l.Bytes {
 			return n
 		}
-		return uint64(float64(n) * float64(l.Bytes) / float64(l.seen))
+		return uint64(float64(n) * float64(l.Bytes) / float64(l.SeenBytes))
 	}
-	return &LeakPages{Resident: scale(m.Resident), Untouched: scale(m.Untouched), Swapped: scale(m.Swapped)}
+	return &report.LeakPages{Resident: scale(m.Resident), Untouched: scale(m.Untouched), Swapped: scale(m.Swapped)}
 }
 
 // extrapolatePages takes what the residency pass found of a sample's blocks to

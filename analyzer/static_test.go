@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // dataFile is an ELF file whose one segment is writable, with so many pages in the file and
@@ -78,7 +80,7 @@ func TestMemoryBehindData(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := RSSBy{File: 2, Other: uint64(c.other), AnonMmap: uint64(c.anon), Stack: 1}
+			want := report.RSSBy{File: 2, Other: uint64(c.other), AnonMmap: uint64(c.anon), Stack: 1}
 			if pagesOf(got.RSSBy) != want || got.RSSBy.Sum() != got.Usage.RSS {
 				t.Errorf("pages of RSS by kind: %+v, want %+v; RSS %d", pagesOf(got.RSSBy), want, got.Usage.RSS/pageBytes)
 			}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Suppressions are leaks that are known and not to be reported, as
@@ -129,7 +131,7 @@ func parseKinds(list string) ([]string, error) {
 		switch word = strings.TrimSpace(word); {
 		case word == "all":
 			return nil, nil
-		case IsVerdict(word):
+		case report.IsVerdict(word):
 			kinds = append(kinds, word)
 		case word != "none" && word != "reachable":
 			return nil, errors.New("match-leak-kinds has an unknown kind (there are definite, indirect, possible, reachable, all, none)")
@@ -140,16 +142,16 @@ func parseKinds(list string) ([]string, error) {
 
 // Apply takes the suppressed leaks out of a Report whose stacks are named, says
 // in its warnings how many those were, and returns them.
-func (s *Suppressions) Apply(r *Report) (out []Leak) {
-	var sum LeakSum
-	sites := r.siteIndex()
+func (s *Suppressions) Apply(r *report.Report) (out []report.Leak) {
+	var sum report.LeakSum
+	sites := r.SiteIndex()
 	modules := make(map[int]string, len(r.Processes))
 	for i := range r.Processes {
 		modules[r.Processes[i].ID] = r.Processes[i].Exe
 	}
-	r.Leaks = slices.DeleteFunc(r.Leaks, func(l Leak) bool {
+	r.Leaks = slices.DeleteFunc(r.Leaks, func(l report.Leak) bool {
 		site := sites[l.Site]
-		if site == nil || !s.matches(&l, modules[l.Process], site.frames()) {
+		if site == nil || !s.matches(&l, modules[l.Process], site.Frames()) {
 			return false
 		}
 		sum.Add(&l)
@@ -157,7 +159,7 @@ func (s *Suppressions) Apply(r *Report) (out []Leak) {
 		return true
 	})
 	if sum.Count > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d leaked blocks of %s are suppressed", sum.Count, humanBytes(float64(sum.Bytes))))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d leaked blocks of %s are suppressed", sum.Count, report.HumanBytes(float64(sum.Bytes))))
 	}
 	return out
 }
@@ -180,9 +182,9 @@ func (s *Suppressions) Embed(module string, embedded *Suppressions) (scope *Scop
 
 // isFor reports whether a suppression is for a leak of a process that runs a
 // program, or has done so.
-func (p *suppression) isFor(pid int, exe string, stack []*Frame) bool {
+func (p *suppression) isFor(pid int, exe string, stack []*report.Frame) bool {
 	s := p.scope
-	return s == nil || s.pids[pid] && (s.module == exe || slices.ContainsFunc(stack, func(f *Frame) bool { return f.Module == s.module }))
+	return s == nil || s.pids[pid] && (s.module == exe || slices.ContainsFunc(stack, func(f *report.Frame) bool { return f.Module == s.module }))
 }
 
 // Unused names the suppressions of files that no leak has matched. Programs may
@@ -197,7 +199,7 @@ func (s *Suppressions) Unused() (names []string) {
 }
 
 // matches reports whether any suppression is for a leak, and marks all that are.
-func (s *Suppressions) matches(l *Leak, exe string, stack []*Frame) (found bool) {
+func (s *Suppressions) matches(l *report.Leak, exe string, stack []*report.Frame) (found bool) {
 	for i := range s.all {
 		p := &s.all[i]
 		if !p.isFor(l.PID, exe, stack) || p.kinds != nil && !slices.Contains(p.kinds, l.Kind) {

@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // anywhere matches LeakSanitizer's pattern with a frame: with the name of its
 // function, demangled and as it is in the file, of its source or of its module.
-func (p *suppression) anywhere(f *Frame) bool {
+func (p *suppression) anywhere(f *report.Frame) bool {
 	for _, name := range []string{f.Function, f.Mangled, f.File, f.Module} {
 		if matchTemplate(p.any, name) {
 			return true
@@ -77,7 +78,7 @@ func matchStars(pattern, name string) bool {
 // operator new. Ours begin with their caller, or with what operator new is made
 // of, so that all of that is taken for one frame, which a line matches by the
 // name of any such function. (Of memalign, posix_memalign makes two frames there.)
-func matchFrames(lines []string, stack []*Frame) bool {
+func matchFrames(lines []string, stack []*report.Frame) bool {
 	if len(lines) > 1 && lines[0] == "fun:memalign" && lines[1] == "fun:posix_memalign" {
 		lines = lines[1:]
 	}
@@ -91,7 +92,7 @@ func matchFrames(lines []string, stack []*Frame) bool {
 }
 
 // entryFrames counts the innermost frames that Valgrind's stacks do not have.
-func entryFrames(stack []*Frame) (n int) {
+func entryFrames(stack []*report.Frame) (n int) {
 	for n < len(stack) && (entryNames[stack[n].Function] || strings.HasPrefix(stack[n].Function, "operator new")) {
 		n++
 	}
@@ -163,7 +164,7 @@ func matchAll(lines []string, n int, match func(line string, i int) bool) bool {
 	return true
 }
 
-func matchLine(line string, f *Frame) bool {
+func matchLine(line string, f *report.Frame) bool {
 	kind, pattern, _ := strings.Cut(line, ":")
 	switch kind {
 	case "fun":
@@ -176,7 +177,7 @@ func matchLine(line string, f *Frame) bool {
 
 // matchFunction matches a name as the file has it, as it is demangled, or as it
 // is demangled without parameters.
-func matchFunction(pattern string, f *Frame) bool {
+func matchFunction(pattern string, f *report.Frame) bool {
 	if pattern == "*" {
 		return true
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 const suppressionFile = `
@@ -39,17 +41,17 @@ func TestSuppressions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack := func(names ...string) (out []*Frame) {
+	stack := func(names ...string) (out []*report.Frame) {
 		for _, n := range names {
-			out = append(out, &Frame{Function: n, Module: "/usr/bin/program"})
+			out = append(out, &report.Frame{Function: n, Module: "/usr/bin/program"})
 		}
 		return out
 	}
-	foo := []*Frame{{Function: "f", Module: "/usr/lib/libfoo.so.3"}}
-	old := []*Frame{{Function: "g"}, {Function: "h", Module: "/opt/libold.so"}}
+	foo := []*report.Frame{{Function: "f", Module: "/usr/lib/libfoo.so.3"}}
+	old := []*report.Frame{{Function: "g"}, {Function: "h", Module: "/opt/libold.so"}}
 	for i, c := range []struct {
 		kind  string
-		stack []*Frame
+		stack []*report.Frame
 		want  bool
 	}{
 		{"definite", stack("known_leak", "main"), true},
@@ -63,15 +65,15 @@ func TestSuppressions(t *testing.T) {
 		{"definite", foo, true},
 		{"definite", slices.Concat(stack("main"), foo), false},
 	} {
-		if got := s.matches(&Leak{Kind: c.kind}, "", c.stack); got != c.want {
+		if got := s.matches(&report.Leak{Kind: c.kind}, "", c.stack); got != c.want {
 			t.Errorf("case %d, %v: %v", i, c.stack, got)
 		}
 	}
 	if got := s.Unused(); !slices.Equal(got, []string{"leak:never*here"}) {
 		t.Errorf("unused: %q", got)
 	}
-	r := &Report{Sites: []Site{{ID: 7, Stack: foo}, {ID: 8, Stack: stack("main")}},
-		Leaks: []Leak{{Site: 7, Kind: "definite", Bytes: 2048, Count: 3}, {Site: 8, Kind: "definite"}}}
+	r := &report.Report{Sites: []report.Site{{ID: 7, Stack: foo}, {ID: 8, Stack: stack("main")}},
+		Leaks: []report.Leak{{Site: 7, Kind: "definite", Bytes: 2048, Count: 3}, {Site: 8, Kind: "definite"}}}
 	s.Apply(r)
 	if len(r.Leaks) != 1 || r.Leaks[0].Site != 8 || !slices.Equal(r.Warnings, []string{"3 leaked blocks of 2.00 KiB are suppressed"}) {
 		t.Errorf("%+v, %q", r.Leaks, r.Warnings)
@@ -79,17 +81,17 @@ func TestSuppressions(t *testing.T) {
 }
 
 func TestSuppressionsMatchBothNames(t *testing.T) {
-	stack := []*Frame{
+	stack := []*report.Frame{
 		{Function: "operator new(unsigned long)", Mangled: "_Znwm", Module: "/usr/lib/libstdc++.so.6"},
 		{Function: "Widget::make(int)", Mangled: "_ZN6Widget4makeEi", File: "/src/widget.cc", Module: "/usr/bin/program"},
 		{Function: "inline_me", Inlined: true, Module: "/usr/bin/program"},
 		{Function: "main", Module: "/usr/bin/program"},
 	}
-	direct := []*Frame{{Function: "f(char*)", Mangled: "_Z1fPc"}, {Function: "0x1234", Module: "/opt/x.so"}, {Function: "main"}}
+	direct := []*report.Frame{{Function: "f(char*)", Mangled: "_Z1fPc"}, {Function: "0x1234", Module: "/opt/x.so"}, {Function: "main"}}
 	block := func(lines ...string) string { return "{\nx\nMemcheck:Leak\n" + strings.Join(lines, "\n") + "\n}\n" }
 	for _, c := range []struct {
 		text  string
-		stack []*Frame
+		stack []*report.Frame
 		want  bool
 	}{
 		{"leak:Widget::make", stack, true}, {"leak:_ZN6Widget4makeEi", stack, true}, {"leak:^Widget::make(int)$", stack, true},
@@ -109,7 +111,7 @@ func TestSuppressionsMatchBothNames(t *testing.T) {
 		s, err := ParseSuppressions(strings.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%q: %v", c.text, err)
-		} else if got := s.matches(&Leak{Kind: "definite"}, "", c.stack); got != c.want {
+		} else if got := s.matches(&report.Leak{Kind: "definite"}, "", c.stack); got != c.want {
 			t.Errorf("%q: %v", c.text, got)
 		}
 	}
@@ -132,27 +134,27 @@ func TestMatchTemplate(t *testing.T) {
 
 // TestWrittenSuppressionsSuppressTheirLeak, and no other, in both formats.
 func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
-	frame := func(function, mangled string) *Frame {
-		return &Frame{Function: function, Mangled: mangled, Module: "/usr/bin/p"}
+	frame := func(function, mangled string) *report.Frame {
+		return &report.Frame{Function: function, Mangled: mangled, Module: "/usr/bin/p"}
 	}
-	start := &Frame{Function: "__libc_start_main", Module: "/lib/libc.so.6"}
+	start := &report.Frame{Function: "__libc_start_main", Module: "/lib/libc.so.6"}
 	inlined := frame("helper", "")
 	inlined.Inlined = true
-	sites := []Site{
-		{ID: 0, Function: "f(int)", Stack: []*Frame{frame("f(int)", "_Z1fi"), inlined, frame("main", ""), start}},
-		{ID: 1, Function: "g()", Stack: []*Frame{frame("operator new(unsigned long)", "_Znwm"), frame("g()", "_Z1gv"), frame("main", ""), start}},
-		{ID: 2, Function: "0x12", Stack: []*Frame{{Function: "0x12", Module: "/opt/x.so"}, frame("main", ""), start}},
-		{ID: 3, Function: "f(int)", Stack: []*Frame{frame("f(int)", "_Z1fi"), frame("other", ""), frame("main", "")}},
-		{ID: 4, Function: "evil\n}\n{", Stack: []*Frame{frame("evil\n}\n{", "")}},
+	sites := []report.Site{
+		{ID: 0, Function: "f(int)", Stack: []*report.Frame{frame("f(int)", "_Z1fi"), inlined, frame("main", ""), start}},
+		{ID: 1, Function: "g()", Stack: []*report.Frame{frame("operator new(unsigned long)", "_Znwm"), frame("g()", "_Z1gv"), frame("main", ""), start}},
+		{ID: 2, Function: "0x12", Stack: []*report.Frame{{Function: "0x12", Module: "/opt/x.so"}, frame("main", ""), start}},
+		{ID: 3, Function: "f(int)", Stack: []*report.Frame{frame("f(int)", "_Z1fi"), frame("other", ""), frame("main", "")}},
+		{ID: 4, Function: "evil\n}\n{", Stack: []*report.Frame{frame("evil\n}\n{", "")}},
 	}
 	for style, exact := range map[SuppressionStyle]map[int][]int{
 		ValgrindStyle: {0: {0}, 1: {1}, 2: {2}, 3: {3}},
 		LSanStyle:     {0: {0, 3}, 1: {1}, 2: {2}},
 	} {
 		for which, want := range exact {
-			r := &Report{Sites: slices.Clone(sites)}
+			r := &report.Report{Sites: slices.Clone(sites)}
 			for i := range sites {
-				r.Leaks = append(r.Leaks, Leak{Site: i, Kind: "definite", Bytes: 1, Count: 1})
+				r.Leaks = append(r.Leaks, report.Leak{Site: i, Kind: "definite", Bytes: 1, Count: 1})
 			}
 			var text strings.Builder
 			if _, err := WriteSuppressions(&text, r, []int{which, which}, style); err != nil {
@@ -171,7 +173,7 @@ func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
 			}
 		}
 		var text strings.Builder
-		if _, err := WriteSuppressions(&text, &Report{Sites: sites, Leaks: []Leak{{Site: 4, Kind: "definite"}, {Site: 9, Kind: "old"}}}, []int{0, 1}, style); err != nil {
+		if _, err := WriteSuppressions(&text, &report.Report{Sites: sites, Leaks: []report.Leak{{Site: 4, Kind: "definite"}, {Site: 9, Kind: "old"}}}, []int{0, 1}, style); err != nil {
 			t.Fatal(err)
 		}
 		if s, err := ParseSuppressions(strings.NewReader(text.String())); err != nil || len(s.all) != 0 {
@@ -184,16 +186,16 @@ func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
 // written for its leak matches no leak of another function, or is not written,
 // which is then said.
 func TestHostileNamesSuppressNothingElse(t *testing.T) {
-	libc := &Frame{Function: "__libc_start_main", Module: "/usr/lib/libc.so.6"}
-	victims := []Site{
-		{ID: 1, Stack: []*Frame{{Function: "leak", Module: "/bin/b", File: "/src/leak.c"}, {Function: "main", Module: "/bin/b", File: "list.c"}, libc}},
-		{ID: 2, Stack: []*Frame{{Function: "operator new(unsigned long)", Mangled: "_Znwm", Module: "/usr/lib/libstdc++.so.6"},
+	libc := &report.Frame{Function: "__libc_start_main", Module: "/usr/lib/libc.so.6"}
+	victims := []report.Site{
+		{ID: 1, Stack: []*report.Frame{{Function: "leak", Module: "/bin/b", File: "/src/leak.c"}, {Function: "main", Module: "/bin/b", File: "list.c"}, libc}},
+		{ID: 2, Stack: []*report.Frame{{Function: "operator new(unsigned long)", Mangled: "_Znwm", Module: "/usr/lib/libstdc++.so.6"},
 			{Function: "ns::g(char*, int)", Mangled: "_ZN2ns1gEPci", Module: "/bin/b"}, {Function: "main", Module: "/bin/b"}, libc}},
-		{ID: 3, Stack: []*Frame{{Function: "x", Module: "/bin/b"}, {Function: "start_thread", Module: "/usr/lib/libc.so.6"}}},
-		{ID: 4, Stack: []*Frame{{Function: "ab", Module: "/bin/b"}, {Function: "y"}, {Function: "main"}}},
-		{ID: 5, Stack: []*Frame{{Function: "operatorX", Module: "/bin/b"}}},
+		{ID: 3, Stack: []*report.Frame{{Function: "x", Module: "/bin/b"}, {Function: "start_thread", Module: "/usr/lib/libc.so.6"}}},
+		{ID: 4, Stack: []*report.Frame{{Function: "ab", Module: "/bin/b"}, {Function: "y"}, {Function: "main"}}},
+		{ID: 5, Stack: []*report.Frame{{Function: "operatorX", Module: "/bin/b"}}},
 	}
-	for _, f := range []Frame{
+	for _, f := range []report.Frame{
 		{Function: "*"}, {Function: "?*"}, {Function: "?"}, {Function: "**"}, {Function: "l*k"}, {Function: "$"}, {Function: "a$b"}, {Function: "l$"},
 		{Function: "..."}, {Function: "}"}, {Function: "{"}, {Function: "#"}, {Function: "# x"}, {Function: "leak:*"}, {Function: "leak:leak"}, {Function: "fun:*"},
 		{Function: "x\n}\n{\nx\nMemcheck:Leak\nfun:*\nfun:leak"}, {Function: "x\nleak:*"}, {Function: "x\rleak:l"}, {Function: "\n"}, {Function: " "}, {Function: " leak"}, {Function: "leak "},
@@ -203,13 +205,13 @@ func TestHostileNamesSuppressNothingElse(t *testing.T) {
 		{Function: "0x12"}, {Function: "0x12", Module: "*"}, {Function: "0x12", Module: "/opt/?*"}, {Function: "0x12", Module: "/usr/lib/libc.so.6"}, {Function: "0x12", Module: "/bin/b"},
 		{Function: "", Module: "[heap]"}, {Function: strings.Repeat("l", 1<<16)}, {Function: "a", Inlined: true}, {Function: "<", Inlined: true}, {Function: "malloc"}, {Function: "operator new(*"},
 	} {
-		for _, outer := range [][]*Frame{nil, {{Function: "main"}, libc}, {{Function: "0x9"}, {Function: "main"}, libc}, {{Function: "start_thread", Module: "/usr/lib/libc.so.6"}}} {
+		for _, outer := range [][]*report.Frame{nil, {{Function: "main"}, libc}, {{Function: "0x9"}, {Function: "main"}, libc}, {{Function: "start_thread", Module: "/usr/lib/libc.so.6"}}} {
 			for _, style := range []SuppressionStyle{ValgrindStyle, LSanStyle} {
 				if style == ValgrindStyle && f.Module == "/bin/b" {
 					continue // where code has no name, Valgrind's lines mean the file
 				}
-				site := Site{ID: 9, Function: f.Function, Stack: append([]*Frame{&f}, outer...)}
-				r := &Report{Processes: []Process{{ID: 1, Exe: "/bin/b"}}, Sites: append(slices.Clone(victims), site), Leaks: []Leak{{Site: 9, Kind: "definite", Bytes: 40}}}
+				site := report.Site{ID: 9, Function: f.Function, Stack: append([]*report.Frame{&f}, outer...)}
+				r := &report.Report{Processes: []report.Process{{ID: 1, Exe: "/bin/b"}}, Sites: append(slices.Clone(victims), site), Leaks: []report.Leak{{Site: 9, Kind: "definite", Bytes: 40}}}
 				var text strings.Builder
 				left, err := WriteSuppressions(&text, r, []int{0}, style)
 				if err != nil {
@@ -221,11 +223,11 @@ func TestHostileNamesSuppressNothingElse(t *testing.T) {
 					continue
 				}
 				for _, v := range victims {
-					if s.matches(&Leak{Kind: "definite"}, "/bin/b", v.Stack) {
+					if s.matches(&report.Leak{Kind: "definite"}, "/bin/b", v.Stack) {
 						t.Errorf("%.60q of %q under %d frames: leak %d is suppressed by\n%.300s", f.Function, f.Module, len(outer), v.ID, text.String())
 					}
 				}
-				if own := s.matches(&Leak{Kind: "definite"}, "/bin/b", site.Stack); own != (len(left) == 0) || len(s.all) != 1-len(left) {
+				if own := s.matches(&report.Leak{Kind: "definite"}, "/bin/b", site.Stack); own != (len(left) == 0) || len(s.all) != 1-len(left) {
 					t.Errorf("%.60q of %q, %s: its own leak is suppressed: %v, left out: %q, written\n%.300s", f.Function, f.Module, style, own, left, text.String())
 				}
 			}
@@ -269,10 +271,10 @@ func TestEmbeddedSuppressionsAreForTheirProgram(t *testing.T) {
 	scope, left := s.Embed("/bin/one", built)
 	scope.Add(11)
 	scope.Add(12)
-	stack := []*Frame{{Function: "known", Module: "/lib/shared.so"}}
-	r := &Report{Processes: []Process{{ID: 1, PID: 11, Exe: "/bin/one"}, {ID: 2, PID: 12, Exe: "/bin/two"}, {ID: 3, PID: 13, Exe: "/bin/one"}},
-		Sites: []Site{{ID: 7, Stack: stack}, {ID: 8, Stack: append(stack, &Frame{Function: "main", Module: "/bin/one"})}},
-		Leaks: []Leak{{Site: 7, Process: 1, PID: 11, Kind: "definite"}, {Site: 7, Process: 2, PID: 12, Kind: "definite"}, {Site: 8, Process: 2, PID: 12, Kind: "definite"},
+	stack := []*report.Frame{{Function: "known", Module: "/lib/shared.so"}}
+	r := &report.Report{Processes: []report.Process{{ID: 1, PID: 11, Exe: "/bin/one"}, {ID: 2, PID: 12, Exe: "/bin/two"}, {ID: 3, PID: 13, Exe: "/bin/one"}},
+		Sites: []report.Site{{ID: 7, Stack: stack}, {ID: 8, Stack: append(stack, &report.Frame{Function: "main", Module: "/bin/one"})}},
+		Leaks: []report.Leak{{Site: 7, Process: 1, PID: 11, Kind: "definite"}, {Site: 7, Process: 2, PID: 12, Kind: "definite"}, {Site: 8, Process: 2, PID: 12, Kind: "definite"},
 			{Site: 7, Process: 3, PID: 13, Kind: "definite"}, {Site: 8, Process: 3, PID: 13, Kind: "definite"}}}
 	if out := s.Apply(r); len(out) != 2 || len(r.Leaks) != 3 || r.Leaks[0].Process != 2 || r.Leaks[1].Process != 3 || len(s.Unused()) != 0 || left != 0 {
 		t.Errorf("suppressed %+v, left %+v, unused %q", out, r.Leaks, s.Unused())
@@ -296,7 +298,7 @@ func TestOneProgramLeavesRoomForOthers(t *testing.T) {
 	}
 	scope, left := s.Embed("/bin/one", own)
 	scope.Add(1)
-	if left != 0 || !s.matches(&Leak{Kind: "definite", PID: 1}, "/bin/one", []*Frame{{Function: "known"}}) {
+	if left != 0 || !s.matches(&report.Leak{Kind: "definite", PID: 1}, "/bin/one", []*report.Frame{{Function: "known"}}) {
 		t.Errorf("%d are left out of those of the other program", left)
 	}
 }

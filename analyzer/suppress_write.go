@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // SuppressionStyle is the tool whose format is written. memtrace reads both.
@@ -23,15 +25,15 @@ const (
 // LeakSanitizer's, which knows no stacks, each site's function. Leaks of which no
 // name is known, or none that the format can tell from others', are in a comment
 // instead; it returns what those are, for a warning.
-func WriteSuppressions(w io.Writer, r *Report, leaks []int, style SuppressionStyle) (left []string, err error) {
+func WriteSuppressions(w io.Writer, r *report.Report, leaks []int, style SuppressionStyle) (left []string, err error) {
 	var out strings.Builder
 	out.WriteString("# Suppressions of memory leaks, written by memtrace.\n")
-	sites, seen := r.siteIndex(), make(map[string]bool)
+	sites, seen := r.SiteIndex(), make(map[string]bool)
 	for _, i := range leaks {
 		l := &r.Leaks[i]
 		text := ""
 		if site := sites[l.Site]; site != nil && len(site.Stack) > 0 && style == LSanStyle {
-			text = r.lsanSuppression(site)
+			text = lsanSuppression(r, site)
 		} else if site != nil {
 			text = valgrindSuppression(l, site)
 		}
@@ -54,9 +56,9 @@ func WriteSuppressions(w io.Writer, r *Report, leaks []int, style SuppressionSty
 }
 
 // unwritten says of a leak why no suppression is written.
-func unwritten(l *Leak, s *Site) string {
+func unwritten(l *report.Leak, s *report.Site) string {
 	what := fmt.Sprintf("%s leak of %d bytes: ", oneLine(l.Kind), l.Bytes)
-	if s == nil || !slices.ContainsFunc(s.Stack, func(f *Frame) bool { return !f.Nameless() || f.Module != "" }) {
+	if s == nil || !slices.ContainsFunc(s.Stack, func(f *report.Frame) bool { return !f.Nameless() || f.Module != "" }) {
 		return what + "no function is known of its stack"
 	}
 	name := oneLine(s.Function)
@@ -78,7 +80,7 @@ func oneLine(s string) string {
 const maxSuppressed = 12
 
 // valgrindSuppression names the frames up to main.
-func valgrindSuppression(l *Leak, s *Site) string {
+func valgrindSuppression(l *report.Leak, s *report.Site) string {
 	lines, inner := []string{"fun:*"}, entryFrames(s.Stack) // malloc, or whichever of its like
 	if inner > 0 {
 		lines[0] = "fun:_Zn*"
@@ -86,10 +88,10 @@ func valgrindSuppression(l *Leak, s *Site) string {
 	named, open := false, false // open: some line before matches other functions, too
 	for i := inner; i < len(s.Stack); i++ {
 		f := s.Stack[i]
-		if f.inLibc() && !f.startsSomething(s.Stack[i:]) || len(lines) == maxSuppressed {
+		if f.InLibc() && !startsSomething(s.Stack[i:]) || len(lines) == maxSuppressed {
 			break
 		}
-		line, exact := f.suppression()
+		line, exact := frameLine(f)
 		switch {
 		case line == "":
 			return ""
@@ -99,7 +101,7 @@ func valgrindSuppression(l *Leak, s *Site) string {
 			if !named && !f.Inlined {
 				return ""
 			}
-		case !isAllocator(f.Function) && (f.Function != "main" || !open):
+		case !report.IsAllocator(f.Function) && (f.Function != "main" || !open):
 			named = true
 		}
 		lines = append(lines, line)
@@ -112,7 +114,7 @@ func valgrindSuppression(l *Leak, s *Site) string {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "{\n   %s leak in %s\n   Memcheck:Leak\n", oneLine(l.Kind), oneLine(s.Function))
-	if IsVerdict(l.Kind) {
+	if report.IsVerdict(l.Kind) {
 		fmt.Fprintf(&out, "   match-leak-kinds: %s\n", l.Kind)
 	}
 	for _, line := range lines {
@@ -124,19 +126,19 @@ func valgrindSuppression(l *Leak, s *Site) string {
 
 // startsSomething reports whether code of the C library's in a stack has been
 // called by code that is not: strdup, qsort, but not what calls main.
-func (f *Frame) startsSomething(stack []*Frame) bool {
+func startsSomething(stack []*report.Frame) bool {
 	for i := range stack {
-		if !stack[i].inLibc() {
+		if !stack[i].InLibc() {
 			return true
 		}
 	}
 	return false
 }
 
-// suppression is the line for a frame, and whether it matches that function, or
+// frameLine is the line for a frame, and whether it matches that function, or
 // file, alone. It is empty where the format can't write the name: neither tool
 // has an escape for its stars and question marks.
-func (f *Frame) suppression() (line string, exact bool) {
+func frameLine(f *report.Frame) (line string, exact bool) {
 	kind, name := "fun:", f.Function
 	switch {
 	case f.Inlined:
@@ -186,14 +188,14 @@ func bareName(function string) string {
 // lsanSuppression names the function of the site, or the library that it is of.
 // The pattern is held against all frames of a stack: what is in every stack of a
 // program, such as main, would suppress all of its leaks.
-func (r *Report) lsanSuppression(s *Site) string {
+func lsanSuppression(r *report.Report, s *report.Site) string {
 	for i := range s.Stack {
 		f := s.Stack[i]
 		switch {
-		case isAllocator(f.Function):
+		case report.IsAllocator(f.Function):
 		case !f.Nameless():
 			return lsanFunction(f)
-		case f.Module != "" && !f.inLibc() && !r.isProgram(f.Module) && strings.HasPrefix(f.Module, "/") && writable(f.Module, "*$"):
+		case f.Module != "" && !f.InLibc() && !isProgram(r, f.Module) && strings.HasPrefix(f.Module, "/") && writable(f.Module, "*$"):
 			return "leak:^" + f.Module + "$\n"
 		default:
 			return "" // what called it calls other functions, too
@@ -203,14 +205,14 @@ func (r *Report) lsanSuppression(s *Site) string {
 }
 
 // isProgram reports whether a process runs a file.
-func (r *Report) isProgram(path string) bool {
-	return slices.ContainsFunc(r.Processes, func(p Process) bool { return p.Exe == path })
+func isProgram(r *report.Report, path string) bool {
+	return slices.ContainsFunc(r.Processes, func(p report.Process) bool { return p.Exe == path })
 }
 
 // lsanFunction names a function by the whole of its name. Stars and dollars have
 // no escape. Stars that come of demangling, as in f(char*), stand for no more than
 // an overload of the same function; a name with others is written as it is mangled.
-func lsanFunction(f *Frame) string {
+func lsanFunction(f *report.Frame) string {
 	plain := writable(f.Mangled, "*?$")
 	switch {
 	case looksLikeFile(f.Function), startNames[f.Function]: // which the pattern is held against, too

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -175,7 +176,7 @@ func (p *process) entryPoints() string {
 func (p *process) goWarning(grown, now uint64) string {
 	figures := ""
 	if p.unseen.read {
-		figures = fmt.Sprintf(" Anonymous memory outside of the traced heap, where Go's lies, grew by %s to %s.", humanBytes(float64(grown)), humanBytes(float64(now)))
+		figures = fmt.Sprintf(" Anonymous memory outside of the traced heap, where Go's lies, grew by %s to %s.", report.HumanBytes(float64(grown)), report.HumanBytes(float64(now)))
 	}
 	return fmt.Sprintf("process %d: what its Go code allocates is not seen, only what its C code does: Go's runtime has a heap of its own and never calls malloc.%s "+
 		"Go's own heap profile tells what it allocates (import net/http/pprof, then go tool pprof http://ADDRESS/debug/pprof/heap)", p.info.PID, figures)
@@ -185,5 +186,5 @@ func (p *process) goWarning(grown, now uint64) string {
 func (p *process) growthWarning(grown, now uint64) string {
 	return fmt.Sprintf("process %d: anonymous memory that no traced block lies in, and that was not seen being mapped, grew by %s to %s: what allocates there is not seen. "+
 		"It may be an allocator that memtrace does not know (--alloc-fn adds its functions), the heap of a language's runtime (its own profiler tells of that), "+
-		"memory from before the attach that is written to only now, or freed memory that an allocator keeps", p.info.PID, humanBytes(float64(grown)), humanBytes(float64(now)))
+		"memory from before the attach that is written to only now, or freed memory that an allocator keeps", p.info.PID, report.HumanBytes(float64(grown)), report.HumanBytes(float64(now)))
 }

@@ -8,16 +8,14 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
 	"github.com/memtrace/memtrace/analyzer/reach"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
-
-// NotTraced is TracerInfo.Attach of a Report on processes that were not traced.
-const NotTraced = "none"
 
 // Untraced makes a Report of leak checks of processes that were never traced.
 type Untraced struct {
 	began  time.Time
-	report Report
+	report report.Report
 }
 
 // UntracedOptions say what Add is to show.
@@ -29,9 +27,9 @@ type UntracedOptions struct {
 
 // NewUntraced makes an empty one.
 func NewUntraced(began time.Time) *Untraced {
-	return &Untraced{began: began, report: Report{
-		Schema: Schema, Final: true, Tracer: TracerInfo{Attach: NotTraced, Faults: "off", Unwind: "none"},
-		Processes: []Process{}, Sites: []Site{}, Leaks: []Leak{}, Warnings: []string{},
+	return &Untraced{began: began, report: report.Report{
+		Schema: report.Schema, Final: true, Tracer: report.TracerInfo{Attach: report.NotTraced, Faults: "off", Unwind: "none"},
+		Processes: []report.Process{}, Sites: []report.Site{}, Leaks: []report.Leak{}, Warnings: []string{},
 	}}
 }
 
@@ -47,9 +45,9 @@ func (u *Untraced) Add(p *procfs.Process, info ProcessInfo, r *heapwalk.Result, 
 	}
 	leaks.split(&res, len(r.Heap.Groups))
 	for i, g := range r.Heap.Groups {
-		s := Site{ID: first + i, Process: id, PID: p.PID(), Stack: []*Frame{}, SizeHistogram: [][2]uint64{},
+		s := report.Site{ID: first + i, Process: id, PID: p.PID(), Stack: []*report.Frame{}, SizeHistogram: [][2]uint64{},
 			LiveBytes: g.Live.Bytes, LiveCount: g.Live.Count, PeakLiveBytes: g.Live.Bytes,
-			Group: &BlockGroup{Size: g.Size, Class: g.Class.String(), Type: g.Type, Module: g.Module}}
+			Group: &report.BlockGroup{Size: g.Size, Class: g.Class.String(), Type: g.Type, Module: g.Module}}
 		if i < len(res.Sites) {
 			s.ResidentBytes, s.UntouchedBytes, s.SwappedBytes = res.Sites[i].Resident, res.Sites[i].Untouched, res.Sites[i].Swapped
 		}
@@ -57,7 +55,7 @@ func (u *Untraced) Add(p *procfs.Process, info ProcessInfo, r *heapwalk.Result, 
 	}
 	u.addProcess(info, r, &res, o)
 	u.warn(info, r, o)
-	return u.addLeaks(p, r, Leak{Site: first, Process: id}, leaks.pages, o)
+	return u.addLeaks(p, r, report.Leak{Site: first, Process: id}, leaks.pages, o)
 }
 
 // untracedLeaks are the leaks of a process by group and kind.
@@ -114,18 +112,18 @@ func (u *untracedLeaks) split(res *Residence, groups int) {
 
 func (u *Untraced) addProcess(info ProcessInfo, r *heapwalk.Result, res *Residence, o UntracedOptions) {
 	h := r.Heap
-	out := Process{
+	out := report.Process{
 		ID: len(u.report.Processes) + 1, PID: int(info.PID), Comm: info.Comm, Exe: info.Exe, Attached: true, Allocators: append([]string{}, info.Allocators...),
 		Usage: res.Usage, RSSBy: res.RSSBy,
-		Heap: Heap{LiveBytes: h.Live.Bytes, LiveCount: h.Live.Count, PeakBytes: h.Live.Bytes,
+		Heap: report.Heap{LiveBytes: h.Live.Bytes, LiveCount: h.Live.Count, PeakBytes: h.Live.Bytes,
 			ResidentBytes: res.Blocks.Resident, UntouchedBytes: res.Blocks.Untouched, SwappedBytes: res.Blocks.Swapped},
-		HeapWalk: &HeapWalk{
+		HeapWalk: &report.HeapWalk{
 			Arenas: h.Arenas, SystemBytes: h.System, CoveredBytes: h.Covered, SkippedBytes: h.Skipped, FreeBytes: h.Free,
 			CachedCount: h.Cached.Count, CachedBytes: h.Cached.Bytes, MappedCount: h.Mapped.Count, MappedBytes: h.Mapped.Bytes,
 			UnfoundCount: h.Unfound.Count, UnfoundBytes: h.Unfound.Bytes, UnlistedCount: h.Unlisted,
 			Looks: r.Looks, ClearedCount: r.Cleared.Count, ClearedBytes: r.Cleared.Bytes, TookNS: uint64(r.Took),
 		},
-		LeakCheck: &LeakCheck{
+		LeakCheck: &report.LeakCheck{
 			When: string(CheckRunning), Scans: r.Scans, Registers: o.Registers, RootBytes: r.Scan.Roots, AllocatorBytes: r.Scan.Own, ReadBytes: r.Scan.Read,
 			UnreadBytes: r.Scan.Unread, SwappedBytes: r.Scan.Swapped, TookNS: uint64(r.Scan.Took), PauseNS: uint64(o.Paused),
 			LongestHoldNS: uint64(r.LongestStep), Reachable: sumOf(r.Scan.Sums[reach.Reachable]), ReachableBy: reachableBy(&r.Scan),
@@ -147,11 +145,11 @@ func (u *Untraced) warn(info ProcessInfo, r *heapwalk.Result, o UntracedOptions)
 	h := r.Heap
 	if h.Skipped > 0 {
 		add("%s of its heap could not be gone through (overwritten, of others, or changing all the time): blocks there are not known, and what stands there counts as pointers",
-			humanBytes(float64(h.Skipped)))
+			report.HumanBytes(float64(h.Skipped)))
 	}
 	if h.Unfound.Count > 0 {
 		add("%d blocks of %s with mappings of their own were not found: what stands there counts as pointers",
-			h.Unfound.Count, humanBytes(float64(h.Unfound.Bytes)))
+			h.Unfound.Count, report.HumanBytes(float64(h.Unfound.Bytes)))
 	}
 	if h.Unlisted > 0 {
 		add("%d lists of freed blocks changed all the time or are corrupt: small blocks that may be freed are not called leaked", h.Unlisted)
@@ -162,15 +160,15 @@ func (u *Untraced) warn(info ProcessInfo, r *heapwalk.Result, o UntracedOptions)
 }
 
 // addLeaks sums the leaks up by group and kind. of has the process and the site of its first group.
-func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, of Leak, pages map[heapwalk.SampleKey]SiteMemory, o UntracedOptions) error {
-	sums := make(map[heapwalk.SampleKey]*Leak)
+func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, of report.Leak, pages map[heapwalk.SampleKey]SiteMemory, o UntracedOptions) error {
+	sums := make(map[heapwalk.SampleKey]*report.Leak)
 	check := Check{scans: r.Scans, apart: r.Apart, still: o.Paused > 0, regs: o.Registers, last: r.Scan}
 	for _, l := range r.Leaks {
 		key := heapwalk.SampleKey{Group: l.Group, Kind: l.Kind}
 		if sums[key] == nil {
 			m := pages[key]
-			sums[key] = &Leak{Site: of.Site + int(l.Group), Process: of.Process, PID: p.PID(), Kind: l.Kind.String(), Confidence: check.confidence(), Why: check.why(l.Kind),
-				Pages: &LeakPages{Resident: m.Resident, Untouched: m.Untouched, Swapped: m.Swapped}}
+			sums[key] = &report.Leak{Site: of.Site + int(l.Group), Process: of.Process, PID: p.PID(), Kind: l.Kind.String(), Confidence: check.confidence(), Why: check.why(l.Kind),
+				Pages: &report.LeakPages{Resident: m.Resident, Untouched: m.Untouched, Swapped: m.Swapped}}
 		}
 		sums[key].Bytes += l.Size
 		sums[key].Count++
@@ -182,7 +180,7 @@ func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, of Leak, page
 		}
 		for key, leak := range sums {
 			for _, s := range samples[key] {
-				leak.Samples = append(leak.Samples, LeakSample{Text: s.Text, Count: s.Count, Address: fmt.Sprintf("%#x", s.Addr)})
+				leak.Samples = append(leak.Samples, report.LeakSample{Text: s.Text, Count: s.Count, Address: fmt.Sprintf("%#x", s.Addr)})
 			}
 		}
 	}
@@ -194,10 +192,10 @@ func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, of Leak, page
 
 // Report returns the Report with the top groups that hold most, and those of
 // leaks; 0 means all.
-func (u *Untraced) Report(top int) *Report {
+func (u *Untraced) Report(top int) *report.Report {
 	r := u.report
 	order := []string{reach.Definite.String(), reach.Indirect.String(), reach.Possible.String()}
-	slices.SortFunc(r.Leaks, func(x, y Leak) int {
+	slices.SortFunc(r.Leaks, func(x, y report.Leak) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.Kind), slices.Index(order, y.Kind)),
 			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Site, y.Site))
 	})
@@ -205,10 +203,10 @@ func (u *Untraced) Report(top int) *Report {
 	for _, l := range r.Leaks {
 		leaking[l.Site] = true
 	}
-	slices.SortFunc(r.Sites, func(x, y Site) int {
+	slices.SortFunc(r.Sites, func(x, y report.Site) int {
 		return cmp.Or(cmp.Compare(y.LiveBytes, x.LiveBytes), cmp.Compare(x.ID, y.ID))
 	})
-	kept := []Site{}
+	kept := []report.Site{}
 	for i, s := range r.Sites {
 		if s.LiveCount > 0 && (top == 0 || i < top) || leaking[s.ID] {
 			kept = append(kept, s)

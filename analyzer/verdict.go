@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/reach"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -199,7 +200,7 @@ func (a *Analyzer) Conclude(c *Check) {
 		doubt bool
 	}
 	index := make(map[key]uint32)
-	verdicts, leaked, extra := []Leak{}, leakedBlocks{}, []excess{}
+	verdicts, leaked, extra := []report.Leak{}, leakedBlocks{}, []excess{}
 	for _, l := range c.leaks { // by address
 		b, ok := c.proc.heap.get(l.Addr, c.proc.heap.hash(l.Addr))
 		if !ok || b.time > c.began || b.size != l.Size || b.site != siteID(l.Site) {
@@ -213,7 +214,7 @@ func (a *Analyzer) Conclude(c *Check) {
 		if !ok {
 			i = uint32(len(verdicts))
 			index[k] = i
-			verdicts = append(verdicts, Leak{Site: int(b.site), Process: c.proc.id, PID: int(c.proc.info.PID), Kind: l.Kind.String(),
+			verdicts = append(verdicts, report.Leak{Site: int(b.site), Process: c.proc.id, PID: int(c.proc.info.PID), Kind: l.Kind.String(),
 				Confidence: c.confidence(), Why: c.why(l.Kind), OldestNS: b.time, NewestNS: b.time})
 			if k.doubt {
 				c.proc.damage.downgrade(&verdicts[i])
@@ -238,7 +239,7 @@ func (a *Analyzer) Conclude(c *Check) {
 
 // count adds a block to a verdict, whose OldestNS and NewestNS are times of
 // allocation until a Report tells them as ages.
-func (a *Analyzer) count(l *Leak, b block) {
+func (a *Analyzer) count(l *report.Leak, b block) {
 	l.Bytes += b.size
 	l.Count++
 	l.OldestNS, l.NewestNS = min(l.OldestNS, b.time), max(l.NewestNS, b.time)
@@ -273,8 +274,8 @@ func (l leakedBlocks) find(addr uint64) (uint32, bool) {
 }
 
 // report is what a Report says of the check itself.
-func (c *Check) report() *LeakCheck {
-	return &LeakCheck{
+func (c *Check) report() *report.LeakCheck {
+	return &report.LeakCheck{
 		When: string(c.When), Scans: c.scans, Registers: c.regs,
 		RootBytes: c.last.Roots, AllocatorBytes: c.last.Own, UnsureBytes: c.last.Unsure, ReadBytes: c.read, UnreadBytes: c.last.Unread, SwappedBytes: c.last.Swapped,
 		TookNS: uint64(c.last.Took), PauseNS: uint64(c.Paused), LongestHoldNS: uint64(c.hold),
@@ -282,12 +283,12 @@ func (c *Check) report() *LeakCheck {
 	}
 }
 
-func sumOf(s reach.Sum) LeakSum { return LeakSum{Count: s.Count, Bytes: s.Bytes} }
+func sumOf(s reach.Sum) report.LeakSum { return report.LeakSum{Count: s.Count, Bytes: s.Bytes} }
 
 // reachableBy puts what a scan found into the Report's words.
-func reachableBy(r *reach.Result) ReachableBy {
-	by := func(kind reach.RootKind) LeakSum { return sumOf(r.ByRoots[kind]) }
-	return ReachableBy{
+func reachableBy(r *reach.Result) report.ReachableBy {
+	by := func(kind reach.RootKind) report.LeakSum { return sumOf(r.ByRoots[kind]) }
+	return report.ReachableBy{
 		Globals: by(reach.Globals), ThreadLocal: by(reach.ThreadLocal), Stacks: by(reach.Stacks), Registers: by(reach.Registers),
 		Shmem: by(reach.SharedMemory), AnonMmap: by(reach.Anonymous), HeapBeforeAttach: by(reach.HeapBeforeAttach),
 		Allocator: by(reach.AllocatorMemory),
@@ -312,7 +313,7 @@ func (c *Check) why(kind reach.Kind) string {
 	if c.When == CheckBeforeExec {
 		where = "before it executed another program "
 	}
-	where += fmt.Sprintf("in %s of roots", humanBytes(float64(c.last.Roots)))
+	where += fmt.Sprintf("in %s of roots", report.HumanBytes(float64(c.last.Roots)))
 	if c.regs {
 		where += " and the registers"
 	}
@@ -320,15 +321,15 @@ func (c *Check) why(kind reach.Kind) string {
 	case c.still:
 		where += " while the process stood still"
 	case c.scans > 2:
-		where += fmt.Sprintf(" in %d scans over %s", c.scans, humanTime(uint64(c.apart)))
+		where += fmt.Sprintf(" in %d scans over %s", c.scans, report.HumanTime(uint64(c.apart)))
 	case c.scans == 2:
-		where += fmt.Sprintf(" in two scans %s apart", humanTime(uint64(c.apart)))
+		where += fmt.Sprintf(" in two scans %s apart", report.HumanTime(uint64(c.apart)))
 	}
 	if !c.still && !c.regs {
 		where += "; registers were not read"
 	}
 	if c.last.Unread != 0 {
-		where += fmt.Sprintf(" (%s could not be read)", humanBytes(float64(c.last.Unread)))
+		where += fmt.Sprintf(" (%s could not be read)", report.HumanBytes(float64(c.last.Unread)))
 	}
 	switch kind {
 	case reach.Indirect:
@@ -341,7 +342,7 @@ func (c *Check) why(kind reach.Kind) string {
 
 // allLeaks lists the verdicts on all processes, then the candidates; each
 // knows of the other where both are about one site.
-func (a *Analyzer) allLeaks(now uint64) []Leak {
+func (a *Analyzer) allLeaks(now uint64) []report.Leak {
 	out := a.verdicts(now)
 	verdicts, candidates := len(out), a.leaks(now, a.config.MinAge)
 	growing := make(map[int]uint64)
@@ -349,9 +350,9 @@ func (a *Analyzer) allLeaks(now uint64) []Leak {
 		s := a.sites.at(siteID(l.Site))
 		l.Process, l.PID, l.OldestNS = s.proc.id, int(s.proc.info.PID), s.oldestAge(now)
 		if pages := s.pages(); l.Kind == "growing" && s.proc.pages.at != 0 {
-			l.Pages = &LeakPages{Resident: pages.resident, Untouched: pages.untouched, Swapped: pages.swapped}
+			l.Pages = &report.LeakPages{Resident: pages.resident, Untouched: pages.untouched, Swapped: pages.swapped}
 		}
-		l.extend(s)
+		extendCandidate(&l, s)
 		if l.Growing {
 			growing[l.Site] = l.GrowthPerSecond
 		}
@@ -360,15 +361,15 @@ func (a *Analyzer) allLeaks(now uint64) []Leak {
 	for i := range out[:verdicts] {
 		if rate, ok := growing[out[i].Site]; ok {
 			out[i].Growing, out[i].GrowthPerSecond = true, rate
-			out[i].Why += fmt.Sprintf("; the live bytes of its site keep rising, by %s/s", humanBytes(float64(rate)))
+			out[i].Why += fmt.Sprintf("; the live bytes of its site keep rising, by %s/s", report.HumanBytes(float64(rate)))
 		}
 	}
 	return out
 }
 
 // verdicts lists those of all processes: definite ones first, then by bytes.
-func (a *Analyzer) verdicts(now uint64) []Leak {
-	out := []Leak{}
+func (a *Analyzer) verdicts(now uint64) []report.Leak {
+	out := []report.Leak{}
 	for _, p := range a.processes {
 		of := slices.Concat(p.past, p.verdicts)
 		if p.stands != nil {
@@ -379,8 +380,8 @@ func (a *Analyzer) verdicts(now uint64) []Leak {
 			out = append(out, l)
 		}
 	}
-	order := LeakKinds()
-	slices.SortFunc(out, func(x, y Leak) int {
+	order := report.LeakKinds()
+	slices.SortFunc(out, func(x, y report.Leak) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.Kind), slices.Index(order, y.Kind)),
 			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Site, y.Site), cmp.Compare(y.Confidence, x.Confidence))
 	})

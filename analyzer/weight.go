@@ -1,6 +1,10 @@
 package analyzer
 
-import "math"
+import (
+	"math"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+)
 
 // A block of s bytes is in a sample with probability p = 1 - exp(-s/interval),
 // whatever became of other blocks, so it stands for 1/p blocks of its kind: the
@@ -71,19 +75,19 @@ func standardError(variance float64) uint64 {
 }
 
 // extendLeak adds the excess to a leak's exact sums.
-func (x *excess) extendLeak(l *Leak) {
-	l.seen = l.Bytes
+func (x *excess) extendLeak(l *report.Leak) {
+	l.SeenBytes = l.Bytes
 	if x.samples == 0 {
 		return
 	}
 	l.Bytes += x.bytes
 	l.Count += x.blocks()
-	l.Estimate = &LeakEstimate{Samples: x.samples, BytesSE: x.bytesSE(), CountSE: x.countSE()}
+	l.Estimate = &report.LeakEstimate{Samples: x.samples, BytesSE: x.bytesSE(), CountSE: x.countSE()}
 }
 
-// extend turns a candidate's sums over a sample into estimates. Growth is that
+// extendCandidate turns a candidate's sums over a sample into estimates. Growth is that
 // of the site, whose sums are estimates already; what is old is a part of it.
-func (l *Leak) extend(s *site) {
+func extendCandidate(l *report.Leak, s *site) {
 	if s.extras == nil || s.extras.live.samples == 0 {
 		return
 	}
@@ -93,7 +97,7 @@ func (l *Leak) extend(s *site) {
 		l.Why += "; blocks counted in the sample"
 	}
 	x := &s.extras.live
-	l.Estimate = &LeakEstimate{Samples: x.samples, BytesSE: x.bytesSE(), CountSE: x.countSE()}
+	l.Estimate = &report.LeakEstimate{Samples: x.samples, BytesSE: x.bytesSE(), CountSE: x.countSE()}
 }
 
 // extras are the excesses of a site's or a process's sums.
@@ -114,11 +118,11 @@ func (x *extras) merge(o *extras, live bool) {
 }
 
 // errors are the standard errors of the sums; nil where all blocks were seen.
-func (x *extras) errors() *Estimate {
+func (x *extras) errors() *report.Estimate {
 	if x == nil || x.alloc.samples+x.live.samples+x.freed.samples == 0 {
 		return nil
 	}
-	return &Estimate{
+	return &report.Estimate{
 		Samples: x.alloc.samples, LiveSamples: x.live.samples,
 		LiveBytesSE: x.live.bytesSE(), LiveCountSE: x.live.countSE(),
 		AllocBytesSE: x.alloc.bytesSE(), AllocCountSE: x.alloc.countSE(),
@@ -127,7 +131,7 @@ func (x *extras) errors() *Estimate {
 }
 
 // extend adds the excesses to a process's exact sums.
-func (x *extras) extend(h *Heap) {
+func (x *extras) extend(h *report.Heap) {
 	if x == nil {
 		return
 	}
@@ -141,7 +145,7 @@ func (x *extras) extend(h *Heap) {
 }
 
 // extendSite adds the excesses to a site's exact sums.
-func (x *extras) extendSite(s *Site) {
+func (x *extras) extendSite(s *report.Site) {
 	if x == nil {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -31,7 +32,7 @@ func (s *sampler) hit(size uint64) bool {
 type sampledProgram struct {
 	a    *Analyzer
 	draw sampler
-	real Heap
+	real report.Heap
 	next uint64
 	time uint64
 	live []uint64 // addresses

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // maxAnnotations is how many are written: GitHub shows ten of a kind a step.
@@ -49,7 +49,7 @@ func escapeProperty(s string) string { return propertyEscapes.Replace(s) }
 
 // writeAnnotations writes what made the job fail, then the other leaks: the
 // first ten, and one line about the rest.
-func writeAnnotations(w io.Writer, r *analyzer.Report, opt Options) error {
+func writeAnnotations(w io.Writer, r *report.Report, opt Options) error {
 	all := annotations(r, opt)
 	var out strings.Builder
 	for i := range all[:min(len(all), maxAnnotations)] {
@@ -65,13 +65,13 @@ func writeAnnotations(w io.Writer, r *analyzer.Report, opt Options) error {
 	return nil
 }
 
-func annotations(r *analyzer.Report, opt Options) (out []annotation) {
+func annotations(r *report.Report, opt Options) (out []annotation) {
 	if r.Outcome != nil {
 		for _, problem := range r.Outcome.Problems {
 			out = append(out, annotation{level: "error", title: "memtrace could not check", message: problem})
 		}
 		for _, rule := range r.Outcome.Rules {
-			if rule.Status == analyzer.RuleFailed && len(rule.Leaks) == 0 {
+			if rule.Status == report.RuleFailed && len(rule.Leaks) == 0 {
 				out = append(out, annotation{level: "error", title: "memtrace: limit exceeded", message: rule.Rule + ": " + rule.Figure})
 			}
 		}
@@ -87,7 +87,7 @@ func annotations(r *analyzer.Report, opt Options) (out []annotation) {
 	return out
 }
 
-func leakAnnotation(l *analyzer.Leak, s *analyzer.Site, failed bool, opt Options) annotation {
+func leakAnnotation(l *report.Leak, s *report.Site, failed bool, opt Options) annotation {
 	a := annotation{level: "warning", title: "memtrace: " + l.Kind + " leak"}
 	if failed {
 		a.level = "error"

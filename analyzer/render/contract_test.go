@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // contract are the fields that other programs rely on, as the schema
@@ -94,12 +94,12 @@ func TestJSONContractReached(t *testing.T) {
 }
 
 func TestJSONReplacesWhatItCannotExpress(t *testing.T) {
-	r := &analyzer.Report{Leaks: []analyzer.Leak{{Kind: "old\xff", Confidence: math.NaN()}}}
+	r := &report.Report{Leaks: []report.Leak{{Kind: "old\xff", Confidence: math.NaN()}}}
 	var out bytes.Buffer
 	if err := Write(&out, r, Options{Format: JSON}); err != nil {
 		t.Fatal(err)
 	}
-	var back analyzer.Report
+	var back report.Report
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestJSONHasNoCharacterThatATerminalObeys(t *testing.T) {
 			t.Errorf("unprintable %U", c)
 		}
 	}
-	var back analyzer.Report
+	var back report.Report
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back.Warnings[0] != r.Warnings[0] {
 		t.Errorf("got %q, %v", back.Warnings, err)
 	}

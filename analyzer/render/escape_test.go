@@ -12,8 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/matrix"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/snapshot"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -40,8 +40,8 @@ func outputs(t *testing.T, name string) map[string][]byte {
 		out[format] = b.Bytes()
 	}
 	r := hostileReportOf(name)
-	r.Outcome = &analyzer.Outcome{Failed: true, Problems: []string{name}, Unused: []string{name},
-		Rules: []analyzer.RuleDone{{Rule: name, Status: analyzer.RuleFailed, Figure: name, Leaks: []int{0}}}}
+	r.Outcome = &report.Outcome{Failed: true, Problems: []string{name}, Unused: []string{name},
+		Rules: []report.RuleDone{{Rule: name, Status: report.RuleFailed, Figure: name, Leaks: []int{0}}}}
 	for _, f := range []Format{Text, JSON, JUnit, SARIF, Markdown, Annotations} {
 		put("report."+string(f), func(w io.Writer) error { return Write(w, r, Options{Format: f, Frames: -1, Root: "/src"}) })
 	}
@@ -61,22 +61,22 @@ func outputs(t *testing.T, name string) map[string][]byte {
 	return out
 }
 
-func hostileReportOf(name string) *analyzer.Report {
+func hostileReportOf(name string) *report.Report {
 	r := serviceReport()
 	p := &r.Processes[0]
 	p.Comm, p.Exe, p.Allocators = name, name, []string{name}
-	r.Tracer = analyzer.TracerInfo{Attach: name, Faults: name, Unwind: name}
+	r.Tracer = report.TracerInfo{Attach: name, Faults: name, Unwind: name}
 	for i := range r.Sites {
 		s := &r.Sites[i]
 		s.Function = name
 		for j := range s.Stack {
-			s.Stack[j] = &analyzer.Frame{Function: name, Mangled: name, File: "/src/" + name + ".c", Line: 1, Module: name, BuildID: name}
+			s.Stack[j] = &report.Frame{Function: name, Mangled: name, File: "/src/" + name + ".c", Line: 1, Module: name, BuildID: name}
 		}
 	}
 	for i := range r.Regions {
-		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = name, name, []*analyzer.Frame{{Function: name, File: name, Module: name}}
+		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = name, name, []*report.Frame{{Function: name, File: name, Module: name}}
 	}
-	p.Mappings, p.Unprobed = []analyzer.Mapping{{Name: name, Perms: name, Count: 1, ResidentBytes: 1}}, true
+	p.Mappings, p.Unprobed = []report.Mapping{{Name: name, Perms: name, Count: 1, ResidentBytes: 1}}, true
 	r.Leaks[0].Why, r.Warnings = name, []string{name}
 	return r
 }

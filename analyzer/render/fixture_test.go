@@ -1,10 +1,10 @@
 package render
 
-import "github.com/memtrace/memtrace/analyzer"
+import "github.com/memtrace/memtrace/analyzer/report"
 
 // fixtures are Reports made by hand, by name.
-func fixtures() map[string]*analyzer.Report {
-	return map[string]*analyzer.Report{
+func fixtures() map[string]*report.Report {
+	return map[string]*report.Report{
 		"service": serviceReport(),
 		"lossy":   lossyReport(),
 		"hostile": hostileReport(),
@@ -19,67 +19,67 @@ const ms = 1_000_000
 
 // serviceReport is one attached process with a leak, a cache and a churn.
 // Its rss_by adds up to its RSS and its sites to its live heap, less 132 sites.
-func serviceReport() *analyzer.Report {
-	frame := func(function, file string, line int) *analyzer.Frame {
-		return &analyzer.Frame{Function: function, File: file, Line: line, Module: "/usr/bin/service", BuildID: "9f2c", Offset: 0x1234}
+func serviceReport() *report.Report {
+	frame := func(function, file string, line int) *report.Frame {
+		return &report.Frame{Function: function, File: file, Line: line, Module: "/usr/bin/service", BuildID: "9f2c", Offset: 0x1234}
 	}
 	inlined := frame("list_append", "/build/service-1.2/src/list.h", 77)
 	inlined.Inlined = true
 	main := frame("main", "/build/service-1.2/src/main.c", 210)
-	libc := &analyzer.Frame{Function: "__libc_start_call_main", Module: "/usr/lib/x86_64-linux-gnu/libc.so.6", Offset: 0x27245}
-	nameless := &analyzer.Frame{Function: "0x7f10003210", Module: "/usr/lib/libplugin.so.3", Offset: 0x3210}
-	return &analyzer.Report{
-		Schema: analyzer.Schema, WindowNS: 20_000 * ms,
-		Tracer: analyzer.TracerInfo{Attach: "uprobe_session", Faults: "kprobe", Unwind: "fp"},
-		Stacks: analyzer.Stacks{Bottom: 1_234_000, Deeper: 567, FramePointers: 12},
-		Events: analyzer.Events{Alloc: 1_234_567, Free: 1_200_000, Realloc: 12, FaultMinor: 950, FaultMajor: 2, UnmatchedFree: 345, Failed: 1},
-		Processes: []analyzer.Process{{
+	libc := &report.Frame{Function: "__libc_start_call_main", Module: "/usr/lib/x86_64-linux-gnu/libc.so.6", Offset: 0x27245}
+	nameless := &report.Frame{Function: "0x7f10003210", Module: "/usr/lib/libplugin.so.3", Offset: 0x3210}
+	return &report.Report{
+		Schema: report.Schema, WindowNS: 20_000 * ms,
+		Tracer: report.TracerInfo{Attach: "uprobe_session", Faults: "kprobe", Unwind: "fp"},
+		Stacks: report.Stacks{Bottom: 1_234_000, Deeper: 567, FramePointers: 12},
+		Events: report.Events{Alloc: 1_234_567, Free: 1_200_000, Realloc: 12, FaultMinor: 950, FaultMajor: 2, UnmatchedFree: 345, Failed: 1},
+		Processes: []report.Process{{
 			ID: 1, PID: 4242, Comm: "service", Exe: "/usr/bin/service", Attached: true,
 			Allocators: []string{"glibc /usr/lib/x86_64-linux-gnu/libc.so.6"},
-			Usage:      analyzer.Usage{RSS: 64 << 20, PSS: 60 << 20, USS: 58 << 20, Anon: 56 << 20, File: 8 << 20, SampledNS: 19_900 * ms},
-			Heap: analyzer.Heap{LiveBytes: 20<<20 + 300<<10, LiveCount: 34_567, PeakBytes: 21 << 20, PeakAtNS: 18_250 * ms,
+			Usage:      report.Usage{RSS: 64 << 20, PSS: 60 << 20, USS: 58 << 20, Anon: 56 << 20, File: 8 << 20, SampledNS: 19_900 * ms},
+			Heap: report.Heap{LiveBytes: 20<<20 + 300<<10, LiveCount: 34_567, PeakBytes: 21 << 20, PeakAtNS: 18_250 * ms,
 				AllocBytes: 700 << 20, AllocCount: 1_234_567, FreeCount: 1_200_000, TemporaryCount: 1_000_000,
 				ResidentBytes: 18 << 20, UntouchedBytes: 2<<20 + 300<<10, CorrelatedNS: 19_900 * ms},
-			RSSBy:    analyzer.RSSBy{HeapLive: 18 << 20, HeapOverhead: 2 << 20, HeapBeforeAttach: 30 << 20, AnonMmap: 5<<20 + 900<<10, File: 8 << 20, Stack: 124 << 10},
-			AnonMmap: analyzer.AnonMmap{Traced: 3 << 20, Untraced: 2<<20 + 900<<10},
+			RSSBy:    report.RSSBy{HeapLive: 18 << 20, HeapOverhead: 2 << 20, HeapBeforeAttach: 30 << 20, AnonMmap: 5<<20 + 900<<10, File: 8 << 20, Stack: 124 << 10},
+			AnonMmap: report.AnonMmap{Traced: 3 << 20, Untraced: 2<<20 + 900<<10},
 		}},
-		Sites: []analyzer.Site{
+		Sites: []report.Site{
 			{ID: 3, Process: 1, PID: 4242, Function: "session_new", LiveBytes: 12 << 20, LiveCount: 12_288, AllocBytes: 12 << 20, AllocCount: 12_288,
 				PeakLiveBytes: 12 << 20, ResidentBytes: 12 << 20, OldestNS: 19_980 * ms, GrowthBytes: 614_400,
 				SizeHistogram: [][2]uint64{{1024, 12_288}},
-				Stack:         []*analyzer.Frame{inlined, frame("session_new", "/build/service-1.2/src/session.c", 42), main, libc}},
+				Stack:         []*report.Frame{inlined, frame("session_new", "/build/service-1.2/src/session.c", 42), main, libc}},
 			{ID: 1, Process: 1, PID: 4242, Function: "cache_fill", LiveBytes: 8 << 20, LiveCount: 20_000, AllocBytes: 9 << 20, AllocCount: 22_000, FreeCount: 2_000,
 				PeakLiveBytes: 9 << 20, ResidentBytes: 6 << 20, UntouchedBytes: 2 << 20, OldestNS: 19_000 * ms, GrowthBytes: -2048,
-				Stack: []*analyzer.Frame{frame("cache_fill", "/build/service-1.2/src/cache.c", 9), main}},
+				Stack: []*report.Frame{frame("cache_fill", "/build/service-1.2/src/cache.c", 9), main}},
 			{ID: 2, Process: 1, PID: 4242, Function: "0x7f10003210", LiveBytes: 52 << 10, LiveCount: 2279, AllocBytes: 600 << 20, AllocCount: 1_200_279,
-				FreeCount: 1_198_000, TemporaryCount: 1_000_000, OldestNS: 3 * ms, Stack: []*analyzer.Frame{nameless, main}, Truncated: true, FramePointers: true},
+				FreeCount: 1_198_000, TemporaryCount: 1_000_000, OldestNS: 3 * ms, Stack: []*report.Frame{nameless, main}, Truncated: true, FramePointers: true},
 		},
 		SitesMore: 132,
-		Regions: []analyzer.Region{
+		Regions: []report.Region{
 			{ID: 1, Process: 1, PID: 4242, Function: "ring_open", Kind: "memfd", LiveBytes: 16 << 20, LiveCount: 2, MappedBytes: 16 << 20, MappedCount: 2,
 				PeakLiveBytes: 16 << 20, ResidentBytes: 9 << 20, GrowthBytes: 8 << 20,
-				Stack: []*analyzer.Frame{frame("ring_open", "/build/service-1.2/src/ring.c", 31), main}},
+				Stack: []*report.Frame{frame("ring_open", "/build/service-1.2/src/ring.c", 31), main}},
 			{ID: 0, Process: 1, PID: 4242, Function: "0x7f10003210", Kind: "anon", LiveBytes: 4 << 20, LiveCount: 1, MappedBytes: 12 << 20, MappedCount: 3,
-				UnmappedBytes: 8 << 20, PeakLiveBytes: 8 << 20, ResidentBytes: 3 << 20, Stack: []*analyzer.Frame{nameless, main}},
+				UnmappedBytes: 8 << 20, PeakLiveBytes: 8 << 20, ResidentBytes: 3 << 20, Stack: []*report.Frame{nameless, main}},
 			{ID: 2, Process: 1, PID: 4242, Function: "arena_new", Kind: "anon", Allocator: true, LiveBytes: 1 << 20, LiveCount: 1, MappedBytes: 1 << 20, MappedCount: 1},
 		},
 		RegionsMore: 3,
-		Leaks: []analyzer.Leak{{Site: 3, Process: 1, Kind: "growing", Bytes: 12 << 20, Count: 12_288, Confidence: 0.99,
+		Leaks: []report.Leak{{Site: 3, Process: 1, Kind: "growing", Bytes: 12 << 20, Count: 12_288, Confidence: 0.99,
 			Why: "live bytes rose in 19 of 20 windows, 614 KiB/s, no plateau; p = 2e-06"}},
 	}
 }
 
 // unprobedReport is a Go program, of which no allocation is seen.
-func unprobedReport() *analyzer.Report {
-	return &analyzer.Report{
-		Schema: analyzer.Schema, WindowNS: 60_000 * ms,
-		Tracer: analyzer.TracerInfo{Attach: "uprobe_session", Faults: "kprobe", Unwind: "fp"},
-		Events: analyzer.Events{FaultMinor: 3000},
-		Processes: []analyzer.Process{{
+func unprobedReport() *report.Report {
+	return &report.Report{
+		Schema: report.Schema, WindowNS: 60_000 * ms,
+		Tracer: report.TracerInfo{Attach: "uprobe_session", Faults: "kprobe", Unwind: "fp"},
+		Events: report.Events{FaultMinor: 3000},
+		Processes: []report.Process{{
 			ID: 1, PID: 77, Comm: "gateway", Exe: "/opt/gateway", Attached: true, Unprobed: true,
-			Usage: analyzer.Usage{RSS: 80 << 20, PSS: 78 << 20, USS: 76 << 20, Anon: 64 << 20, File: 16 << 20, SampledNS: 59_000 * ms},
-			RSSBy: analyzer.RSSBy{AnonMmap: 64 << 20, File: 15 << 20, Other: 1 << 20}, AnonMmap: analyzer.AnonMmap{Untraced: 64 << 20},
-			Mappings: []analyzer.Mapping{
+			Usage: report.Usage{RSS: 80 << 20, PSS: 78 << 20, USS: 76 << 20, Anon: 64 << 20, File: 16 << 20, SampledNS: 59_000 * ms},
+			RSSBy: report.RSSBy{AnonMmap: 64 << 20, File: 15 << 20, Other: 1 << 20}, AnonMmap: report.AnonMmap{Untraced: 64 << 20},
+			Mappings: []report.Mapping{
 				{Name: "[anon: Go: heap]", Perms: "rw-p", Count: 2, Bytes: 128 << 20, ResidentBytes: 64 << 20, SwappedBytes: 1 << 20, GrowthBytes: 16 << 20, MappedGrowthBytes: 64 << 20},
 				{Name: "/opt/gateway", Perms: "r-xp", Count: 1, Bytes: 20 << 20, ResidentBytes: 16 << 20, GrowthBytes: -4096},
 				{Name: "[anon: Go: heap reservation]", Perms: "---p", Count: 9, Bytes: 1 << 30},
@@ -93,29 +93,29 @@ func unprobedReport() *analyzer.Report {
 const longName = "boost::multi_index::detail::hashed_index<boost::multi_index::member<Order, std::basic_string<char, std::char_traits<char>, std::allocator<char> >, &Order::id>, std::hash<std::string> >::insert_unique_(Order const&)"
 
 // lossyReport is two processes under run, of which one has ended, with losses of every cause.
-func lossyReport() *analyzer.Report {
+func lossyReport() *report.Report {
 	three := 3
-	r := &analyzer.Report{
-		Schema: analyzer.Schema, Final: true, WindowNS: 3_723_000 * ms,
-		Tracer: analyzer.TracerInfo{Attach: "perf_cookie", Faults: "off", Unwind: "none"},
-		Events: analyzer.Events{Alloc: 80_000, Free: 20_000, Lost: 1234, UnmatchedFree: 1, Failed: 2, Overwritten: 3, Repaired: 7},
-		Pressure: &analyzer.Pressure{Phases: 2, SampledNS: 4_500 * ms, LeftOut: analyzer.LeftOut{Alloc: 1_200_000, Free: 1_190_000, Realloc: 1}, Spans: []analyzer.Span{
+	r := &report.Report{
+		Schema: report.Schema, Final: true, WindowNS: 3_723_000 * ms,
+		Tracer: report.TracerInfo{Attach: "perf_cookie", Faults: "off", Unwind: "none"},
+		Events: report.Events{Alloc: 80_000, Free: 20_000, Lost: 1234, UnmatchedFree: 1, Failed: 2, Overwritten: 3, Repaired: 7},
+		Pressure: &report.Pressure{Phases: 2, SampledNS: 4_500 * ms, LeftOut: report.LeftOut{Alloc: 1_200_000, Free: 1_190_000, Realloc: 1}, Spans: []report.Span{
 			{FromNS: 10_000 * ms, ToNS: 12_500 * ms, Mode: "sampled", Interval: 64 << 10}, {FromNS: 60_000 * ms, ToNS: 62_000 * ms, Mode: "sampled", Interval: 64 << 10},
 		}},
-		Processes: []analyzer.Process{
+		Processes: []report.Process{
 			{ID: 1, PID: 100, Comm: "gateway",
-				Loss: &analyzer.ProcessLoss{Events: 1230, DoubtfulCount: 1, DoubtfulBytes: 1 << 30, Repaired: analyzer.Repaired{Count: 7, Bytes: 448},
-					Spans: []analyzer.LossSpan{{FromNS: 10_000 * ms, ToNS: 10_400 * ms, Events: 1000}, {FromNS: 60_000 * ms, ToNS: 60_001 * ms, Events: 230}}},
-				Heap: analyzer.Heap{LiveBytes: 1 << 30, LiveCount: 1, PeakBytes: 2 << 30, PeakAtNS: 1_800_000 * ms, AllocCount: 80_000, FreeCount: 20_000}},
+				Loss: &report.ProcessLoss{Events: 1230, DoubtfulCount: 1, DoubtfulBytes: 1 << 30, Repaired: report.Repaired{Count: 7, Bytes: 448},
+					Spans: []report.LossSpan{{FromNS: 10_000 * ms, ToNS: 10_400 * ms, Events: 1000}, {FromNS: 60_000 * ms, ToNS: 60_001 * ms, Events: 230}}},
+				Heap: report.Heap{LiveBytes: 1 << 30, LiveCount: 1, PeakBytes: 2 << 30, PeakAtNS: 1_800_000 * ms, AllocCount: 80_000, FreeCount: 20_000}},
 			{ID: 2, PID: 101, Comm: "worker", Exited: true, ExitCode: &three,
-				Usage: analyzer.Usage{RSS: 4096, PSS: 4096, Swap: 4096, SampledNS: 1}},
+				Usage: report.Usage{RSS: 4096, PSS: 4096, Swap: 4096, SampledNS: 1}},
 		},
-		Sites: []analyzer.Site{
+		Sites: []report.Site{
 			{ID: 0, Process: 1, PID: 100, Function: longName, LiveBytes: 1 << 30, LiveCount: 1, AllocCount: 80_000, FreeCount: 20_000, GrowthBytes: 1 << 30, OldestNS: 3_700_000 * ms, DoubtfulCount: 1, DoubtfulBytes: 1 << 30,
-				Stack: []*analyzer.Frame{{Function: longName, File: "/usr/include/boost/multi_index/hashed_index.hpp", Line: 1234, Module: "/opt/gateway"}}},
+				Stack: []*report.Frame{{Function: longName, File: "/usr/include/boost/multi_index/hashed_index.hpp", Line: 1234, Module: "/opt/gateway"}}},
 			{ID: 7, Process: 2, PID: 101},
 		},
-		Leaks: []analyzer.Leak{
+		Leaks: []report.Leak{
 			{Site: 0, Process: 1, Kind: "definite", Bytes: 1 << 30, Count: 1, Confidence: 1, Why: "no pointer to the block was found"},
 			{Site: 0, Process: 1, Kind: "old", Bytes: 1 << 20, Count: 9, Confidence: 0.973, Why: "9 live blocks are older than any of the 20,000 that were freed"},
 		},
@@ -133,26 +133,26 @@ func lossyReport() *analyzer.Report {
 }
 
 // hostileReport has names that try to take over the terminal.
-func hostileReport() *analyzer.Report {
+func hostileReport() *report.Report {
 	const attack = "a\x1b[2J\x1b]0;owned\x07b\r\nc\u202ed\u009be\xff\x00"
 	r := serviceReport()
 	p := &r.Processes[0]
 	p.Comm, p.Exe, p.Allocators = attack, attack, []string{attack}
-	r.Tracer = analyzer.TracerInfo{Attach: attack, Faults: attack, Unwind: attack}
+	r.Tracer = report.TracerInfo{Attach: attack, Faults: attack, Unwind: attack}
 	for i := range r.Sites {
 		s := &r.Sites[i]
 		s.Function = attack
 		for j := range s.Stack {
-			s.Stack[j] = &analyzer.Frame{Function: attack, File: "/" + attack + ".c", Line: 1, Module: attack, BuildID: attack}
+			s.Stack[j] = &report.Frame{Function: attack, File: "/" + attack + ".c", Line: 1, Module: attack, BuildID: attack}
 		}
 		if i == 1 {
-			s.Stack[0] = &analyzer.Frame{Module: "/lib/" + attack, Offset: 16}
+			s.Stack[0] = &report.Frame{Module: "/lib/" + attack, Offset: 16}
 		}
 	}
 	for i := range r.Regions {
-		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = attack, attack, []*analyzer.Frame{{Function: attack, File: attack, Module: attack}}
+		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = attack, attack, []*report.Frame{{Function: attack, File: attack, Module: attack}}
 	}
-	p.Mappings, p.Unprobed = []analyzer.Mapping{{Name: attack, Perms: attack, Count: 1, ResidentBytes: 1}}, true
+	p.Mappings, p.Unprobed = []report.Mapping{{Name: attack, Perms: attack, Count: 1, ResidentBytes: 1}}, true
 	r.Leaks[0].Kind, r.Leaks[0].Why = attack, attack
 	r.Warnings = []string{attack}
 	return r

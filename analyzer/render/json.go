@@ -12,15 +12,15 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
-// writeJSON writes r as one document of schema analyzer.Schema, ending in a
+// writeJSON writes r as one document of schema report.Schema, ending in a
 // newline. Bytes that are not UTF-8 in names of processes become \xff, others U+FFFD.
 //
 // A Report with all sites may take many 100 MB. So they are encoded and written
 // one by one, in their place in the rest of the document.
-func writeJSON(w io.Writer, r *analyzer.Report, opt Options) error {
+func writeJSON(w io.Writer, r *report.Report, opt Options) error {
 	d := document{to: bufio.NewWriterSize(w, 1<<20), compact: opt.Compact}
 	if err := d.write(r); err != nil {
 		return fmt.Errorf("write report as JSON: %w", err)
@@ -32,11 +32,11 @@ func writeJSON(w io.Writer, r *analyzer.Report, opt Options) error {
 type document struct {
 	to      *bufio.Writer
 	compact bool
-	part    bytes.Buffer               // the latest part, as encoding/json has it
-	frames  map[*analyzer.Frame][]byte // see frame
+	part    bytes.Buffer             // the latest part, as encoding/json has it
+	frames  map[*report.Frame][]byte // see frame
 }
 
-func (d *document) write(r *analyzer.Report) error {
+func (d *document) write(r *report.Report) error {
 	text, err := d.encode("", normalised(r))
 	if err != nil {
 		return err
@@ -110,31 +110,31 @@ func escapeUnprintable(doc []byte) []byte {
 
 // normalised copies r as far as needed to hold to the contract: no null
 // array, a schema, and no number that JSON cannot express.
-func normalised(r *analyzer.Report) *analyzer.Report {
+func normalised(r *report.Report) *report.Report {
 	out := *r
 	if out.Schema == "" {
-		out.Schema = analyzer.Schema
+		out.Schema = report.Schema
 	}
 	out.Warnings = orEmpty(r.Warnings)
-	out.Processes = append([]analyzer.Process{}, r.Processes...)
+	out.Processes = append([]report.Process{}, r.Processes...)
 	for i := range out.Processes {
 		out.Processes[i].Comm, out.Processes[i].Exe = ValidText(out.Processes[i].Comm), ValidText(out.Processes[i].Exe)
 		out.Processes[i].Allocators = orEmpty(out.Processes[i].Allocators)
 		out.Processes[i].Mappings = orEmpty(out.Processes[i].Mappings)
 	}
-	out.Sites = []analyzer.Site{} // see writeSites
-	out.Regions = append([]analyzer.Region{}, r.Regions...)
+	out.Sites = []report.Site{} // see writeSites
+	out.Regions = append([]report.Region{}, r.Regions...)
 	for i := range out.Regions {
 		out.Regions[i].Stack = orEmpty(out.Regions[i].Stack)
 	}
-	out.Leaks = append([]analyzer.Leak{}, r.Leaks...)
+	out.Leaks = append([]report.Leak{}, r.Leaks...)
 	for i, leak := range out.Leaks {
 		out.Leaks[i].Confidence = normalShare(leak.Confidence)
 	}
 	if r.Outcome != nil {
 		o := *r.Outcome
 		o.Problems, o.Unused, o.Gone = orEmpty(o.Problems), orEmpty(o.Unused), orEmpty(o.Gone)
-		o.Rules = append([]analyzer.RuleDone{}, o.Rules...)
+		o.Rules = append([]report.RuleDone{}, o.Rules...)
 		for i := range o.Rules {
 			o.Rules[i].Leaks = orEmpty(o.Rules[i].Leaks)
 		}

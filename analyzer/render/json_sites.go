@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // maxKeptFrames bounds the frames whose text is kept, of some 300 bytes each.
@@ -12,7 +12,7 @@ const maxKeptFrames = 1 << 16
 
 // writeSites writes the array of sites. Nearly all of a Report with all sites are
 // frames, the same ones again and again: the text of each is made once.
-func (d *document) writeSites(sites []analyzer.Site) error {
+func (d *document) writeSites(sites []report.Site) error {
 	return d.array("    ", len(sites), func(i int) error { return d.writeSite(&sites[i]) })
 }
 
@@ -38,9 +38,9 @@ func (d *document) array(indent string, n int, element func(i int) error) error 
 	return d.to.WriteByte(']') // the first error of all
 }
 
-func (d *document) writeSite(s *analyzer.Site) error {
+func (d *document) writeSite(s *report.Site) error {
 	bare := *s
-	bare.Stack = []*analyzer.Frame{}
+	bare.Stack = []*report.Frame{}
 	bare.SizeHistogram = orEmpty(s.SizeHistogram)
 	text, err := d.encode("    ", &bare)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *document) writeSite(s *analyzer.Site) error {
 	return nil
 }
 
-func (d *document) writeStack(stack []*analyzer.Frame) error {
+func (d *document) writeStack(stack []*report.Frame) error {
 	return d.array("        ", len(stack), func(i int) error {
 		text, err := d.frame(stack[i])
 		d.to.Write(text) // Flush returns the first error of all
@@ -73,7 +73,7 @@ func (d *document) writeStack(stack []*analyzer.Frame) error {
 }
 
 // frame is the text of a frame within a site's stack.
-func (d *document) frame(f *analyzer.Frame) ([]byte, error) {
+func (d *document) frame(f *report.Frame) ([]byte, error) {
 	if text, ok := d.frames[f]; ok {
 		return text, nil
 	}
@@ -83,7 +83,7 @@ func (d *document) frame(f *analyzer.Frame) ([]byte, error) {
 	}
 	text = bytes.Clone(escapeUnprintable(text))
 	if d.frames == nil || len(d.frames) >= maxKeptFrames {
-		d.frames = make(map[*analyzer.Frame][]byte)
+		d.frames = make(map[*report.Frame][]byte)
 	}
 	d.frames[f] = text
 	return text, nil

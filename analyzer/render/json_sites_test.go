@@ -8,22 +8,22 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // manySites have stacks out of few frames, as those of a real program.
-func manySites(sites, depth, frames int) *analyzer.Report {
+func manySites(sites, depth, frames int) *report.Report {
 	r := rand.New(rand.NewPCG(1, 2))
-	of := make([]analyzer.Frame, frames)
+	of := make([]report.Frame, frames)
 	for i := range of {
-		of[i] = analyzer.Frame{
+		of[i] = report.Frame{
 			Function: fmt.Sprintf("std::map<std::string, long>::operator[\\](\"%d\")", i), Mangled: fmt.Sprintf("_ZNSt3mapIlE%d", i), File: "/build/src/map.h",
 			Line: i, Module: "/usr/lib/libmap.so.1", BuildID: "0123456789abcdef0123456789abcdef01234567", Offset: uint64(i) * 64, Inlined: i%3 == 0,
 		}
 	}
-	out := &analyzer.Report{Schema: analyzer.Schema}
+	out := &report.Report{Schema: report.Schema}
 	for i := range sites {
-		s := analyzer.Site{ID: i, PID: 7, Function: of[i%frames].Function, AllocBytes: r.Uint64(), SizeHistogram: [][2]uint64{{64, uint64(i)}}}
+		s := report.Site{ID: i, PID: 7, Function: of[i%frames].Function, AllocBytes: r.Uint64(), SizeHistogram: [][2]uint64{{64, uint64(i)}}}
 		for range r.IntN(depth + 1) {
 			s.Stack = append(s.Stack, &of[r.IntN(frames)])
 		}

@@ -8,7 +8,7 @@ import (
 	"path"
 	"strconv"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // The elements of a JUnit file, as Jenkins, GitLab and GitHub's actions read it.
@@ -55,7 +55,7 @@ type junitResult struct {
 
 // writeJUnit writes a test case for each condition, so that its history can be
 // followed from job to job, and one for the check itself.
-func writeJUnit(w io.Writer, r *analyzer.Report, opt Options) error {
+func writeJUnit(w io.Writer, r *report.Report, opt Options) error {
 	suite := junitSuite{Name: "memtrace", Properties: junitProperties(r), Cases: junitCases(r, opt), Out: leaksAsText(r, allLeaks(r))}
 	for _, c := range suite.Cases {
 		suite.Tests++
@@ -82,8 +82,8 @@ func writeJUnit(w io.Writer, r *analyzer.Report, opt Options) error {
 	return nil
 }
 
-func junitProperties(r *analyzer.Report) []junitProperty {
-	out := []junitProperty{{"schema", analyzer.Schema}, {"tracer", clean(r.Tracer.Attach)}, {"events_lost", strconv.FormatUint(r.Events.Lost, 10)}}
+func junitProperties(r *report.Report) []junitProperty {
+	out := []junitProperty{{"schema", report.Schema}, {"tracer", clean(r.Tracer.Attach)}, {"events_lost", strconv.FormatUint(r.Events.Lost, 10)}}
 	for i := range r.Processes[:min(len(r.Processes), maxListed)] {
 		p := &r.Processes[i]
 		out = append(out, junitProperty{fmt.Sprintf("process %d", p.PID), clean(p.Comm + " " + p.Exe)})
@@ -91,7 +91,7 @@ func junitProperties(r *analyzer.Report) []junitProperty {
 	return out
 }
 
-func junitCases(r *analyzer.Report, opt Options) []junitCase {
+func junitCases(r *report.Report, opt Options) []junitCase {
 	class := "memtrace"
 	if len(r.Processes) > 0 {
 		class += "." + clean(path.Base(r.Processes[0].Exe))
@@ -112,13 +112,13 @@ func junitCases(r *analyzer.Report, opt Options) []junitCase {
 	return append(out, check)
 }
 
-func junitRule(r *analyzer.Report, rule *analyzer.RuleDone, class string) junitCase {
+func junitRule(r *report.Report, rule *report.RuleDone, class string) junitCase {
 	c := junitCase{Name: clean("--fail-on " + rule.Rule), Class: class, Time: "0"}
 	message := clean(rule.Rule + ": " + rule.Figure)
 	switch rule.Status {
-	case analyzer.RuleFailed:
+	case report.RuleFailed:
 		c.Failure = &junitResult{Message: message, Type: clean(rule.Rule), Text: leaksAsText(r, rule.Leaks)}
-	case analyzer.RuleUnknown:
+	case report.RuleUnknown:
 		c.Error = &junitResult{Message: "not decided, as the check could not be made: " + message, Type: "check"}
 	}
 	return c
@@ -127,7 +127,7 @@ func junitRule(r *analyzer.Report, rule *analyzer.RuleDone, class string) junitC
 // maxListed bounds lists in files that others keep and show.
 const maxListed = 100
 
-func allLeaks(r *analyzer.Report) []int {
+func allLeaks(r *report.Report) []int {
 	out := make([]int, len(r.Leaks))
 	for i := range out {
 		out[i] = i
@@ -136,7 +136,7 @@ func allLeaks(r *analyzer.Report) []int {
 }
 
 // leaksAsText describes leaks with their stacks, at most maxListed of them.
-func leaksAsText(r *analyzer.Report, leaks []int) string {
+func leaksAsText(r *report.Report, leaks []int) string {
 	if len(leaks) == 0 {
 		return ""
 	}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 const (
@@ -35,7 +35,7 @@ func (m *markdown) add(section string) {
 }
 
 // writeMarkdown writes a summary for people, of bounded size.
-func writeMarkdown(w io.Writer, r *analyzer.Report, opt Options) error {
+func writeMarkdown(w io.Writer, r *report.Report, opt Options) error {
 	var m markdown
 	m.add("## memtrace: " + headline(r.Outcome) + "\n\n")
 	if o := r.Outcome; o != nil {
@@ -60,7 +60,7 @@ func writeMarkdown(w io.Writer, r *analyzer.Report, opt Options) error {
 	return nil
 }
 
-func markdownRules(o *analyzer.Outcome) string {
+func markdownRules(o *report.Outcome) string {
 	if len(o.Rules) == 0 {
 		return ""
 	}
@@ -69,7 +69,7 @@ func markdownRules(o *analyzer.Outcome) string {
 	for i := range o.Rules[:min(len(o.Rules), maxListed)] {
 		rule := &o.Rules[i]
 		status := rule.Status
-		if status == analyzer.RuleFailed {
+		if status == report.RuleFailed {
 			status = "**failed**"
 		}
 		out.WriteString("| " + markdownText(rule.Rule) + " | " + status + " | " + markdownText(rule.Figure) + " |\n")
@@ -78,7 +78,7 @@ func markdownRules(o *analyzer.Outcome) string {
 }
 
 // markdownRest tells of leaks that did not count and of those that are gone.
-func markdownRest(o *analyzer.Outcome) string {
+func markdownRest(o *report.Outcome) string {
 	var out strings.Builder
 	for _, line := range outcomeNotes(o) {
 		out.WriteString("- " + markdownText(line) + "\n")
@@ -86,7 +86,7 @@ func markdownRest(o *analyzer.Outcome) string {
 	return out.String()
 }
 
-func markdownLeakTable(r *analyzer.Report, opt Options) string {
+func markdownLeakTable(r *report.Report, opt Options) string {
 	if len(r.Leaks) == 0 {
 		return "\nNo leak was found.\n"
 	}
@@ -120,7 +120,7 @@ func markdownLeakTable(r *analyzer.Report, opt Options) string {
 	return out.String()
 }
 
-func markdownStack(l *analyzer.Leak, s *analyzer.Site) string {
+func markdownStack(l *report.Leak, s *report.Site) string {
 	if s == nil || len(s.Stack) == 0 {
 		return ""
 	}

@@ -6,21 +6,21 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // place is the frame of a leak's stack that a reader should be led to: the
 // innermost one in a source file below root, else the innermost outside the
 // allocator that has a source file, else any outside the allocator. It is nil
 // where there is no stack.
-func place(s *analyzer.Site, root string) *analyzer.Frame {
-	var withFile, any *analyzer.Frame
+func place(s *report.Site, root string) *report.Frame {
+	var withFile, any *report.Frame
 	if s == nil {
 		return nil
 	}
 	for i := range s.Stack {
 		f := s.Stack[i]
-		if analyzer.IsAllocator(f.Function) {
+		if report.IsAllocator(f.Function) {
 			continue
 		}
 		if _, below := relative(f.File, root); below && f.File != "" {
@@ -65,9 +65,9 @@ func fileURI(file, root string) (uri string, below bool) {
 }
 
 // leakTitle is a leak in a few words: "definite leak of 1.20 KiB in 3 blocks".
-func leakTitle(l *analyzer.Leak) string {
+func leakTitle(l *report.Leak) string {
 	what := " leak of "
-	if !analyzer.IsVerdict(l.Kind) {
+	if !report.IsVerdict(l.Kind) {
 		what = " leak candidate of "
 	}
 	return l.Kind + what + size(l.Bytes) + " in " + counted(l.Count, "block", "blocks")
@@ -75,7 +75,7 @@ func leakTitle(l *analyzer.Leak) string {
 
 // leakFacts are what else is known of a leak: where its bytes are, how old its
 // blocks are, and whether it grows.
-func leakFacts(l *analyzer.Leak) []string {
+func leakFacts(l *report.Leak) []string {
 	var out []string
 	if p := l.Pages; p != nil {
 		out = append(out, size(p.Resident)+" resident")
@@ -103,7 +103,7 @@ func leakFacts(l *analyzer.Leak) []string {
 }
 
 // failing are the indexes of the leaks that made a rule fail.
-func failing(r *analyzer.Report) map[int]bool {
+func failing(r *report.Report) map[int]bool {
 	out := make(map[int]bool)
 	if r.Outcome == nil {
 		return out
@@ -117,8 +117,8 @@ func failing(r *analyzer.Report) map[int]bool {
 }
 
 // sitesByID indexes the sites of a Report.
-func sitesByID(r *analyzer.Report) map[int]*analyzer.Site {
-	out := make(map[int]*analyzer.Site, len(r.Sites))
+func sitesByID(r *report.Report) map[int]*report.Site {
+	out := make(map[int]*report.Site, len(r.Sites))
 	for i := range r.Sites {
 		out[r.Sites[i].ID] = &r.Sites[i]
 	}
@@ -126,7 +126,7 @@ func sitesByID(r *analyzer.Report) map[int]*analyzer.Site {
 }
 
 // headline says how it ended: "failed", "could not be checked", "passed".
-func headline(o *analyzer.Outcome) string {
+func headline(o *report.Outcome) string {
 	switch {
 	case o == nil:
 		return "no conditions were set"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Format names an output format.
@@ -45,7 +45,7 @@ type Options struct {
 
 // Write writes r in opt.Format. It returns an error for an unknown format and
 // whatever error w returned.
-func Write(w io.Writer, r *analyzer.Report, opt Options) error {
+func Write(w io.Writer, r *report.Report, opt Options) error {
 	switch opt.Format {
 	case Text, "":
 		return writeText(w, r, opt)

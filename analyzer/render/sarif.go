@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // SARIF 2.1.0, errata 01: the parts of it that are written here.
@@ -115,7 +115,7 @@ const (
 )
 
 // writeSARIF writes r for code scanning.
-func writeSARIF(w io.Writer, r *analyzer.Report, opt Options) error {
+func writeSARIF(w io.Writer, r *report.Report, opt Options) error {
 	run := sarifRun{Results: []sarifResult{}, Invocations: []sarifInvocation{{Successful: true}}}
 	run.Tool.Driver = sarifDriver{Name: "memtrace", URI: homepage, Version: opt.Version, Rules: sarifRules()}
 	if opt.Root != "" {
@@ -128,7 +128,7 @@ func writeSARIF(w io.Writer, r *analyzer.Report, opt Options) error {
 			run.Invocations[0].Notifications = append(run.Invocations[0].Notifications, sarifNotification{"error", sarifText{clean(problem)}})
 		}
 		for i := range o.Rules {
-			if rule := &o.Rules[i]; rule.Status == analyzer.RuleFailed && len(rule.Leaks) == 0 {
+			if rule := &o.Rules[i]; rule.Status == report.RuleFailed && len(rule.Leaks) == 0 {
 				run.Results = append(run.Results, sarifLimit(r, rule, opt))
 			}
 		}
@@ -167,13 +167,13 @@ func sarifRuleIndex(id string) int {
 	return slices.IndexFunc(sarifRules(), func(r sarifRule) bool { return r.ID == id })
 }
 
-func sarifLeak(r *analyzer.Report, i int, s *analyzer.Site, failed bool, opt Options) sarifResult {
+func sarifLeak(r *report.Report, i int, s *report.Site, failed bool, opt Options) sarifResult {
 	l := &r.Leaks[i]
 	out := sarifResult{RuleID: "leak-" + l.Kind, Level: "note", Fingerprints: map[string]string{"memtraceLeak/v1": l.Fingerprint}}
 	switch {
 	case failed:
 		out.Level = "error"
-	case analyzer.IsVerdict(l.Kind) && !l.Known:
+	case report.IsVerdict(l.Kind) && !l.Known:
 		out.Level = "warning"
 	}
 	if out.RuleIndex = sarifRuleIndex(out.RuleID); out.RuleIndex < 0 {
@@ -199,7 +199,7 @@ func sarifLeak(r *analyzer.Report, i int, s *analyzer.Site, failed bool, opt Opt
 	return out
 }
 
-func sarifLimit(r *analyzer.Report, rule *analyzer.RuleDone, opt Options) sarifResult {
+func sarifLimit(r *report.Report, rule *report.RuleDone, opt Options) sarifResult {
 	sum := sha256.Sum256([]byte("memtrace limit 1\n" + rule.Rule))
 	process := 0
 	if len(r.Processes) > 0 {
@@ -212,7 +212,7 @@ func sarifLimit(r *analyzer.Report, rule *analyzer.RuleDone, opt Options) sarifR
 }
 
 // sarifPlace is a location of a frame; of the program of a process, by its ID, without one.
-func sarifPlace(r *analyzer.Report, process int, f *analyzer.Frame, opt Options) sarifLocation {
+func sarifPlace(r *report.Report, process int, f *report.Frame, opt Options) sarifLocation {
 	if f != nil && (f.File != "" || f.Module != "") {
 		return sarifFrameLocation(f, opt)
 	}
@@ -233,7 +233,7 @@ func artifact(file string, opt Options) sarifArtifact {
 	return sarifArtifact{URI: uri}
 }
 
-func sarifFrameLocation(f *analyzer.Frame, opt Options) sarifLocation {
+func sarifFrameLocation(f *report.Frame, opt Options) sarifLocation {
 	loc := sarifLocation{Logical: []sarifLogical{{frameName(f), clean(f.Mangled), "function"}}}
 	switch {
 	case f.File != "":
@@ -247,7 +247,7 @@ func sarifFrameLocation(f *analyzer.Frame, opt Options) sarifLocation {
 	return loc
 }
 
-func sarifStacks(s *analyzer.Site, opt Options) []sarifStack {
+func sarifStacks(s *report.Site, opt Options) []sarifStack {
 	if len(s.Stack) == 0 {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 	"github.com/xeipuuv/gojsonschema"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // sarifSchemaText is the schema of SARIF 2.1.0 as OASIS published it, which the
@@ -115,10 +115,10 @@ func TestSARIFNamesPlacesByTheCheckout(t *testing.T) {
 // A leak without a stack lies in the program of its own process, also where another
 // one had the PID before or after.
 func TestSARIFPlacesALeakInItsOwnProgram(t *testing.T) {
-	r := &analyzer.Report{
-		Processes: []analyzer.Process{{ID: 1, PID: 7, Exe: "/usr/bin/first"}, {ID: 2, PID: 7, Exe: "/usr/bin/second"}},
-		Sites:     []analyzer.Site{{ID: 0, Process: 1, PID: 7, Function: "[no stack]"}},
-		Leaks:     []analyzer.Leak{{Site: 0, Process: 1, PID: 7, Kind: "definite", Bytes: 8, Count: 1, Confidence: 1}},
+	r := &report.Report{
+		Processes: []report.Process{{ID: 1, PID: 7, Exe: "/usr/bin/first"}, {ID: 2, PID: 7, Exe: "/usr/bin/second"}},
+		Sites:     []report.Site{{ID: 0, Process: 1, PID: 7, Function: "[no stack]"}},
+		Leaks:     []report.Leak{{Site: 0, Process: 1, PID: 7, Kind: "definite", Bytes: 8, Count: 1, Confidence: 1}},
 	}
 	var log sarif.Report
 	if err := json.Unmarshal(written(t, r, Options{Format: SARIF}), &log); err != nil {
@@ -137,40 +137,40 @@ func text2(s *string) string {
 }
 
 // jobFixtures are Reports of jobs that set conditions.
-func jobFixtures() map[string]*analyzer.Report {
-	out := make(map[string]*analyzer.Report)
+func jobFixtures() map[string]*report.Report {
+	out := make(map[string]*report.Report)
 	for name, r := range fixtures() {
 		out[name] = r
 	}
 	failed := serviceReport()
-	failed.Leaks = append([]analyzer.Leak{{Site: 3, PID: 4242, Kind: "definite", Bytes: 4096, Count: 4, Confidence: 1, Why: "no pointer to it was found",
-		Pages: &analyzer.LeakPages{Resident: 4096}, OldestNS: 5_000 * ms, NewestNS: 3 * ms, Growing: true, GrowthPerSecond: 614_400}}, failed.Leaks...)
+	failed.Leaks = append([]report.Leak{{Site: 3, PID: 4242, Kind: "definite", Bytes: 4096, Count: 4, Confidence: 1, Why: "no pointer to it was found",
+		Pages: &report.LeakPages{Resident: 4096}, OldestNS: 5_000 * ms, NewestNS: 3 * ms, Growing: true, GrowthPerSecond: 614_400}}, failed.Leaks...)
 	failed.Leaks[1].Known = true
 	failed.Identify()
-	failed.Outcome = &analyzer.Outcome{Failed: true, Rules: []analyzer.RuleDone{
-		{Rule: "definite", Status: analyzer.RuleFailed, Figure: "4.00 KiB in 4 blocks of 1 leaks", Leaks: []int{0}},
-		{Rule: "rss>60MiB", Status: analyzer.RuleFailed, Figure: "64.0 MiB (process 4242 service)"},
-		{Rule: "possible", Status: analyzer.RulePassed, Figure: "none"},
-	}, Known: analyzer.LeakSum{Count: 12_288, Bytes: 12 << 20},
-		Gone: []analyzer.OldLeak{{Kind: "definite", Function: "parse", Bytes: 24, Count: 1}}}
+	failed.Outcome = &report.Outcome{Failed: true, Rules: []report.RuleDone{
+		{Rule: "definite", Status: report.RuleFailed, Figure: "4.00 KiB in 4 blocks of 1 leaks", Leaks: []int{0}},
+		{Rule: "rss>60MiB", Status: report.RuleFailed, Figure: "64.0 MiB (process 4242 service)"},
+		{Rule: "possible", Status: report.RulePassed, Figure: "none"},
+	}, Known: report.LeakSum{Count: 12_288, Bytes: 12 << 20},
+		Gone: []report.OldLeak{{Kind: "definite", Function: "parse", Bytes: 24, Count: 1}}}
 	out["failed"] = failed
 	unchecked := hostileReport()
 	attack := unchecked.Warnings[0]
-	unchecked.Outcome = &analyzer.Outcome{Problems: []string{attack + "::error::|`<b>%0A"}, Rules: []analyzer.RuleDone{
-		{Rule: attack, Status: analyzer.RuleUnknown, Figure: attack}, {Rule: attack, Status: analyzer.RuleFailed, Figure: attack, Leaks: []int{0}}},
-		Gone: []analyzer.OldLeak{{Kind: attack, Function: attack}}}
-	unchecked.Leaks = append(unchecked.Leaks, analyzer.Leak{Site: 99, Kind: "definite", Why: attack, Fingerprint: "ff"})
+	unchecked.Outcome = &report.Outcome{Problems: []string{attack + "::error::|`<b>%0A"}, Rules: []report.RuleDone{
+		{Rule: attack, Status: report.RuleUnknown, Figure: attack}, {Rule: attack, Status: report.RuleFailed, Figure: attack, Leaks: []int{0}}},
+		Gone: []report.OldLeak{{Kind: attack, Function: attack}}}
+	unchecked.Leaks = append(unchecked.Leaks, report.Leak{Site: 99, Kind: "definite", Why: attack, Fingerprint: "ff"})
 	out["unchecked"] = unchecked
 	many := serviceReport()
 	for i := range 300 {
-		many.Leaks = append(many.Leaks, analyzer.Leak{Site: 3, Kind: "definite", Bytes: uint64(i), Count: 1, Why: strings.Repeat("why | <b>", 500)})
+		many.Leaks = append(many.Leaks, report.Leak{Site: 3, Kind: "definite", Bytes: uint64(i), Count: 1, Why: strings.Repeat("why | <b>", 500)})
 	}
 	out["many"] = many
 	return out
 }
 
 // written is a Report in a format.
-func written(t *testing.T, r *analyzer.Report, opt Options) []byte {
+func written(t *testing.T, r *report.Report, opt Options) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	if err := Write(&out, r, opt); err != nil {

@@ -3,7 +3,7 @@ package render
 import (
 	"slices"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Screen lays r out in at most rows lines of at most opt.Width columns, for a
@@ -12,7 +12,7 @@ import (
 // takes, or what the tables leave over, and the tables of sites, regions and
 // pools the rest.
 // Lines carry no newline; colour only with opt.Color.
-func Screen(r *analyzer.Report, opt Options, rows int) []string {
+func Screen(r *report.Report, opt Options, rows int) []string {
 	s := screen{r, opt}
 	top := s.processes(rows)
 	bottom := s.part(func(p *page) { addLosses(p, r) })
@@ -38,7 +38,7 @@ func Screen(r *analyzer.Report, opt Options, rows int) []string {
 
 // screen lays out the parts of a Report for a terminal.
 type screen struct {
-	r   *analyzer.Report
+	r   *report.Report
 	opt Options
 }
 
@@ -97,7 +97,7 @@ func (s screen) sites(rows int) []string {
 
 // sitesFor is the number of sites that fit into rows lines with a heading and,
 // where some stay out, a line that counts them.
-func sitesFor(r *analyzer.Report, top, rows int) int {
+func sitesFor(r *report.Report, top, rows int) int {
 	n := len(r.Sites)
 	if top > 0 {
 		n = min(n, top)

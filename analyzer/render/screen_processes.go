@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // addProcessTable lists processes in at most rows lines, those that run and
 // have most in memory first.
-func addProcessTable(p *page, r *analyzer.Report, rows int) {
+func addProcessTable(p *page, r *report.Report, rows int) {
 	all := byWeight(r.Processes)
 	title := []string{counted(uint64(len(all)), "process ", "processes "), "traced " + duration(r.WindowNS) + " "}
 	p.flow(bold, "", append(title, mechanisms(r.Tracer)...), " ")
@@ -19,9 +19,9 @@ func addProcessTable(p *page, r *analyzer.Report, rows int) {
 	if room := rows - len(p.lines) - 1; len(all) > room {
 		shown = all[:max(room-1, 1)]
 	}
-	names := make([]analyzer.Site, len(shown)) // for what they have in common with sites
+	names := make([]report.Site, len(shown)) // for what they have in common with sites
 	for i := range shown {
-		names[i] = analyzer.Site{ID: i, Function: commAndFate(&shown[i])}
+		names[i] = report.Site{ID: i, Function: commAndFate(&shown[i])}
 	}
 	cols, room := fitColumns(processColumns(r, shown), names, p.width)
 	p.line(bold, tableTitles(cols)+"PROCESS")
@@ -33,9 +33,9 @@ func addProcessTable(p *page, r *analyzer.Report, rows int) {
 	}
 }
 
-func byWeight(all []analyzer.Process) []analyzer.Process {
+func byWeight(all []report.Process) []report.Process {
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b analyzer.Process) int {
+	slices.SortStableFunc(all, func(a, b report.Process) int {
 		switch {
 		case a.Exited && !b.Exited:
 			return 1
@@ -48,7 +48,7 @@ func byWeight(all []analyzer.Process) []analyzer.Process {
 }
 
 // commAndFate is what a process is called, and what became of it.
-func commAndFate(proc *analyzer.Process) string {
+func commAndFate(proc *report.Process) string {
 	name := cmp.Or(clean(proc.Comm), "?")
 	switch {
 	case proc.Children > 0:
@@ -62,29 +62,29 @@ func commAndFate(proc *analyzer.Process) string {
 }
 
 // processColumns are the numeric columns, in order; a row's ID is its place in shown.
-func processColumns(r *analyzer.Report, shown []analyzer.Process) []column {
+func processColumns(r *report.Report, shown []report.Process) []column {
 	// known formats a figure of a process, "?" where nobody could know it.
-	known := func(is func(*analyzer.Process) bool, figure func(*analyzer.Process) string) func(*analyzer.Site) string {
-		return func(s *analyzer.Site) string {
+	known := func(is func(*report.Process) bool, figure func(*report.Process) string) func(*report.Site) string {
+		return func(s *report.Site) string {
 			if proc := &shown[s.ID]; is(proc) {
 				return figure(proc)
 			}
 			return "?"
 		}
 	}
-	always := func(*analyzer.Process) bool { return true }
-	read := func(proc *analyzer.Process) bool { return proc.Usage.SampledNS > 0 }
-	seen := func(proc *analyzer.Process) bool { return !proc.Unprobed }
-	correlated := func(proc *analyzer.Process) bool { return !proc.Unprobed && proc.Heap.CorrelatedNS > 0 }
+	always := func(*report.Process) bool { return true }
+	read := func(proc *report.Process) bool { return proc.Usage.SampledNS > 0 }
+	seen := func(proc *report.Process) bool { return !proc.Unprobed }
+	correlated := func(proc *report.Process) bool { return !proc.Unprobed && proc.Heap.CorrelatedNS > 0 }
 	cols := []column{
-		{title: "PID", keep: 9, cell: known(always, func(proc *analyzer.Process) string { return strconv.Itoa(proc.PID) })},
-		{title: "RSS", keep: 10, cell: known(read, func(proc *analyzer.Process) string { return shortSize(proc.Usage.RSS) })},
-		{title: "PSS", keep: 5, cell: known(read, func(proc *analyzer.Process) string { return shortSize(proc.Usage.PSS) })},
-		{title: "LIVE", keep: 10, cell: known(seen, func(proc *analyzer.Process) string { return shortSize(proc.Heap.LiveBytes) })},
-		{title: "±", keep: 8, cell: known(seen, func(proc *analyzer.Process) string { return shortSize(proc.Heap.Estimate.LiveBytes()) })},
-		{title: "COUNT", keep: 7, cell: known(seen, func(proc *analyzer.Process) string { return shortCount(proc.Heap.LiveCount) })},
-		{title: "RES", keep: 4, cell: known(correlated, func(proc *analyzer.Process) string { return shortSize(proc.Heap.ResidentBytes) })},
-		{title: "ALLOCS", keep: 6, cell: known(seen, func(proc *analyzer.Process) string { return shortCount(proc.Heap.AllocCount) })},
+		{title: "PID", keep: 9, cell: known(always, func(proc *report.Process) string { return strconv.Itoa(proc.PID) })},
+		{title: "RSS", keep: 10, cell: known(read, func(proc *report.Process) string { return shortSize(proc.Usage.RSS) })},
+		{title: "PSS", keep: 5, cell: known(read, func(proc *report.Process) string { return shortSize(proc.Usage.PSS) })},
+		{title: "LIVE", keep: 10, cell: known(seen, func(proc *report.Process) string { return shortSize(proc.Heap.LiveBytes) })},
+		{title: "±", keep: 8, cell: known(seen, func(proc *report.Process) string { return shortSize(proc.Heap.Estimate.LiveBytes()) })},
+		{title: "COUNT", keep: 7, cell: known(seen, func(proc *report.Process) string { return shortCount(proc.Heap.LiveCount) })},
+		{title: "RES", keep: 4, cell: known(correlated, func(proc *report.Process) string { return shortSize(proc.Heap.ResidentBytes) })},
+		{title: "ALLOCS", keep: 6, cell: known(seen, func(proc *report.Process) string { return shortCount(proc.Heap.AllocCount) })},
 	}
 	if r.Sampling == nil {
 		cols = slices.DeleteFunc(cols, func(c column) bool { return c.title == "±" })

@@ -6,21 +6,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // pooledReport is the service with 15 names of pools.
-func pooledReport() *analyzer.Report {
+func pooledReport() *report.Report {
 	r := serviceReport()
 	for i := range 15 {
 		r.Processes[0].Pools = append(r.Processes[0].Pools,
-			analyzer.Pool{Name: fmt.Sprintf("context_%d", i), Pools: i + 1, LiveBytes: uint64(100-i) << 10, LiveCount: 12})
+			report.Pool{Name: fmt.Sprintf("context_%d", i), Pools: i + 1, LiveBytes: uint64(100-i) << 10, LiveCount: 12})
 	}
 	return r
 }
 
 // crowdedReport is 16 of the service, of which 4 have ended.
-func crowdedReport() *analyzer.Report {
+func crowdedReport() *report.Report {
 	r := pooledReport()
 	for i := 1; i < 16; i++ {
 		proc := r.Processes[0]

@@ -5,19 +5,19 @@ import (
 	"io"
 	"slices"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // writeText writes r for a person, in one write: the processes and where
 // their memory is, the sites, their stacks, leaks, and what was lost.
-func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
+func writeText(w io.Writer, r *report.Report, opt Options) error {
 	p := &page{width: opt.Width, color: opt.Color}
 	addProcesses(p, r)
 	addSampling(p, r.Sampling)
 	addOverhead(p, r.Overhead)
 	addPressure(p, r.Pressure)
 	p.line(plain, "")
-	if r.Tracer.Attach == analyzer.NotTraced {
+	if r.Tracer.Attach == report.NotTraced {
 		addGroups(p, r, opt)
 	} else {
 		addMappings(p, r, opt)
@@ -39,12 +39,12 @@ func writeText(w io.Writer, r *analyzer.Report, opt Options) error {
 }
 
 // allUnprobed reports whether there can be no sites.
-func allUnprobed(r *analyzer.Report) bool {
-	return len(r.Processes) > 0 && len(r.Sites) == 0 && !slices.ContainsFunc(r.Processes, func(p analyzer.Process) bool { return !p.Unprobed })
+func allUnprobed(r *report.Report) bool {
+	return len(r.Processes) > 0 && len(r.Sites) == 0 && !slices.ContainsFunc(r.Processes, func(p report.Process) bool { return !p.Unprobed })
 }
 
 // shownSites are the sites that the table shows.
-func shownSites(r *analyzer.Report, opt Options) []analyzer.Site {
+func shownSites(r *report.Report, opt Options) []report.Site {
 	if opt.Top > 0 && opt.Top < len(r.Sites) {
 		return r.Sites[:opt.Top]
 	}

@@ -4,12 +4,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // addProcessLoss says what was lost of a process's events, when, and what that
 // does to its figures.
-func addProcessLoss(p *page, l *analyzer.ProcessLoss) {
+func addProcessLoss(p *page, l *report.ProcessLoss) {
 	if l == nil || len(l.Spans) == 0 {
 		return
 	}
@@ -30,7 +30,7 @@ func addProcessLoss(p *page, l *analyzer.ProcessLoss) {
 }
 
 // addDoubtful says which of the sites shown may have blocks that were freed unseen.
-func addDoubtful(p *page, sites []analyzer.Site) {
+func addDoubtful(p *page, sites []report.Site) {
 	var items []string
 	for i := range sites {
 		if s := &sites[i]; s.DoubtfulCount > 0 {

@@ -5,12 +5,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // addGroups adds the table of a Report on processes that were not traced:
 // blocks that look alike in place of call sites.
-func addGroups(p *page, r *analyzer.Report, opt Options) {
+func addGroups(p *page, r *report.Report, opt Options) {
 	sites := shownSites(r, opt)
 	if len(sites) == 0 {
 		p.line(bold, "Groups: the heap is empty")
@@ -25,7 +25,7 @@ func addGroups(p *page, r *analyzer.Report, opt Options) {
 	addOmitted(p, r, sites)
 }
 
-func groupColumns(r *analyzer.Report, width int) []column {
+func groupColumns(r *report.Report, width int) []column {
 	bytes := shortSize
 	if width == 0 || width >= roomyTable {
 		bytes = size
@@ -34,7 +34,7 @@ func groupColumns(r *analyzer.Report, width int) []column {
 	for _, l := range r.Leaks {
 		leaked[l.Site] += l.Bytes
 	}
-	type site = analyzer.Site
+	type site = report.Site
 	cols := []column{
 		{title: "GROUP", keep: 9, cell: func(s *site) string { return "#" + strconv.Itoa(s.ID) }},
 		{title: "LIVE", keep: 10, cell: func(s *site) string { return bytes(s.LiveBytes) }},
@@ -51,7 +51,7 @@ func groupColumns(r *analyzer.Report, width int) []column {
 }
 
 // groupName says what the blocks of a group begin with.
-func groupName(g *analyzer.BlockGroup) string {
+func groupName(g *report.BlockGroup) string {
 	switch g.Class {
 	case "type":
 		name := clean(g.Type)
@@ -68,7 +68,7 @@ func groupName(g *analyzer.BlockGroup) string {
 }
 
 // addWalk adds what was found of a heap that was read from outside.
-func addWalk(p *page, proc *analyzer.Process) {
+func addWalk(p *page, proc *report.Process) {
 	h, w := proc.Heap, proc.HeapWalk
 	p.flow(plain, "  Heap  ", []string{
 		size(h.LiveBytes) + " live in " + counted(h.LiveCount, "block", "blocks"),

@@ -3,11 +3,11 @@ package render
 import (
 	"fmt"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // addLeaks adds at most limit leaks, each with its reason, and counts the rest.
-func addLeaks(p *page, r *analyzer.Report, limit int) {
+func addLeaks(p *page, r *report.Report, limit int) {
 	if allUnprobed(r) {
 		p.line(bold, "Leaks: not known, as no allocation is seen")
 		return
@@ -30,8 +30,8 @@ func addLeaks(p *page, r *analyzer.Report, limit int) {
 }
 
 // noLeaks says what was looked at where no leak is to be shown.
-func noLeaks(r *analyzer.Report) string {
-	checked, sum := 0, analyzer.LeakSum{}
+func noLeaks(r *report.Report) string {
+	checked, sum := 0, report.LeakSum{}
 	for i := range r.Processes {
 		if c := r.Processes[i].LeakCheck; c != nil {
 			checked++
@@ -53,25 +53,25 @@ func noLeaks(r *analyzer.Report) string {
 }
 
 // blocksOf is a number of blocks with their size and a verb.
-func blocksOf(s analyzer.LeakSum) string {
+func blocksOf(s report.LeakSum) string {
 	if s.Count == 1 {
 		return "1 block of " + size(s.Bytes) + " is"
 	}
 	return count(s.Count) + " blocks of " + size(s.Bytes) + " are"
 }
 
-func leaksTitle(leaks []analyzer.Leak) string {
+func leaksTitle(leaks []report.Leak) string {
 	for i := range leaks {
-		if analyzer.IsVerdict(leaks[i].Kind) {
+		if report.IsVerdict(leaks[i].Kind) {
 			return "Leaks"
 		}
 	}
 	return "Leak candidates, from lifetimes alone"
 }
 
-func addLeak(p *page, leak *analyzer.Leak, names map[int]string) {
+func addLeak(p *page, leak *report.Leak, names map[int]string) {
 	st := warning
-	if analyzer.IsVerdict(leak.Kind) {
+	if report.IsVerdict(leak.Kind) {
 		st = alarm
 	}
 	text := fmt.Sprintf("  %-8s %3.0f%%  %s in %s  #%d ", clean(leak.Kind), 100*leak.Confidence,
@@ -97,7 +97,7 @@ func addLeak(p *page, leak *analyzer.Leak, names map[int]string) {
 }
 
 // addCheck says how a process was checked for leaks, and what it had to bear.
-func addCheck(p *page, c *analyzer.LeakCheck) {
+func addCheck(p *page, c *report.LeakCheck) {
 	if c == nil {
 		return
 	}
@@ -128,11 +128,11 @@ func addCheck(p *page, c *analyzer.LeakCheck) {
 
 // reachable says how many blocks a check found reachable, and how many of them
 // only from what kind of root.
-func reachable(c *analyzer.LeakCheck) []string {
+func reachable(c *report.LeakCheck) []string {
 	items := []string{blocksOf(c.Reachable) + " reachable"}
 	by := &c.ReachableBy
 	for _, kind := range []struct {
-		sum  analyzer.LeakSum
+		sum  report.LeakSum
 		from string
 	}{
 		{by.Globals, "from globals"}, {by.ThreadLocal, "only from thread-local memory"}, {by.Stacks, "only from stacks"},

@@ -1,12 +1,12 @@
 package render
 
-import "github.com/memtrace/memtrace/analyzer"
+import "github.com/memtrace/memtrace/analyzer/report"
 
 // addLosses says what the trace could not see and what that does to the
 // figures. It always says something: silence would look like completeness.
-func addLosses(p *page, r *analyzer.Report) {
+func addLosses(p *page, r *report.Report) {
 	e := &r.Events
-	if r.Tracer.Attach == analyzer.NotTraced {
+	if r.Tracer.Attach == report.NotTraced {
 		p.line(plain, "Losses: none, as nothing was traced")
 		addNotes(p, r)
 		return
@@ -22,7 +22,7 @@ func addLosses(p *page, r *analyzer.Report) {
 	addNotes(p, r)
 }
 
-func addNotes(p *page, r *analyzer.Report) {
+func addNotes(p *page, r *report.Report) {
 	for _, text := range r.Warnings {
 		p.prose(warning, "Warning: ", text)
 	}
@@ -31,7 +31,7 @@ func addNotes(p *page, r *analyzer.Report) {
 	}
 }
 
-func addLost(p *page, e *analyzer.Events) {
+func addLost(p *page, e *report.Events) {
 	causes := []struct {
 		n    uint64
 		text string
@@ -56,12 +56,12 @@ func addLost(p *page, e *analyzer.Events) {
 }
 
 // seen is the number of events that did arrive.
-func seen(e *analyzer.Events) uint64 {
+func seen(e *report.Events) uint64 {
 	return e.Alloc + e.Free + e.Realloc + e.Mmap + e.Munmap + e.Mremap + e.FaultMinor + e.FaultMajor + e.Failed
 }
 
 // lossNotes explain what was not lost but is not in the figures either.
-func lossNotes(r *analyzer.Report) []string {
+func lossNotes(r *report.Report) []string {
 	e := &r.Events
 	var notes []string
 	add := func(n uint64, one, many string) {
@@ -89,7 +89,7 @@ func lossNotes(r *analyzer.Report) []string {
 
 // unseenOrigin says where the blocks of unmatched frees came from: before the
 // attach if any process was attached to while it ran.
-func unseenOrigin(r *analyzer.Report) string {
+func unseenOrigin(r *report.Report) string {
 	for i := range r.Processes {
 		if r.Processes[i].Attached {
 			return "from before the attach"

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // addMappings adds, for each process whose allocations are not seen, the
 // mappings that hold most of its memory.
-func addMappings(p *page, r *analyzer.Report, opt Options) {
+func addMappings(p *page, r *report.Report, opt Options) {
 	for i := range r.Processes {
 		proc := &r.Processes[i]
 		if !proc.Unprobed || len(proc.Mappings) == 0 {
@@ -32,16 +32,16 @@ func addMappings(p *page, r *analyzer.Report, opt Options) {
 }
 
 // isIdle reports whether nothing of the mappings is or was in memory.
-func isIdle(m analyzer.Mapping) bool {
+func isIdle(m report.Mapping) bool {
 	return m.ResidentBytes == 0 && m.GrowthBytes == 0 && m.SwappedBytes == 0
 }
 
-func addMappingTable(p *page, mappings []analyzer.Mapping) {
-	rows := make([]analyzer.Site, len(mappings)) // for what they have in common with sites: a name
+func addMappingTable(p *page, mappings []report.Mapping) {
+	rows := make([]report.Site, len(mappings)) // for what they have in common with sites: a name
 	for i := range mappings {
-		rows[i] = analyzer.Site{ID: i, Function: mappings[i].Name}
+		rows[i] = report.Site{ID: i, Function: mappings[i].Name}
 	}
-	type site = analyzer.Site
+	type site = report.Site
 	cols, room := fitColumns([]column{
 		{title: "RESIDENT", keep: 10, cell: func(s *site) string { return shortSize(mappings[s.ID].ResidentBytes) }},
 		{title: "GROWN", keep: 9, cell: func(s *site) string { return signed(mappings[s.ID].GrowthBytes, shortSize) }},

@@ -3,11 +3,11 @@ package render
 import (
 	"fmt"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // addOutcome says whether the job passes, rule by rule.
-func addOutcome(p *page, o *analyzer.Outcome) {
+func addOutcome(p *page, o *report.Outcome) {
 	if o == nil {
 		return
 	}
@@ -34,7 +34,7 @@ func addOutcome(p *page, o *analyzer.Outcome) {
 }
 
 // outcomeNotes tell of leaks that did not count, and of those that are gone.
-func outcomeNotes(o *analyzer.Outcome) (out []string) {
+func outcomeNotes(o *report.Outcome) (out []string) {
 	if n := o.Known.Count; n > 0 {
 		out = append(out, "known to the baseline, and not counted: "+size(o.Known.Bytes)+" in "+counted(n, "block", "blocks"))
 	}

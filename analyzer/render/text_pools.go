@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // poolsShown is how many names of pools the text of a process has.
 const poolsShown = 12
 
 // addPools adds what the process's pools hold, by name.
-func addPools(p *page, proc *analyzer.Process) {
+func addPools(p *page, proc *report.Process) {
 	if len(proc.Pools) == 0 {
 		return
 	}
@@ -32,13 +32,13 @@ func addPools(p *page, proc *analyzer.Process) {
 
 // A namedPool is what the pools of a name hold in one process.
 type namedPool struct {
-	analyzer.Pool
+	report.Pool
 	pid int
 }
 
 // allPools are the pools of all processes, those that hold most first, and how
 // many names more there are.
-func allPools(r *analyzer.Report) (all []namedPool, more int) {
+func allPools(r *report.Report) (all []namedPool, more int) {
 	for i := range r.Processes {
 		proc := &r.Processes[i]
 		for _, pool := range proc.Pools {
@@ -51,12 +51,12 @@ func allPools(r *analyzer.Report) (all []namedPool, more int) {
 }
 
 // addPoolTable adds a heading and a row for each of the pools.
-func addPoolTable(p *page, r *analyzer.Report, pools []namedPool) {
-	rows := make([]analyzer.Site, len(pools)) // for what they have in common with sites: a name
+func addPoolTable(p *page, r *report.Report, pools []namedPool) {
+	rows := make([]report.Site, len(pools)) // for what they have in common with sites: a name
 	for i := range pools {
-		rows[i] = analyzer.Site{ID: i, Function: pools[i].Name}
+		rows[i] = report.Site{ID: i, Function: pools[i].Name}
 	}
-	type site = analyzer.Site
+	type site = report.Site
 	cols := []column{
 		{title: "LIVE", keep: 10, cell: func(s *site) string { return shortSize(pools[s.ID].LiveBytes) }},
 		{title: "COUNT", keep: 7, cell: func(s *site) string { return shortCount(pools[s.ID].LiveCount) }},

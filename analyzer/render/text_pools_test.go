@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Pools are listed by what they hold, and no more of them than a person reads;
@@ -15,12 +15,12 @@ func TestPoolsInText(t *testing.T) {
 	if strings.Contains(text(t, r, Options{Width: 100}), "Pools") {
 		t.Error("there are pools in a Report without")
 	}
-	proc.Pools = []analyzer.Pool{
+	proc.Pools = []report.Pool{
 		{Name: "CacheMemoryContext", Pools: 1, LiveBytes: 431 << 10, LiveCount: 1247},
 		{Name: "evil\x1b[31m", Pools: 85, LiveBytes: 512, LiveCount: 1},
 	}
 	for range 20 {
-		proc.Pools = append(proc.Pools, analyzer.Pool{Name: "more"})
+		proc.Pools = append(proc.Pools, report.Pool{Name: "more"})
 	}
 	proc.PoolsMore = 3
 	out := text(t, r, Options{})

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // addProcesses adds the header block of each process.
-func addProcesses(p *page, r *analyzer.Report) {
+func addProcesses(p *page, r *report.Report) {
 	if len(r.Processes) == 0 {
 		p.line(bold, "no process traced yet after "+duration(r.WindowNS))
 	}
@@ -33,12 +33,12 @@ func addProcesses(p *page, r *analyzer.Report) {
 	}
 }
 
-func headerItems(r *analyzer.Report, proc *analyzer.Process) []string {
+func headerItems(r *report.Report, proc *report.Process) []string {
 	comm := clean(proc.Comm)
 	if comm == "" {
 		comm = "?"
 	}
-	if r.Tracer.Attach == analyzer.NotTraced {
+	if r.Tracer.Attach == report.NotTraced {
 		return []string{fmt.Sprintf("%s (pid %s) ", comm, pids(proc)), "not traced: its heap was read from outside"}
 	}
 	items := []string{fmt.Sprintf("%s (pid %s) ", comm, pids(proc)), "traced " + duration(r.WindowNS) + " "}
@@ -56,7 +56,7 @@ func headerItems(r *analyzer.Report, proc *analyzer.Process) []string {
 
 // pids are the process's IDs: "4711", or "4711, 7 inside" where it has another
 // in a PID namespace of its own.
-func pids(proc *analyzer.Process) string {
+func pids(proc *report.Process) string {
 	text := fmt.Sprint(proc.PID)
 	for _, pid := range proc.InnerPIDs {
 		text += fmt.Sprintf(", %d inside", pid)
@@ -65,7 +65,7 @@ func pids(proc *analyzer.Process) string {
 }
 
 // mechanisms says how the figures were had: "uprobe session, faults kprobe, stacks fp".
-func mechanisms(t analyzer.TracerInfo) []string {
+func mechanisms(t report.TracerInfo) []string {
 	var out []string
 	add := func(what, how string) {
 		if how != "" {
@@ -82,7 +82,7 @@ func mechanisms(t analyzer.TracerInfo) []string {
 }
 
 // addUsage adds the RSS line: how much, and where it is.
-func addUsage(p *page, proc *analyzer.Process) {
+func addUsage(p *page, proc *report.Process) {
 	u := proc.Usage
 	if u.SampledNS == 0 {
 		p.line(plain, "  RSS   not read yet")
@@ -95,7 +95,7 @@ func addUsage(p *page, proc *analyzer.Process) {
 const otherAnonymous = "other anonymous"
 
 // rssItems names the parts of RSS that are not empty, largest concern first.
-func rssItems(proc *analyzer.Process) []string {
+func rssItems(proc *report.Process) []string {
 	by, rss := proc.RSSBy, proc.Usage.RSS
 	parts := []struct {
 		name  string
@@ -129,7 +129,7 @@ func rssItems(proc *analyzer.Process) []string {
 }
 
 // addHeap adds what the traced heap holds and how busy the allocator is.
-func addHeap(p *page, r *analyzer.Report, proc *analyzer.Process) {
+func addHeap(p *page, r *report.Report, proc *report.Process) {
 	h := proc.Heap
 	p.flow(plain, "  Heap  ", []string{
 		size(h.LiveBytes) + plusMinus(h.Estimate.LiveBytes(), size) + " live in " + counted(h.LiveCount, "block", "blocks") + plusMinus(h.Estimate.LiveCount(), count),

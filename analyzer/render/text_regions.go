@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // topRegions is how many call sites the table shows at the most.
@@ -14,12 +14,12 @@ const regionsTitle = "MAPPED OUTSIDE THE ALLOCATOR"
 
 // regionsInUse are the call sites that have something mapped. What an allocator
 // mapped for its blocks is in the table of sites already.
-func regionsInUse(r *analyzer.Report) []analyzer.Region {
-	return slices.DeleteFunc(slices.Clone(r.Regions), func(g analyzer.Region) bool { return g.Allocator || g.LiveCount == 0 })
+func regionsInUse(r *report.Report) []report.Region {
+	return slices.DeleteFunc(slices.Clone(r.Regions), func(g report.Region) bool { return g.Allocator || g.LiveCount == 0 })
 }
 
 // addRegions adds the table of what the program maps itself.
-func addRegions(p *page, r *analyzer.Report, opt Options) {
+func addRegions(p *page, r *report.Report, opt Options) {
 	regions := regionsInUse(r)
 	if len(regions) == 0 {
 		return
@@ -38,11 +38,11 @@ func addRegions(p *page, r *analyzer.Report, opt Options) {
 }
 
 // addRegionTable adds a heading and a row for each of the regions.
-func addRegionTable(p *page, r *analyzer.Report, regions []analyzer.Region) {
-	rows := make([]analyzer.Site, len(regions)) // for what they have in common with sites: a name and a place
+func addRegionTable(p *page, r *report.Report, regions []report.Region) {
+	rows := make([]report.Site, len(regions)) // for what they have in common with sites: a name and a place
 	for i := range regions {
 		g := &regions[i]
-		rows[i] = analyzer.Site{ID: i, PID: g.PID, Function: g.Function, Stack: g.Stack}
+		rows[i] = report.Site{ID: i, PID: g.PID, Function: g.Function, Stack: g.Stack}
 	}
 	cols, room := fitColumns(regionColumns(r, regions, p.width), rows, p.width)
 	nameWidth, fileWidth := splitRoom(rows, room)
@@ -53,13 +53,13 @@ func addRegionTable(p *page, r *analyzer.Report, regions []analyzer.Region) {
 }
 
 // regionColumns are the numeric columns, in order; a row's ID is its place in regions.
-func regionColumns(r *analyzer.Report, regions []analyzer.Region, width int) []column {
+func regionColumns(r *report.Report, regions []report.Region, width int) []column {
 	bytes, resident := shortSize, "RES"
 	if width == 0 || width >= roomyTable {
 		bytes, resident = size, "RESIDENT"
 	}
-	type site = analyzer.Site
-	of := func(s *site) *analyzer.Region { return &regions[s.ID] }
+	type site = report.Site
+	of := func(s *site) *report.Region { return &regions[s.ID] }
 	cols := []column{
 		{title: "REGION", keep: 9, cell: func(s *site) string { return "#" + strconv.Itoa(of(s).ID) }},
 		{title: resident, keep: 10, cell: func(s *site) string { return bytes(of(s).ResidentBytes) }},

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // plusMinus writes a standard error behind its figure; nothing where the figure is exact.
@@ -16,7 +16,7 @@ func plusMinus(standardError uint64, format func(uint64) string) string {
 }
 
 // addSampling says that figures are estimates, and by what.
-func addSampling(p *page, s *analyzer.Sampling) {
+func addSampling(p *page, s *report.Sampling) {
 	if s == nil {
 		return
 	}
@@ -29,7 +29,7 @@ func addSampling(p *page, s *analyzer.Sampling) {
 }
 
 // addOverhead says what the limit on the overhead did to the trace.
-func addOverhead(p *page, o *analyzer.Overhead) {
+func addOverhead(p *page, o *report.Overhead) {
 	if o == nil {
 		return
 	}
@@ -38,7 +38,7 @@ func addOverhead(p *page, o *analyzer.Overhead) {
 }
 
 // addPressure says when blocks were sampled as events came too fast.
-func addPressure(p *page, b *analyzer.Pressure) {
+func addPressure(p *page, b *report.Pressure) {
 	if b == nil {
 		return
 	}
@@ -52,14 +52,14 @@ func addPressure(p *page, b *analyzer.Pressure) {
 	}
 	text := "Back-pressure: events came faster than memtrace could take them in; for " + duration(b.SampledNS) + ", " + when +
 		", one hit every " + size(last.Interval) + " was recorded."
-	if b.LeftOut != (analyzer.LeftOut{}) {
+	if b.LeftOut != (report.LeftOut{}) {
 		text += " " + counted(b.LeftOut.Alloc, "allocation", "allocations") + ", " + counted(b.LeftOut.Free, "free", "frees") + " and " +
 			counted(b.LeftOut.Realloc, "reallocation", "reallocations") + " were counted and not recorded."
 	}
 	p.prose(warning, "", text)
 }
 
-func leakError(l *analyzer.Leak, format func(uint64) string) string {
+func leakError(l *report.Leak, format func(uint64) string) string {
 	if l.Estimate == nil {
 		return ""
 	}

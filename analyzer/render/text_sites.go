@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // column is one numeric column of the sites table.
@@ -15,7 +15,7 @@ type column struct {
 	// keep says how long the column survives on a narrow terminal: those
 	// with the lowest number go first.
 	keep int
-	cell func(*analyzer.Site) string
+	cell func(*report.Site) string
 
 	cells []string
 	width int
@@ -28,7 +28,7 @@ const (
 )
 
 // addSites adds the table of call sites and the count of those left out.
-func addSites(p *page, r *analyzer.Report, opt Options) {
+func addSites(p *page, r *report.Report, opt Options) {
 	sites := shownSites(r, opt)
 	if len(sites) == 0 {
 		p.line(bold, "Sites: no allocation seen yet")
@@ -46,12 +46,12 @@ func addSites(p *page, r *analyzer.Report, opt Options) {
 }
 
 // siteColumns are the numeric columns, in order; PID only where there are several.
-func siteColumns(r *analyzer.Report, width int) []column {
+func siteColumns(r *report.Report, width int) []column {
 	bytes, live, resident := shortSize, "LIVE", "RES"
 	if width == 0 || width >= roomyTable {
 		bytes, resident = size, "RESIDENT"
 	}
-	type site = analyzer.Site
+	type site = report.Site
 	cols := []column{
 		{title: "SITE", keep: 9, cell: func(s *site) string { return "#" + strconv.Itoa(s.ID) }},
 		{title: live, keep: 10, cell: func(s *site) string { return bytes(s.LiveBytes) }},
@@ -74,7 +74,7 @@ func siteColumns(r *analyzer.Report, width int) []column {
 	return cols
 }
 
-func age(s *analyzer.Site) string {
+func age(s *report.Site) string {
 	if s.LiveCount == 0 {
 		return "-"
 	}
@@ -84,7 +84,7 @@ func age(s *analyzer.Site) string {
 // fitColumns fills in the cells and drops columns until the function has
 // minFunction columns. It returns the room for function and file; 0 where the
 // width has no limit.
-func fitColumns(cols []column, sites []analyzer.Site, width int) ([]column, int) {
+func fitColumns(cols []column, sites []report.Site, width int) ([]column, int) {
 	total := 0
 	for i := range cols {
 		c := &cols[i]
@@ -114,7 +114,7 @@ func fitColumns(cols []column, sites []analyzer.Site, width int) ([]column, int)
 
 // splitRoom divides the room between function and file. A file width of 0
 // leaves the file out; 0 for both is no limit.
-func splitRoom(sites []analyzer.Site, room int) (name, file int) {
+func splitRoom(sites []report.Site, room int) (name, file int) {
 	longestName, longestFile := columns("FUNCTION"), 0
 	for i := range sites {
 		longestName = max(longestName, columns(siteName(&sites[i])))
@@ -148,7 +148,7 @@ func tableTitles(cols []column) string {
 	return b.String()
 }
 
-func tableRow(cols []column, i int, s *analyzer.Site, nameWidth, fileWidth int) string {
+func tableRow(cols []column, i int, s *report.Site, nameWidth, fileWidth int) string {
 	var b strings.Builder
 	for _, c := range cols {
 		b.WriteString(pad(c.cells[i], c.width, true) + " ")
@@ -162,7 +162,7 @@ func tableRow(cols []column, i int, s *analyzer.Site, nameWidth, fileWidth int) 
 
 // addOmitted counts what the table does not show. What those sites hold is the
 // live heap less what the Report's processes' shown sites hold.
-func addOmitted(p *page, r *analyzer.Report, shown []analyzer.Site) {
+func addOmitted(p *page, r *report.Report, shown []report.Site) {
 	omitted := len(r.Sites) - len(shown) + r.SitesMore
 	if omitted <= 0 {
 		return
@@ -175,7 +175,7 @@ func addOmitted(p *page, r *analyzer.Report, shown []analyzer.Site) {
 		held += shown[i].LiveBytes
 	}
 	what := "site"
-	if r.Tracer.Attach == analyzer.NotTraced {
+	if r.Tracer.Attach == report.NotTraced {
 		what = "group"
 	}
 	text := "and " + counted(uint64(omitted), "more "+what, "more "+what+"s")
@@ -186,7 +186,7 @@ func addOmitted(p *page, r *analyzer.Report, shown []analyzer.Site) {
 }
 
 // siteName is the site's function, or where it is if it has no name.
-func siteName(s *analyzer.Site) string {
+func siteName(s *report.Site) string {
 	f := siteFrame(s)
 	switch {
 	case s.Group != nil:
@@ -203,7 +203,7 @@ func siteName(s *analyzer.Site) string {
 
 // siteFrame is the frame that gave the site its name: the first whose function
 // is the site's, else the innermost; nil without a stack.
-func siteFrame(s *analyzer.Site) *analyzer.Frame {
+func siteFrame(s *report.Site) *report.Frame {
 	for i := range s.Stack {
 		if s.Stack[i].Function == s.Function {
 			return s.Stack[i]
@@ -216,7 +216,7 @@ func siteFrame(s *analyzer.Site) *analyzer.Frame {
 }
 
 // frameName is the function, or "[libfoo.so+0x1234]" where there is no name.
-func frameName(f *analyzer.Frame) string {
+func frameName(f *report.Frame) string {
 	if f.Function != "" && !strings.HasPrefix(f.Function, "0x") {
 		return clean(f.Function)
 	}
@@ -234,14 +234,14 @@ func base(path string) string {
 }
 
 // location is "file:line", or "" where the file is not known.
-func location(f *analyzer.Frame) string {
+func location(f *report.Frame) string {
 	if f == nil || f.File == "" {
 		return ""
 	}
 	return clean(f.File) + lineSuffix(f)
 }
 
-func lineSuffix(f *analyzer.Frame) string {
+func lineSuffix(f *report.Frame) string {
 	if f.Line <= 0 {
 		return ""
 	}
@@ -249,7 +249,7 @@ func lineSuffix(f *analyzer.Frame) string {
 }
 
 // elideLocation is location in at most width columns; the line number stays.
-func elideLocation(f *analyzer.Frame, width int) string {
+func elideLocation(f *report.Frame, width int) string {
 	if f == nil || f.File == "" {
 		return ""
 	}

@@ -3,11 +3,11 @@ package render
 import (
 	"fmt"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // addStacks adds the stacks of the first sites of the table.
-func addStacks(p *page, r *analyzer.Report, opt Options) {
+func addStacks(p *page, r *report.Report, opt Options) {
 	if opt.Frames == 0 {
 		return
 	}
@@ -26,7 +26,7 @@ func addStacks(p *page, r *analyzer.Report, opt Options) {
 }
 
 // addStack adds up to limit frames (less than 0: all), innermost first.
-func addStack(p *page, s *analyzer.Site, limit int) {
+func addStack(p *page, s *report.Site, limit int) {
 	if len(s.Stack) == 0 {
 		p.line(plain, "    [no stack]")
 		return
@@ -51,7 +51,7 @@ func addStack(p *page, s *analyzer.Site, limit int) {
 
 // frameText is "function (inlined) at file:line" or, without a file,
 // "function in module", within width columns (0: no limit).
-func frameText(f *analyzer.Frame, width int) string {
+func frameText(f *report.Frame, width int) string {
 	name := frameName(f)
 	mark := ""
 	if f.Inlined {

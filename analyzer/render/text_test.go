@@ -6,10 +6,10 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
-func text(t *testing.T, r *analyzer.Report, opt Options) string {
+func text(t *testing.T, r *report.Report, opt Options) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := Write(&out, r, opt); err != nil {
@@ -113,16 +113,16 @@ func TestCheckIsDescribed(t *testing.T) {
 	if out := text(t, r, Options{}); strings.Contains(out, "Check") {
 		t.Errorf("a check that was not made is described:\n%s", out)
 	}
-	r.Processes[0].LeakCheck = &analyzer.LeakCheck{When: "running", Scans: 2, RootBytes: 4096, ReadBytes: 1 << 20, UnreadBytes: 8192, LongestHoldNS: 85_000,
-		Reachable: analyzer.LeakSum{Count: 1030, Bytes: 3 << 20}, ReachableBy: analyzer.ReachableBy{Globals: analyzer.LeakSum{Count: 1000, Bytes: 2 << 20},
-			Allocator: analyzer.LeakSum{Count: 30, Bytes: 1 << 20}}}
+	r.Processes[0].LeakCheck = &report.LeakCheck{When: "running", Scans: 2, RootBytes: 4096, ReadBytes: 1 << 20, UnreadBytes: 8192, LongestHoldNS: 85_000,
+		Reachable: report.LeakSum{Count: 1030, Bytes: 3 << 20}, ReachableBy: report.ReachableBy{Globals: report.LeakSum{Count: 1000, Bytes: 2 << 20},
+			Allocator: report.LeakSum{Count: 30, Bytes: 1 << 20}}}
 	want := "  Check checked while it ran, by 2 scans; 4.00 KiB of roots, 1.00 MiB read in all; 8.00 KiB could not be read\n" +
 		"        1,030 blocks of 3.00 MiB are reachable, 1,000 (2.00 MiB) from globals, 30 (1.00 MiB) only from the allocator's memory\n" +
 		"        never stopped; its memory map was held for 85.0 µs at a time at most\n"
 	if out := text(t, r, Options{}); !strings.Contains(out, want) {
 		t.Errorf("want %q in:\n%s", want, out)
 	}
-	r.Processes[0].LeakCheck = &analyzer.LeakCheck{When: "before_exit", Scans: 1, Registers: true, PauseNS: 12 * ms, LongestHoldNS: 1000, Reachable: analyzer.LeakSum{Count: 1, Bytes: 8}}
+	r.Processes[0].LeakCheck = &report.LeakCheck{When: "before_exit", Scans: 1, Registers: true, PauseNS: 12 * ms, LongestHoldNS: 1000, Reachable: report.LeakSum{Count: 1, Bytes: 8}}
 	want = "before exit handlers; 0 B of roots and the registers, 0 B read in all\n        1 block of 8 B is reachable\n        stood still for 12.0 ms; "
 	if out := text(t, r, Options{}); !strings.Contains(out, want) {
 		t.Errorf("want %q in:\n%s", want, out)
@@ -132,7 +132,7 @@ func TestCheckIsDescribed(t *testing.T) {
 	if out := text(t, r, Options{}); !strings.Contains(out, want) {
 		t.Errorf("want %q in:\n%s", want, out)
 	}
-	r.Processes = append(r.Processes, analyzer.Process{ID: 2, PID: 7})
+	r.Processes = append(r.Processes, report.Process{ID: 2, PID: 7})
 	want = "Leaks: none in 1 of 2 processes, which were checked; 1 block of 8 B is reachable\n"
 	if out := text(t, r, Options{}); !strings.Contains(out, want) {
 		t.Errorf("want %q in:\n%s", want, out)

@@ -7,12 +7,12 @@ import (
 	"io"
 	"slices"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Baseline holds the leaks of an earlier Report.
 type Baseline struct {
-	leaks []analyzer.OldLeak
+	leaks []report.OldLeak
 	index map[string]int
 }
 
@@ -22,9 +22,9 @@ const maxBaseline = 1 << 30
 // ReadBaseline reads a Report as memtrace writes it in JSON. Of several, one a
 // line as a trace prints them, the last counts.
 func ReadBaseline(r io.Reader) (*Baseline, error) {
-	last, found := analyzer.Report{}, false
+	last, found := report.Report{}, false
 	for docs := json.NewDecoder(io.LimitReader(r, maxBaseline)); ; {
-		var doc analyzer.Report
+		var doc report.Report
 		err := docs.Decode(&doc)
 		if errors.Is(err, io.EOF) {
 			break
@@ -32,10 +32,10 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 		if err != nil {
 			return nil, fmt.Errorf("it is no Report of memtrace in JSON (write one with --format json): %w", err)
 		}
-		if doc.Schema != analyzer.Schema {
-			return nil, fmt.Errorf("its schema is %.40q, not %s", doc.Schema, analyzer.Schema)
+		if doc.Schema != report.Schema {
+			return nil, fmt.Errorf("its schema is %.40q, not %s", doc.Schema, report.Schema)
 		}
-		if slices.ContainsFunc(doc.Sites, func(s analyzer.Site) bool { return slices.Contains(s.Stack, nil) }) {
+		if slices.ContainsFunc(doc.Sites, func(s report.Site) bool { return slices.Contains(s.Stack, nil) }) {
 			return nil, errors.New("a frame of a site's stack is null")
 		}
 		last, found = doc, true
@@ -46,7 +46,7 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 	return newBaseline(&last), nil
 }
 
-func newBaseline(r *analyzer.Report) *Baseline {
+func newBaseline(r *report.Report) *Baseline {
 	r.Identify() // also for Reports from before there were fingerprints
 	b := &Baseline{index: make(map[string]int)}
 	for i := range r.Leaks {
@@ -55,7 +55,7 @@ func newBaseline(r *analyzer.Report) *Baseline {
 		if !ok {
 			k = len(b.leaks)
 			b.index[l.Fingerprint] = k
-			b.leaks = append(b.leaks, analyzer.OldLeak{Fingerprint: l.Fingerprint, Kind: l.Kind})
+			b.leaks = append(b.leaks, report.OldLeak{Fingerprint: l.Fingerprint, Kind: l.Kind})
 			if site := r.Site(l.Site); site != nil {
 				b.leaks[k].Function = site.Function
 			}
@@ -68,7 +68,7 @@ func newBaseline(r *analyzer.Report) *Baseline {
 
 // mark marks the leaks of a Report that the baseline has, and lists those of
 // the baseline that neither it nor what was suppressed has.
-func (b *Baseline) mark(r *analyzer.Report, suppressed []analyzer.Leak, out *analyzer.Outcome) {
+func (b *Baseline) mark(r *report.Report, suppressed []report.Leak, out *report.Outcome) {
 	if b == nil {
 		return
 	}

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // A program is what the figures of a Report's entry are of, from one Report to the
 // next: PIDs are given out again, and with an exec all counts start afresh.
 type program struct{ process, execs int }
 
-func programOf(p *analyzer.Process) program { return program{p.ID, p.Execs} }
+func programOf(p *report.Process) program { return program{p.ID, p.Execs} }
 
 // A course is the live heap of a program in time, at most maxPoints of it.
 type course struct {
@@ -30,7 +30,7 @@ const (
 	minPoints = 3
 )
 
-func (c *course) add(ns uint64, p *analyzer.Process) {
+func (c *course) add(ns uint64, p *report.Process) {
 	c.pid, c.comm = p.PID, p.Comm // which is the program's own only shortly after its exec
 	c.every = max(c.every, 1)
 	if c.seen++; (c.seen-1)%c.every != 0 {
@@ -70,7 +70,7 @@ func (c *course) slope() (float64, bool) {
 
 // follow takes the live heaps of a Report into the programs' courses. Those that have
 // ended count by how they grew; their courses are kept no longer, as there may be any number.
-func (j *Judge) follow(r *analyzer.Report) {
+func (j *Judge) follow(r *report.Report) {
 	runs := make(map[program]bool, len(r.Processes))
 	for i := range r.Processes {
 		p := &r.Processes[i]
@@ -100,7 +100,7 @@ func (j *Judge) grown(i int, c *course, m *measure) {
 	if rule.figure == nil || rule.figure.name != "growth" {
 		return
 	}
-	p := analyzer.Process{PID: c.pid, Comm: c.comm}
+	p := report.Process{PID: c.pid, Comm: c.comm}
 	if slope, ok := c.slope(); ok && named(&p, rule.limit.Subject) {
 		m.raise(slope, &p)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -39,11 +40,11 @@ func (j *job) exec(pid uint32)   { j.event(event.Event{Kind: event.Exec, PID: pi
 func (j *job) exit(pid uint32)   { j.event(event.Event{Kind: event.Exit, PID: pid}) }
 func (j *job) observe(n int)     { j.at += time.Duration(n) * time.Second; j.judge.Observe(j.report()) }
 
-func (j *job) report() *analyzer.Report {
+func (j *job) report() *report.Report {
 	return j.analyzer.Report(uint64(j.at), analyzer.ReportOptions{}, nil)
 }
 
-func (j *job) outcome() *analyzer.Outcome {
+func (j *job) outcome() *report.Outcome {
 	j.at += time.Second
 	return j.judge.Conclude(j.report(), Evidence{})
 }
@@ -66,7 +67,7 @@ func TestWarmUpOfAProcessWhosePIDComesAgain(t *testing.T) {
 	j.exit(7)
 	j.fork(7)
 	j.allocs(7, 60, 1)
-	if o := j.outcome(); o.Rules[0].Status != analyzer.RuleFailed || o.Rules[0].Figure != "60" {
+	if o := j.outcome(); o.Rules[0].Status != report.RuleFailed || o.Rules[0].Figure != "60" {
 		t.Errorf("%+v, want 60 allocations after the warm-up", o.Rules[0])
 	}
 }
@@ -80,7 +81,7 @@ func TestWarmUpOfBothProcessesOfAPID(t *testing.T) {
 	j.fork(7)
 	j.allocs(7, 10, 1)
 	j.observe(10)
-	if o := j.outcome(); o.Rules[0].Status != analyzer.RulePassed || o.Rules[0].Figure != "0" {
+	if o := j.outcome(); o.Rules[0].Status != report.RulePassed || o.Rules[0].Figure != "0" {
 		t.Errorf("%+v, want none after the warm-up", o.Rules[0])
 	}
 }
@@ -134,7 +135,7 @@ func TestGrowthOfAProcessWhosePIDComesAgain(t *testing.T) {
 		j.observe(1)
 	}
 	done := j.outcome().Rules[0]
-	if done.Status != analyzer.RuleFailed || !strings.HasPrefix(done.Figure, "60.0 KiB/min (process 7 ") {
+	if done.Status != report.RuleFailed || !strings.HasPrefix(done.Figure, "60.0 KiB/min (process 7 ") {
 		t.Errorf("%+v, want the second one's growth of 60 KiB/min", done)
 	}
 }
@@ -151,7 +152,7 @@ func TestGrowthOfAProgramThatWasExecuted(t *testing.T) {
 		j.allocs(shell, 1, 1<<10)
 		j.observe(1)
 	}
-	if o := j.outcome(); o.Rules[0].Status != analyzer.RuleFailed {
+	if o := j.outcome(); o.Rules[0].Status != report.RuleFailed {
 		t.Errorf("%+v, want the second one's growth of 60 KiB/min", o.Rules[0])
 	}
 }
@@ -169,7 +170,7 @@ func TestGrowthOfAProcessThatEnded(t *testing.T) {
 	if len(j.judge.courses) != 1 {
 		t.Errorf("%d courses are kept, want the shell's alone", len(j.judge.courses))
 	}
-	if o := j.outcome(); o.Rules[0].Status != analyzer.RuleFailed {
+	if o := j.outcome(); o.Rules[0].Status != report.RuleFailed {
 		t.Errorf("%+v, want 60 KiB/min", o.Rules[0])
 	}
 }
@@ -179,9 +180,9 @@ func TestLimitOnTheParentOfChildrenThatAreSummedUp(t *testing.T) {
 	for _, rule := range []string{"allocs(pid:7)>100", "heap(pid:7)>1000"} {
 		j := New(Options{Rules: rules(t, rule)})
 		r := at(time.Second, 1000, 60, 200)
-		r.Processes = append(r.Processes, analyzer.Process{ID: 2, PID: 7, Comm: "service", Children: 5,
-			Heap: analyzer.Heap{AllocCount: 60, PeakBytes: 2000}})
-		if done := j.Conclude(r, Evidence{}).Rules[0]; done.Status != analyzer.RulePassed {
+		r.Processes = append(r.Processes, report.Process{ID: 2, PID: 7, Comm: "service", Children: 5,
+			Heap: report.Heap{AllocCount: 60, PeakBytes: 2000}})
+		if done := j.Conclude(r, Evidence{}).Rules[0]; done.Status != report.RulePassed {
 			t.Errorf("%s: %+v", rule, done)
 		}
 	}

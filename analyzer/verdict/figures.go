@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/threshold"
 )
 
@@ -20,7 +20,7 @@ type figure struct {
 
 	// read gives the figure of one process at one Report, false where that
 	// was not measured (later than the warm-up, of which base is the end).
-	read func(p *analyzer.Process, base *base) (float64, bool)
+	read func(p *report.Process, base *base) (float64, bool)
 	sum  bool // over processes; otherwise the greatest counts
 	// crowd: the children that a Report sums up in one entry are in it. Of
 	// them there is neither a reading of their memory nor a course in time.
@@ -31,14 +31,14 @@ type figure struct {
 var figures = []figure{
 	{name: "leak", value: inBytes, show: showBytes, kinds: true, traced: true},
 	{name: "leak.blocks", value: inCount, show: showCount, kinds: true, traced: true},
-	{name: "rss", value: inBytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.RSS })},
-	{name: "pss", value: inBytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.PSS })},
-	{name: "uss", value: inBytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.USS })},
-	{name: "swap", value: inBytes, show: showBytes, read: usage(func(u *analyzer.Usage) uint64 { return u.Swap })},
+	{name: "rss", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.RSS })},
+	{name: "pss", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.PSS })},
+	{name: "uss", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.USS })},
+	{name: "swap", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.Swap })},
 	{name: "heap", value: inBytes, show: showBytes, traced: true, overTime: true, crowd: true, read: heap},
 	{name: "growth", value: inRate, show: showRate, traced: true, overTime: true},
-	{name: "allocs", value: inCount, show: showCount, traced: true, overTime: true, crowd: true, sum: true, read: since(func(h *analyzer.Heap) uint64 { return h.AllocCount })},
-	{name: "alloc.bytes", value: inBytes, show: showBytes, traced: true, overTime: true, crowd: true, sum: true, read: since(func(h *analyzer.Heap) uint64 { return h.AllocBytes })},
+	{name: "allocs", value: inCount, show: showCount, traced: true, overTime: true, crowd: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocCount })},
+	{name: "alloc.bytes", value: inBytes, show: showBytes, traced: true, overTime: true, crowd: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocBytes })},
 }
 
 // Figures lists what a limit can be set on.
@@ -62,38 +62,38 @@ func inBytes(q threshold.Quantity) (float64, error) { return q.Bytes() }
 func inCount(q threshold.Quantity) (float64, error) { return q.Count() }
 func inRate(q threshold.Quantity) (float64, error)  { return q.BytesPerSecond() }
 
-func showBytes(v float64) string { return analyzer.HumanBytes(v) }
+func showBytes(v float64) string { return report.HumanBytes(v) }
 func showCount(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 func showRate(v float64) string {
 	if v < 0 {
 		return "-" + showRate(-v)
 	}
-	return analyzer.HumanBytes(v*60) + "/min"
+	return report.HumanBytes(v*60) + "/min"
 }
 
 // base is the state of the processes when the warm-up was over.
 type base struct {
-	warmUp uint64                     // ns since the attach
-	heaps  map[program]*analyzer.Heap // none where there is no warm-up
+	warmUp uint64                   // ns since the attach
+	heaps  map[program]*report.Heap // none where there is no warm-up
 }
 
-func usage(field func(*analyzer.Usage) uint64) func(*analyzer.Process, *base) (float64, bool) {
-	return func(p *analyzer.Process, b *base) (float64, bool) {
+func usage(field func(*report.Usage) uint64) func(*report.Process, *base) (float64, bool) {
+	return func(p *report.Process, b *base) (float64, bool) {
 		return float64(field(&p.Usage)), p.Usage.SampledNS != 0 && p.Usage.SampledNS >= b.warmUp
 	}
 }
 
 // heap is the peak of the live heap, if that was after the warm-up; otherwise
 // the live heap at the Report.
-func heap(p *analyzer.Process, b *base) (float64, bool) {
+func heap(p *report.Process, b *base) (float64, bool) {
 	if p.Heap.PeakAtNS >= b.warmUp {
 		return float64(p.Heap.PeakBytes), true
 	}
 	return float64(p.Heap.LiveBytes), true
 }
 
-func since(field func(*analyzer.Heap) uint64) func(*analyzer.Process, *base) (float64, bool) {
-	return func(p *analyzer.Process, b *base) (float64, bool) {
+func since(field func(*report.Heap) uint64) func(*report.Process, *base) (float64, bool) {
+	return func(p *report.Process, b *base) (float64, bool) {
 		v := field(&p.Heap)
 		if before := b.heaps[programOf(p)]; before != nil {
 			v -= min(v, field(before))
@@ -105,7 +105,7 @@ func since(field func(*analyzer.Heap) uint64) func(*analyzer.Process, *base) (fl
 // named reports whether a process is what a limit names: by its name, or as
 // "pid:7" by its ID. Children that are summed up have neither: what stands there is
 // their parent's.
-func named(p *analyzer.Process, subject string) bool {
+func named(p *report.Process, subject string) bool {
 	return subject == "" || p.Children == 0 && (p.Comm == subject || "pid:"+strconv.Itoa(p.PID) == subject)
 }
 
@@ -117,7 +117,7 @@ type measure struct {
 	comm  string
 }
 
-func (m *measure) raise(v float64, p *analyzer.Process) {
+func (m *measure) raise(v float64, p *report.Process) {
 	if !m.known || v > m.value {
 		*m = measure{v, true, p.PID, p.Comm}
 	}

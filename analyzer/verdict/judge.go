@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Options of a Judge.
@@ -37,12 +37,12 @@ func New(o Options) *Judge {
 
 // Observe takes the figures of a Report of the trace. The more often it is
 // called, the less is missed of what goes up and down.
-func (j *Judge) Observe(r *analyzer.Report) {
+func (j *Judge) Observe(r *report.Report) {
 	if j.base == nil {
 		if r.WindowNS < uint64(j.opt.WarmUp) {
 			return
 		}
-		j.base = &base{uint64(j.opt.WarmUp), make(map[program]*analyzer.Heap)}
+		j.base = &base{uint64(j.opt.WarmUp), make(map[program]*report.Heap)}
 		for i := range r.Processes {
 			heap := r.Processes[i].Heap
 			j.base.heaps[programOf(&r.Processes[i])] = &heap
@@ -55,7 +55,7 @@ func (j *Judge) Observe(r *analyzer.Report) {
 }
 
 // measure brings the figure of a limit up to date.
-func (j *Judge) measure(i int, r *analyzer.Report) {
+func (j *Judge) measure(i int, r *report.Report) {
 	rule, m := &j.opt.Rules[i], &j.measures[i]
 	if rule.figure == nil || rule.figure.read == nil {
 		return
@@ -78,17 +78,17 @@ func (j *Judge) measure(i int, r *analyzer.Report) {
 
 // Evidence is what a Judge cannot know from the Reports.
 type Evidence struct {
-	Problems   []string        // what kept the check from being made
-	Suppressed []analyzer.Leak // were taken out of the last Report
-	Unused     []string        // suppressions that matched nothing
+	Problems   []string      // what kept the check from being made
+	Suppressed []report.Leak // were taken out of the last Report
+	Unused     []string      // suppressions that matched nothing
 }
 
 // Conclude decides by the last Report, and writes its Outcome into it. The
 // Report's stacks should be named.
-func (j *Judge) Conclude(r *analyzer.Report, e Evidence) *analyzer.Outcome {
+func (j *Judge) Conclude(r *report.Report, e Evidence) *report.Outcome {
 	j.Observe(r)
-	out := &analyzer.Outcome{Rules: []analyzer.RuleDone{}, Problems: append([]string{}, e.Problems...),
-		Unused: append([]string{}, e.Unused...), Gone: []analyzer.OldLeak{}}
+	out := &report.Outcome{Rules: []report.RuleDone{}, Problems: append([]string{}, e.Problems...),
+		Unused: append([]string{}, e.Unused...), Gone: []report.OldLeak{}}
 	for i := range e.Suppressed {
 		out.Suppressed.Add(&e.Suppressed[i])
 	}
@@ -100,15 +100,15 @@ func (j *Judge) Conclude(r *analyzer.Report, e Evidence) *analyzer.Outcome {
 		} else {
 			out.Rules = append(out.Rules, j.limit(i))
 		}
-		out.Failed = out.Failed || out.Rules[i].Status == analyzer.RuleFailed
+		out.Failed = out.Failed || out.Rules[i].Status == report.RuleFailed
 	}
 	out.Problems = append(out.Problems, j.problems(r)...)
 	undecided := len(out.Problems) > 0
 	out.Problems = append(out.Problems, j.unmeasured(r, out.Rules)...)
 	if undecided {
 		for i := range out.Rules {
-			if out.Rules[i].Status == analyzer.RulePassed {
-				out.Rules[i].Status = analyzer.RuleUnknown
+			if out.Rules[i].Status == report.RulePassed {
+				out.Rules[i].Status = report.RuleUnknown
 			}
 		}
 	}
@@ -120,9 +120,9 @@ func (j *Judge) Conclude(r *analyzer.Report, e Evidence) *analyzer.Outcome {
 }
 
 // leaks decides a rule about leaks.
-func (j *Judge) leaks(rule *Rule, r *analyzer.Report) analyzer.RuleDone {
-	done := analyzer.RuleDone{Rule: rule.text, Status: analyzer.RulePassed, Leaks: []int{}}
-	var sum analyzer.LeakSum
+func (j *Judge) leaks(rule *Rule, r *report.Report) report.RuleDone {
+	done := report.RuleDone{Rule: rule.text, Status: report.RulePassed, Leaks: []int{}}
+	var sum report.LeakSum
 	for i := range r.Leaks {
 		l := &r.Leaks[i]
 		if l.Known || !slices.Contains(rule.kinds(), l.Kind) {
@@ -152,7 +152,7 @@ func (j *Judge) leaks(rule *Rule, r *analyzer.Report) analyzer.RuleDone {
 		failed = rule.limit.Compare(v, rule.value)
 	}
 	if failed {
-		done.Status = analyzer.RuleFailed
+		done.Status = report.RuleFailed
 	} else {
 		done.Leaks = done.Leaks[:0]
 	}
@@ -160,15 +160,15 @@ func (j *Judge) leaks(rule *Rule, r *analyzer.Report) analyzer.RuleDone {
 }
 
 // limit decides a rule about another figure.
-func (j *Judge) limit(i int) analyzer.RuleDone {
+func (j *Judge) limit(i int) report.RuleDone {
 	rule := &j.opt.Rules[i]
 	m := j.measured(i)
-	done := analyzer.RuleDone{Rule: rule.text, Status: analyzer.RulePassed, Figure: m.text(rule.figure), Leaks: []int{}}
+	done := report.RuleDone{Rule: rule.text, Status: report.RulePassed, Figure: m.text(rule.figure), Leaks: []int{}}
 	switch {
 	case !m.known:
-		done.Status = analyzer.RuleUnknown
+		done.Status = report.RuleUnknown
 	case rule.limit.Compare(m.value, rule.value):
-		done.Status = analyzer.RuleFailed
+		done.Status = report.RuleFailed
 	}
 	return done
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // problems says why the rules cannot be relied on, by what the last Report
 // says of itself. A job must not pass by what was not seen.
-func (j *Judge) problems(r *analyzer.Report) (out []string) {
+func (j *Judge) problems(r *report.Report) (out []string) {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if len(j.opt.Rules) == 0 {
 		return nil
@@ -20,7 +20,7 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 	if lost := r.Events.Lost; traced && lost > 0 {
 		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
 	}
-	if traced && r.Tracer.Attach != analyzer.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) {
+	if traced && r.Tracer.Attach != report.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) {
 		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
 	}
 	if o := r.Overhead; traced && o != nil && o.PausedNS > 0 {
@@ -41,9 +41,9 @@ func (j *Judge) problems(r *analyzer.Report) (out []string) {
 // allocatedNothing reports whether the programs of a trace without any allocation
 // had none to be seen: each was traced from its first instruction, and has no
 // memory to speak of that an unknown allocator may have from the kernel.
-func allocatedNothing(r *analyzer.Report) bool {
+func allocatedNothing(r *report.Report) bool {
 	const loaders = 128 << 10 // the dynamic loader and the C library map some ten KiB for themselves
-	return len(r.Processes) > 0 && !slices.ContainsFunc(r.Processes, func(p analyzer.Process) bool {
+	return len(r.Processes) > 0 && !slices.ContainsFunc(r.Processes, func(p report.Process) bool {
 		by := &p.RSSBy
 		return p.Attached || p.Unprobed || p.Usage.SampledNS == 0 ||
 			by.HeapLive+by.HeapOverhead+by.HeapBeforeAttach+by.AnonMmap > loaders
@@ -52,11 +52,11 @@ func allocatedNothing(r *analyzer.Report) bool {
 
 // needsWarmth reports whether a rule counts only after the warm-up.
 func (j *Judge) needsWarmth() bool {
-	return slices.ContainsFunc(j.opt.Rules, func(r Rule) bool { return r.figure != nil || !analyzer.IsVerdict(r.kind) })
+	return slices.ContainsFunc(j.opt.Rules, func(r Rule) bool { return r.figure != nil || !report.IsVerdict(r.kind) })
 }
 
 // unmeasured says which rules there are no figures for, and marks them.
-func (j *Judge) unmeasured(r *analyzer.Report, done []analyzer.RuleDone) (out []string) {
+func (j *Judge) unmeasured(r *report.Report, done []report.RuleDone) (out []string) {
 	if j.base == nil {
 		return nil // which has been said
 	}
@@ -66,9 +66,9 @@ func (j *Judge) unmeasured(r *analyzer.Report, done []analyzer.RuleDone) (out []
 		if why == "" {
 			why = j.whyNotInCrowd(i, r)
 		}
-		if why != "" && done[i].Status != analyzer.RuleFailed {
+		if why != "" && done[i].Status != report.RuleFailed {
 			out = append(out, "--fail-on "+j.opt.Rules[i].text+": "+why)
-			done[i].Status = analyzer.RuleUnknown
+			done[i].Status = report.RuleUnknown
 		}
 	}
 	return out
@@ -91,7 +91,7 @@ func (j *Judge) whyUnmeasured(i int, watched uint64) string {
 
 // whyNotInCrowd says why a limit was not measured in children that came after so
 // many others that they are not listed one by one, "" if it was or there are none.
-func (j *Judge) whyNotInCrowd(i int, r *analyzer.Report) string {
+func (j *Judge) whyNotInCrowd(i int, r *report.Report) string {
 	rule := &j.opt.Rules[i]
 	if rule.figure == nil || rule.figure.kinds {
 		return ""

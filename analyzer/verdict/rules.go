@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/threshold"
 )
 
@@ -43,12 +43,12 @@ func ParseRules(texts []string) (Rules, error) {
 }
 
 func parseRule(text string) (Rule, error) {
-	if slices.Contains(analyzer.LeakKinds(), text) {
+	if slices.Contains(report.LeakKinds(), text) {
 		return Rule{text: text, kind: text}, nil
 	}
 	if !strings.ContainsAny(text, "<>") {
 		return Rule{}, fmt.Errorf("%.80q is none of %s, nor a limit such as leak>1MB (figures: %s)",
-			text, strings.Join(analyzer.LeakKinds(), ", "), strings.Join(Figures(), ", "))
+			text, strings.Join(report.LeakKinds(), ", "), strings.Join(Figures(), ", "))
 	}
 	c, err := threshold.Parse(text)
 	if err != nil {
@@ -60,8 +60,8 @@ func parseRule(text string) (Rule, error) {
 		return r, fmt.Errorf("condition %.80q: %q is none of %s", text, c.Metric, strings.Join(Figures(), ", "))
 	case c.Op.Falling():
 		return r, fmt.Errorf("condition %.80q: a limit is an upper one: write %s>VALUE", text, c.Metric)
-	case r.figure.kinds && c.Subject != "" && !slices.Contains(analyzer.LeakKinds(), c.Subject):
-		return r, fmt.Errorf("condition %.80q: %q is none of %s", text, c.Subject, strings.Join(analyzer.LeakKinds(), ", "))
+	case r.figure.kinds && c.Subject != "" && !slices.Contains(report.LeakKinds(), c.Subject):
+		return r, fmt.Errorf("condition %.80q: %q is none of %s", text, c.Subject, strings.Join(report.LeakKinds(), ", "))
 	}
 	if r.value, err = r.figure.value(c.Value); err != nil {
 		return r, fmt.Errorf("condition %.80q: %w", text, err)
@@ -87,7 +87,7 @@ func (r *Rule) needsTrace() bool { return r.figure == nil || r.figure.traced }
 
 // NeedScan reports whether any rule takes a scan of the processes' memory.
 func (r Rules) NeedScan() bool {
-	return slices.ContainsFunc(r, func(r Rule) bool { return slices.ContainsFunc(r.kinds(), analyzer.IsVerdict) })
+	return slices.ContainsFunc(r, func(r Rule) bool { return slices.ContainsFunc(r.kinds(), report.IsVerdict) })
 }
 
 // NeedTrace reports whether any rule is about allocations.
@@ -99,7 +99,7 @@ func (r Rules) NeedTrace() bool {
 // are about what happens while it is traced.
 func (r Rules) OverTime() (out []string) {
 	for i := range r {
-		candidates := slices.ContainsFunc(r[i].kinds(), func(kind string) bool { return !analyzer.IsVerdict(kind) })
+		candidates := slices.ContainsFunc(r[i].kinds(), func(kind string) bool { return !report.IsVerdict(kind) })
 		if candidates || r[i].figure != nil && r[i].figure.overTime {
 			out = append(out, r[i].text)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 func rules(t *testing.T, texts ...string) Rules {
@@ -44,18 +44,18 @@ func TestRules(t *testing.T) {
 }
 
 // at is a Report of one process.
-func at(window time.Duration, live, allocs, rss uint64) *analyzer.Report {
-	return &analyzer.Report{
-		Schema: analyzer.Schema, WindowNS: uint64(window), Tracer: analyzer.TracerInfo{Attach: "perf"},
-		Events: analyzer.Events{Alloc: allocs},
-		Processes: []analyzer.Process{{ID: 1, PID: 7, Comm: "service",
-			Heap:  analyzer.Heap{LiveBytes: live, AllocCount: allocs, PeakBytes: live, PeakAtNS: uint64(window)},
-			Usage: analyzer.Usage{RSS: rss, SampledNS: uint64(window)}}},
+func at(window time.Duration, live, allocs, rss uint64) *report.Report {
+	return &report.Report{
+		Schema: report.Schema, WindowNS: uint64(window), Tracer: report.TracerInfo{Attach: "perf"},
+		Events: report.Events{Alloc: allocs},
+		Processes: []report.Process{{ID: 1, PID: 7, Comm: "service",
+			Heap:  report.Heap{LiveBytes: live, AllocCount: allocs, PeakBytes: live, PeakAtNS: uint64(window)},
+			Usage: report.Usage{RSS: rss, SampledNS: uint64(window)}}},
 	}
 }
 
 // statuses is how the rules ended.
-func statuses(o *analyzer.Outcome) (out []string) {
+func statuses(o *report.Outcome) (out []string) {
 	for _, r := range o.Rules {
 		out = append(out, r.Status)
 	}
@@ -98,7 +98,7 @@ func TestLimitsReadTheFiguresOfTheReport(t *testing.T) {
 		j.Observe(at(1*time.Second, 1000, 10, 100))
 		j.Observe(at(2*time.Second, 2000, 20, 200))
 		last := at(3*time.Second, 3000, 30, 150)
-		last.Leaks = []analyzer.Leak{{Kind: "definite", Bytes: 20, Count: 2}, {Kind: "indirect", Bytes: 10, Count: 1}, {Kind: "possible", Bytes: 5, Count: 1}}
+		last.Leaks = []report.Leak{{Kind: "definite", Bytes: 20, Count: 2}, {Kind: "indirect", Bytes: 10, Count: 1}, {Kind: "possible", Bytes: 5, Count: 1}}
 		o := j.Conclude(last, Evidence{})
 		if got := statuses(o); got[0] != want || o.Failed != (want == "failed") || (len(o.Problems) > 0) != (want == "unknown") {
 			t.Errorf("%s: %q, %+v", text, got, o)
@@ -131,7 +131,7 @@ func TestWarmUpDoesNotCount(t *testing.T) {
 		j.Observe(at(time.Duration(10+s)*time.Second, uint64(1000+s*1000), uint64(2000+s*10), 300))
 	}
 	last := at(15*time.Second, 5000, 2050, 200)
-	last.Leaks = []analyzer.Leak{{Kind: "definite", Bytes: 100, Count: 1, WarmUpBytes: 90}}
+	last.Leaks = []report.Leak{{Kind: "definite", Bytes: 100, Count: 1, WarmUpBytes: 90}}
 	if out := j.Conclude(last, Evidence{}); !slices.Equal(statuses(out), []string{"passed", "passed", "passed", "passed", "passed"}) || len(out.Problems) != 0 {
 		t.Errorf("%+v", out)
 	}
@@ -142,34 +142,34 @@ func TestWarmUpDoesNotCount(t *testing.T) {
 }
 
 func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
-	for want, spoil := range map[string]func(*analyzer.Report, *Options, *Evidence){
-		"5 events were lost": func(r *analyzer.Report, _ *Options, _ *Evidence) { r.Events.Lost = 5 },
-		"no allocation was seen": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+	for want, spoil := range map[string]func(*report.Report, *Options, *Evidence){
+		"5 events were lost": func(r *report.Report, _ *Options, _ *Evidence) { r.Events.Lost = 5 },
+		"no allocation was seen": func(r *report.Report, _ *Options, _ *Evidence) {
 			r.Events.Alloc, r.Processes[0].Attached = 0, true
 		},
-		"no allocation was seen, so": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+		"no allocation was seen, so": func(r *report.Report, _ *Options, _ *Evidence) {
 			r.Events.Alloc, r.Processes[0].RSSBy.AnonMmap = 0, 1<<20
 		},
-		"no allocation was seen, so nothing": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+		"no allocation was seen, so nothing": func(r *report.Report, _ *Options, _ *Evidence) {
 			r.Events.Alloc, r.Processes[0].Unprobed = 0, true
 		},
-		"no allocation was seen, so nothing was checked": func(r *analyzer.Report, _ *Options, _ *Evidence) {
+		"no allocation was seen, so nothing was checked": func(r *report.Report, _ *Options, _ *Evidence) {
 			r.Events.Alloc, r.Processes[0].Usage.SampledNS = 0, 0
 		},
-		"nothing was seen for 3s": func(r *analyzer.Report, _ *Options, _ *Evidence) {
-			r.Overhead = &analyzer.Overhead{Limit: 0.05, PausedNS: uint64(3 * time.Second)}
+		"nothing was seen for 3s": func(r *report.Report, _ *Options, _ *Evidence) {
+			r.Overhead = &report.Overhead{Limit: 0.05, PausedNS: uint64(3 * time.Second)}
 		},
-		"blocks were sampled for 2s": func(r *analyzer.Report, _ *Options, _ *Evidence) {
-			r.Pressure = &analyzer.Pressure{Phases: 1, SampledNS: uint64(2 * time.Second)}
+		"blocks were sampled for 2s": func(r *report.Report, _ *Options, _ *Evidence) {
+			r.Pressure = &report.Pressure{Phases: 1, SampledNS: uint64(2 * time.Second)}
 		},
-		"the memory was not read": func(_ *analyzer.Report, _ *Options, e *Evidence) { e.Problems = []string{"the memory was not read"} },
-		"too short to tell growth": func(_ *analyzer.Report, o *Options, _ *Evidence) {
+		"the memory was not read": func(_ *report.Report, _ *Options, e *Evidence) { e.Problems = []string{"the memory was not read"} },
+		"too short to tell growth": func(_ *report.Report, o *Options, _ *Evidence) {
 			o.Rules, o.MinGrowth = Rules{{text: "growing", kind: "growing"}}, time.Minute
 		},
-		"fewer than 3 Reports": func(_ *analyzer.Report, o *Options, _ *Evidence) {
+		"fewer than 3 Reports": func(_ *report.Report, o *Options, _ *Evidence) {
 			o.Rules, _ = ParseRules([]string{"growth>1GiB/s"})
 		},
-		"no process lived to its first": func(r *analyzer.Report, o *Options, _ *Evidence) {
+		"no process lived to its first": func(r *report.Report, o *Options, _ *Evidence) {
 			o.Rules, _ = ParseRules([]string{"rss>1GiB"})
 			r.Processes[0].Usage.SampledNS = 0
 		},
@@ -183,7 +183,7 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 	}
 	// A program that allocates nothing leaks nothing.
 	none := at(time.Second, 0, 0, 1<<20)
-	none.Processes[0].RSSBy = analyzer.RSSBy{AnonMmap: 12 << 10, File: 1 << 20}
+	none.Processes[0].RSSBy = report.RSSBy{AnonMmap: 12 << 10, File: 1 << 20}
 	if o := New(Options{Rules: rules(t, "definite")}).Conclude(none, Evidence{}); len(o.Problems) != 0 || statuses(o)[0] != "passed" {
 		t.Errorf("%+v", o)
 	}
@@ -193,18 +193,18 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 	if o := New(Options{Rules: rules(t, "definite")}).Conclude(r, Evidence{}); len(o.Problems) != 0 {
 		t.Errorf("%+v", o)
 	}
-	r.Events = analyzer.Events{Lost: 9}
+	r.Events = report.Events{Lost: 9}
 	if o := New(Options{Rules: rules(t, "rss>1GiB")}).Conclude(r, Evidence{}); len(o.Problems) != 0 || statuses(o)[0] != "passed" {
 		t.Errorf("%+v", o)
 	}
 }
 
 // stacked is a Report with a leak at each of the named functions.
-func stacked(functions ...string) *analyzer.Report {
+func stacked(functions ...string) *report.Report {
 	r := at(time.Second, 1, 1, 1)
 	for i, f := range functions {
-		r.Sites = append(r.Sites, analyzer.Site{ID: i, Function: f, Stack: []*analyzer.Frame{{Function: f}, {Function: "main"}}})
-		r.Leaks = append(r.Leaks, analyzer.Leak{Site: i, Kind: "definite", Bytes: 10, Count: 1})
+		r.Sites = append(r.Sites, report.Site{ID: i, Function: f, Stack: []*report.Frame{{Function: f}, {Function: "main"}}})
+		r.Leaks = append(r.Leaks, report.Leak{Site: i, Kind: "definite", Bytes: 10, Count: 1})
 	}
 	r.Identify()
 	return r
@@ -213,7 +213,7 @@ func stacked(functions ...string) *analyzer.Report {
 func TestBaseline(t *testing.T) {
 	var file bytes.Buffer
 	enc := json.NewEncoder(&file)
-	for _, r := range []*analyzer.Report{stacked("early"), stacked("old", "fixed", "hidden")} { // the last one counts
+	for _, r := range []*report.Report{stacked("early"), stacked("old", "fixed", "hidden")} { // the last one counts
 		if err := enc.Encode(r); err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestBaseline(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "empty", "{": "no Report", `{"schema":"x"}`: "schema", "null": "schema",
-		`{"schema":"` + analyzer.Schema + `","sites":[{"id":1,"stack":[{"function":"f"},null]}],"leaks":[{"site":1}]}`: "null",
+		`{"schema":"` + report.Schema + `","sites":[{"id":1,"stack":[{"function":"f"},null]}],"leaks":[{"site":1}]}`: "null",
 	} {
 		if _, err := ReadBaseline(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
@@ -252,10 +252,10 @@ func TestLimitsOnCrowds(t *testing.T) {
 		"leak>1e9": "passed", "definite": "passed",
 	} {
 		j := New(Options{Rules: rules(t, text)})
-		var r *analyzer.Report
+		var r *report.Report
 		for i := range 3 {
 			r = at(time.Duration(i+1)*time.Second, 1000, 60, 200)
-			r.Processes = append(r.Processes, analyzer.Process{ID: 2, PID: 7, Comm: "service", Children: 5, Heap: analyzer.Heap{AllocCount: 60}})
+			r.Processes = append(r.Processes, report.Process{ID: 2, PID: 7, Comm: "service", Children: 5, Heap: report.Heap{AllocCount: 60}})
 			if i < 2 {
 				j.Observe(r)
 			}

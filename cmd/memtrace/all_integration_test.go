@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Hundreds of processes in one session, in bounded memory: each with its own
@@ -54,9 +54,9 @@ func TestAllProcesses(t *testing.T) {
 
 // checkTotals compares the blocks of processes with what they say: no more of
 // them may be missing than there were events lost.
-func checkTotals(t *testing.T, r *analyzer.Report, children []*child) {
+func checkTotals(t *testing.T, r *report.Report, children []*child) {
 	t.Helper()
-	byPID := make(map[int]analyzer.Process)
+	byPID := make(map[int]report.Process)
 	for _, p := range r.Processes {
 		byPID[p.PID] = p
 	}

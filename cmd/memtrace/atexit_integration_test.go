@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // ends are the ways in which leak_exits ends, and its exit code then.
@@ -58,13 +59,13 @@ func TestBlockedSignalIsSaid(t *testing.T) {
 	}
 }
 
-func readReport(t *testing.T, file string) *analyzer.Report {
+func readReport(t *testing.T, file string) *report.Report {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r analyzer.Report
+	var r report.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func readReport(t *testing.T, file string) *analyzer.Report {
 }
 
 // checkLost compares verdicts by process with the lines "lost PID SIZE WHEN".
-func checkLost(t *testing.T, r *analyzer.Report, said, when string) {
+func checkLost(t *testing.T, r *report.Report, said, when string) {
 	t.Helper()
 	want, got, pids := make(map[int]sum), make(map[int]sum), make(map[int]int)
 	for line := range strings.Lines(said) {
@@ -149,7 +150,7 @@ func attachToProgram(t *testing.T, program *exec.Cmd, args ...string) *attachedE
 	return a
 }
 
-func (a *attachedExit) next(t *testing.T) (r analyzer.Report) {
+func (a *attachedExit) next(t *testing.T) (r report.Report) {
 	t.Helper()
 	if err := a.reports.Decode(&r); err != nil {
 		t.Fatal(err)
@@ -180,7 +181,7 @@ func TestVerdictsAtTheEndOfAttached(t *testing.T) {
 				t.Parallel()
 				a := startAttached(t, how, "--at-exit", when, "--fail-on", "definite")
 				a.proceed(t)
-				var r analyzer.Report
+				var r report.Report
 				for !r.Final {
 					r = a.next(t)
 				}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // TestGoProgramOfAScript: a shell that is traced executes programs without an
@@ -66,7 +66,7 @@ func warnsOfGo(t *testing.T, m *running) {
 	})
 }
 
-func programOf(t *testing.T, r *analyzer.Report, exe string) *analyzer.Process {
+func programOf(t *testing.T, r *report.Report, exe string) *report.Process {
 	t.Helper()
 	for i := range r.Processes {
 		if r.Processes[i].Exe == exe {
@@ -91,7 +91,7 @@ func TestGoProgramAndBack(t *testing.T) {
 	m := startTracing(t, []int{shell.pid()}, "-d", "600s", "--top", "0")
 	shell.say("go")
 	shell.lineWith("bare")
-	var bare *analyzer.Report
+	var bare *report.Report
 	eventually(t, "the process is said to be without an allocator", func() bool {
 		bare = m.report()
 		return bare.Processes[0].Unprobed && bare.Processes[0].Usage.RSS != 0

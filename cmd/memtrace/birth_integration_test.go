@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // births are the ways to make a child; see testdata/programs/births.c. Each
@@ -60,7 +60,7 @@ func TestChildrenAreSeenFromTheirFirstInstruction(t *testing.T) {
 
 // checkBirths compares what was seen of all processes at each site with what
 // the program says.
-func (c *child) checkBirths(t *testing.T, r *analyzer.Report) {
+func (c *child) checkBirths(t *testing.T, r *report.Report) {
 	t.Helper()
 	for _, problem := range c.birthErrors(t, r) {
 		t.Error(problem)
@@ -68,7 +68,7 @@ func (c *child) checkBirths(t *testing.T, r *analyzer.Report) {
 }
 
 // birthErrors says what differs.
-func (c *child) birthErrors(t *testing.T, r *analyzer.Report) (problems []string) {
+func (c *child) birthErrors(t *testing.T, r *report.Report) (problems []string) {
 	t.Helper()
 	type sums struct{ count, bytes, frees uint64 }
 	got := make(map[string]sums)
@@ -94,20 +94,20 @@ func (c *child) birthErrors(t *testing.T, r *analyzer.Report) (problems []string
 }
 
 // runUnderTrace runs a test program under memtrace run.
-func runUnderTrace(t *testing.T, name string, args ...string) (*child, analyzer.Report) {
+func runUnderTrace(t *testing.T, name string, args ...string) (*child, report.Report) {
 	t.Helper()
 	return runWith(t, nil, filepath.Join("..", "..", "build", "testdata", name), args...)
 }
 
 // runWith is runUnderTrace of a program anywhere, with flags of memtrace's.
-func runWith(t *testing.T, flags []string, path string, args ...string) (*child, analyzer.Report) {
+func runWith(t *testing.T, flags []string, path string, args ...string) (*child, report.Report) {
 	t.Helper()
 	return runAnswering(t, nil, flags, append([]string{path, "run"}, args...))
 }
 
 // runAnswering has memtrace run a command that ends with a program's answer. env
 // is added to the environment of both.
-func runAnswering(t *testing.T, env, flags, command []string) (*child, analyzer.Report) {
+func runAnswering(t *testing.T, env, flags, command []string) (*child, report.Report) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -129,7 +129,7 @@ func runAnswering(t *testing.T, env, flags, command []string) (*child, analyzer.
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r analyzer.Report
+	var r report.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatalf("parse the Report: %v", err)
 	}
@@ -283,7 +283,7 @@ var leftAlone = regexp.MustCompile(`^(\d+) child process(es)? (could not be atta
 
 // checkSeenOrSaid requires that no more is missing of children that do all the same
 // than what those did that memtrace says it has not seen.
-func (c *child) checkSeenOrSaid(t *testing.T, r *analyzer.Report, children int) {
+func (c *child) checkSeenOrSaid(t *testing.T, r *report.Report, children int) {
 	t.Helper()
 	said := 0
 	for _, w := range r.Warnings {
@@ -352,18 +352,18 @@ func TestShellScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report := filepath.Join(t.TempDir(), "report.json")
+	out := filepath.Join(t.TempDir(), "report.json")
 	script := "for i in 1 2 3 4 5; do " + file + " executed; done; " + file + " executed | cat; ( " + file + " executed ); " + file + "_static executed"
-	cmd := exec.Command(self, "run", "--format", "json", "--report", report, "--", "/bin/sh", "-c", script)
+	cmd := exec.Command(self, "run", "--format", "json", "--report", out, "--", "/bin/sh", "-c", script)
 	cmd.Env = append(os.Environ(), asMemtrace+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	text, err := os.ReadFile(report)
+	text, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r analyzer.Report
+	var r report.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}

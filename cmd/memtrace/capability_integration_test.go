@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Users that need not exist: who calls memtrace, and who owns what it traces.
@@ -115,7 +115,7 @@ func TestDoctorsRemedyWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = in.Close() // which ends it, and so the trace
-	var last analyzer.Report
+	var last report.Report
 	for {
 		line, err := reports.ReadBytes('\n')
 		if err == io.EOF {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // A server with more blocks than are copied for a child: what an inherited
@@ -20,7 +20,7 @@ func TestPreforkServerOfManyBlocks(t *testing.T) {
 		t.Errorf("exit code %d, lost %+v, pressure %+v", code, r.Events.LostBy, r.Pressure)
 	}
 	for _, l := range r.Leaks {
-		if analyzer.IsVerdict(l.Kind) {
+		if report.IsVerdict(l.Kind) {
 			t.Errorf("%s: %d blocks of %s: %s", l.Kind, l.Count, siteFunctionOf(r, l.Site), l.Why)
 		}
 	}

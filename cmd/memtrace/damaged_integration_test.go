@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // damaged is a copy of a test program with nonsense in the middle of a section,
@@ -41,7 +41,7 @@ func damaged(t *testing.T, name string, sections ...string) string {
 	return path
 }
 
-func warned(r *analyzer.Report, of, about string) bool {
+func warned(r *report.Report, of, about string) bool {
 	for _, w := range r.Warnings {
 		if strings.Contains(w, of) && strings.Contains(w, about) {
 			return true

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // TestSuppressionsOfTheProgramItself: what a program has built in for
@@ -30,7 +30,7 @@ func TestSuppressionsOfTheProgramItself(t *testing.T) {
 		if want := theirs.ProcessState.ExitCode(); code != want || len(r.Leaks) != len(args) || strings.Contains(string(said), "222 byte") != (len(args) > 0) {
 			t.Errorf("%q: exit code %d, LeakSanitizer's is %d; leaks %+v, LeakSanitizer says %s", args, code, want, r.Leaks, said)
 		}
-		if got := r.Outcome.Suppressed; got != (analyzer.LeakSum{Count: 1, Bytes: 111}) || len(r.Outcome.Unused) != 0 {
+		if got := r.Outcome.Suppressed; got != (report.LeakSum{Count: 1, Bytes: 111}) || len(r.Outcome.Unused) != 0 {
 			t.Errorf("%q: suppressed %+v, unused %q", args, got, r.Outcome.Unused)
 		}
 	}

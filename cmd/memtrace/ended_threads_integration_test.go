@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // TestEndedThreadsHoldNothing: what glibc keeps of threads that have ended holds no block, and what looks like it
@@ -57,7 +57,7 @@ func TestEndedThreadsHoldNothing(t *testing.T) {
 }
 
 // checkEnded compares the definite leaks with the lines "lost SIZE".
-func checkEnded(t *testing.T, r *analyzer.Report, said string, usable uint64) {
+func checkEnded(t *testing.T, r *report.Report, said string, usable uint64) {
 	t.Helper()
 	var want, got sum
 	for line := range strings.Lines(said) {

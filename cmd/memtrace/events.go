@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -157,7 +157,7 @@ func (o *eventOutput) site(e *event.Event) string {
 	if s.name == "" {
 		for _, ret := range s.frames {
 			s.name = o.names.function(s.pid, ret)
-			if !analyzer.IsAllocator(s.name) {
+			if !report.IsAllocator(s.name) {
 				break
 			}
 		}
@@ -202,7 +202,7 @@ func (o *eventOutput) thread(e *event.Event) string {
 
 // final ends the stream; the sum goes to stderr. Of lines that a write failed with,
 // some may have been written.
-func (o *eventOutput) final(r *analyzer.Report) error {
+func (o *eventOutput) final(r *report.Report) error {
 	o.flush()
 	close(o.text)
 	o.done.Wait()

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // TestLeaksOfAProgramThatIsReplaced: what a program has lost when it executes
@@ -57,7 +57,7 @@ func TestLeaksOfAnAttachedProgramThatIsReplaced(t *testing.T) {
 	cmd.Env = append(os.Environ(), "HOW=another") // the first thread goes, to which probes are tied
 	a := attachToProgram(t, cmd)
 	a.proceed(t)
-	var r analyzer.Report
+	var r report.Report
 	for !r.Final {
 		r = a.next(t)
 	}
@@ -100,7 +100,7 @@ func TestExecByAnotherThread(t *testing.T) {
 }
 
 // checkReplaced compares the blocks of 1000 bytes that were found with those that were lost.
-func checkReplaced(t *testing.T, r *analyzer.Report, want uint64, warned bool) {
+func checkReplaced(t *testing.T, r *report.Report, want uint64, warned bool) {
 	t.Helper()
 	lost := uint64(0)
 	for _, l := range r.Leaks {

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer"
 )
 
 // allocated is how many blocks a Report has of the program's function allocate.
-func allocated(r *analyzer.Report) (n uint64) {
+func allocated(r *report.Report) (n uint64) {
 	for i := range r.Sites {
 		if r.Sites[i].Function == "allocate" {
 			n += r.Sites[i].AllocCount
@@ -107,7 +107,7 @@ func TestFirstThreadEndedBefore(t *testing.T) {
 
 // checkMemoryIsSeen requires figures that are younger than an earlier Report's,
 // from a process whose own files in /proc are those of a zombie.
-func checkMemoryIsSeen(t *testing.T, before, r *analyzer.Report, pid int) {
+func checkMemoryIsSeen(t *testing.T, before, r *report.Report, pid int) {
 	t.Helper()
 	p := processOf(t, r, pid)
 	if p.Usage.RSS == 0 || p.RSSBy.Sum() != p.Usage.RSS || p.Usage.SampledNS <= processOf(t, before, pid).Usage.SampledNS {

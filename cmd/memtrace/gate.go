@@ -12,6 +12,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/verdict"
 )
 
@@ -34,13 +35,13 @@ type gate struct {
 	outlets  []*outlet
 	options  render.Options
 
-	last     *analyzer.Report
+	last     *report.Report
 	problems []error
 }
 
 func gateFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if there is a leak of `KIND` (" + strings.Join(analyzer.LeakKinds(), ", ") +
+		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if there is a leak of `KIND` (" + strings.Join(report.LeakKinds(), ", ") +
 			") or a limit is exceeded, as in definite,'leak>1MB,rss>200MiB,growth>1MiB/min,allocs>1e6' (figures: " + strings.Join(verdict.Figures(), ", ") + ")"},
 		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
 		&cli.PathFlag{Name: "baseline", Usage: "don't fail on leaks that `FILE` has, an earlier Report (--format json)"},
@@ -145,10 +146,10 @@ func (g *gate) wantsLeaks() bool {
 }
 
 // observe takes the figures of a Report.
-func (g *gate) observe(r *analyzer.Report) { g.judge.Observe(r) }
+func (g *gate) observe(r *report.Report) { g.judge.Observe(r) }
 
 // hide takes suppressed leaks out of a Report, and returns them.
-func (g *gate) hide(r *analyzer.Report) []analyzer.Leak {
+func (g *gate) hide(r *report.Report) []report.Leak {
 	hidden := g.embedded.Apply(r)
 	if g.suppress != nil {
 		hidden = append(hidden, g.suppress.Apply(r)...)
@@ -159,7 +160,7 @@ func (g *gate) hide(r *analyzer.Report) []analyzer.Leak {
 // conclude decides by the last Report. problems are what kept the check from
 // being made; each is an error so that its exit code is known. leaks says
 // whether there was to be a check for leaks at all.
-func (g *gate) conclude(r *analyzer.Report, leaks bool, problems []error) {
+func (g *gate) conclude(r *report.Report, leaks bool, problems []error) {
 	g.last, g.problems = r, problems
 	evidence := verdict.Evidence{Suppressed: g.hide(r)}
 	for _, err := range problems {
@@ -190,7 +191,7 @@ func (g *gate) result() error {
 	o := g.last.Outcome
 	var lines []string
 	for i := range o.Rules {
-		if o.Rules[i].Status == analyzer.RuleFailed {
+		if o.Rules[i].Status == report.RuleFailed {
 			lines = append(lines, fmt.Sprintf("--fail-on %s: %s", o.Rules[i].Rule, g.found(&o.Rules[i])))
 		}
 	}
@@ -207,7 +208,7 @@ func (g *gate) result() error {
 }
 
 // found says what made a rule fail.
-func (g *gate) found(rule *analyzer.RuleDone) string {
+func (g *gate) found(rule *report.RuleDone) string {
 	if len(rule.Leaks) == 0 {
 		return rule.Figure
 	}

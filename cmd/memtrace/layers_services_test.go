@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Blocks of APR's pools are their callers' and end with their pools, those
@@ -23,7 +23,7 @@ func TestAPRLayer(t *testing.T) {
 			if r.Events.PoolFree != 49*10+9+1 {
 				t.Errorf("%d blocks ended with their pool, want 500", r.Events.PoolFree)
 			}
-			for name, want := range map[string]analyzer.Pool{
+			for name, want := range map[string]report.Pool{
 				"request": {Pools: 1, LiveCount: 10, LiveBytes: 3000},
 				"outer":   {Pools: 1, LiveCount: 5, LiveBytes: 5 * 1024},
 				"of main": {Pools: 1, LiveCount: 8 + 8 + 6 + 1, LiveBytes: 8*300 + 6*13 + 16},

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // sum counts blocks and their bytes.
@@ -53,7 +53,7 @@ func TestCorporaEndToEnd(t *testing.T) {
 			t.Parallel()
 			a := attachToProgram(t, exec.Command(testProgram(name), "attach"))
 			a.proceed(t)
-			var r analyzer.Report
+			var r report.Report
 			for !r.Final {
 				r = a.next(t)
 			}
@@ -65,7 +65,7 @@ func TestCorporaEndToEnd(t *testing.T) {
 	}
 }
 
-func compareSums(t *testing.T, r *analyzer.Report, want map[string]sum) {
+func compareSums(t *testing.T, r *report.Report, want map[string]sum) {
 	t.Helper()
 	got := make(map[string]sum)
 	for _, l := range r.Leaks {
@@ -247,7 +247,7 @@ func TestNothingIsLostByMoving(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	reports := json.NewDecoder(out)
-	next := func() (r analyzer.Report) {
+	next := func() (r report.Report) {
 		if err := reports.Decode(&r); err != nil {
 			t.Fatal(err)
 		}

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Code that a program has moved to anonymous memory keeps its names and its call frame information.
 func TestMovedText(t *testing.T) {
 	t.Parallel()
-	check := func(t *testing.T, c *child, r *analyzer.Report) {
+	check := func(t *testing.T, c *child, r *report.Report) {
 		t.Helper()
 		c.checkSites(t, r)
 		for _, s := range r.Sites {

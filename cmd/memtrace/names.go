@@ -3,7 +3,7 @@ package main
 import (
 	"sync"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 )
 
@@ -291,7 +291,7 @@ func (n *namer) space(pid int) *symbol.Space {
 }
 
 // Frames implements analyzer.Symbolizer.
-func (n *namer) Frames(pid int, addrs []uint64, at uint64) []*analyzer.Frame {
+func (n *namer) Frames(pid int, addrs []uint64, at uint64) []*report.Frame {
 	n.mu.Lock()
 	s := n.spaces[pid]
 	if forked := n.forked[pid]; forked != 0 {
@@ -302,9 +302,9 @@ func (n *namer) Frames(pid int, addrs []uint64, at uint64) []*analyzer.Frame {
 		return nil // it may be known later
 	}
 	found := n.resolver.FramesAt(s, addrs, true, at)
-	out := make([]*analyzer.Frame, len(found))
+	out := make([]*report.Frame, len(found))
 	for i, f := range found {
-		out[i] = (*analyzer.Frame)(f) // the same fields
+		out[i] = (*report.Frame)(f) // the same fields
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // tree makes a root directory with a test program as /program, and its loader
@@ -156,7 +156,7 @@ func eachFile(t *testing.T, root string, do func(path string) error) {
 	}
 }
 
-func (c *child) checkContained(t *testing.T, r *analyzer.Report, family string) {
+func (c *child) checkContained(t *testing.T, r *report.Report, family string) {
 	t.Helper()
 	c.checkSites(t, r)
 	checkReport(t, r)

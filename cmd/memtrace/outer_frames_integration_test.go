@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Stacks whose outer frames alone differ are never taken for one another, though
@@ -43,6 +43,6 @@ func TestOuterFrames(t *testing.T) {
 	}
 }
 
-func through(stack []*analyzer.Frame, function string) bool {
-	return slices.ContainsFunc(stack, func(f *analyzer.Frame) bool { return f.Function == function })
+func through(stack []*report.Frame, function string) bool {
+	return slices.ContainsFunc(stack, func(f *report.Frame) bool { return f.Function == function })
 }

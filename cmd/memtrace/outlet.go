@@ -12,6 +12,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // An outlet is a file that tells others how a job ended.
@@ -80,7 +81,7 @@ func (g *gate) finish(err error) error {
 		if err != nil && err.Error() != "" {
 			text = err.Error()
 		}
-		r = &analyzer.Report{Schema: analyzer.Schema, Final: true, Outcome: &analyzer.Outcome{Problems: []string{text}}}
+		r = &report.Report{Schema: report.Schema, Final: true, Outcome: &report.Outcome{Problems: []string{text}}}
 	}
 	var failed error
 	for _, o := range g.outlets {
@@ -99,7 +100,7 @@ func (g *gate) finish(err error) error {
 	return err
 }
 
-func (g *gate) write(o *outlet, r *analyzer.Report) error {
+func (g *gate) write(o *outlet, r *report.Report) error {
 	var text bytes.Buffer
 	var err error
 	if o.style != "" {
@@ -122,7 +123,7 @@ func (g *gate) write(o *outlet, r *analyzer.Report) error {
 }
 
 // suppressions writes those of some leaks, and says which it can't.
-func (o *outlet) suppressions(w io.Writer, r *analyzer.Report, leaks []int) error {
+func (o *outlet) suppressions(w io.Writer, r *report.Report, leaks []int) error {
 	left, err := analyzer.WriteSuppressions(w, r, leaks, o.style)
 	for i, what := range left {
 		if i == maxUnwritten {
@@ -141,7 +142,7 @@ const maxUnwritten = 10
 
 // toSuppress are the leaks that suppressions are written for: all verdicts,
 // and the candidates that made the job fail.
-func (g *gate) toSuppress(r *analyzer.Report) (out []int) {
+func (g *gate) toSuppress(r *report.Report) (out []int) {
 	failing := make(map[int]bool)
 	if r.Outcome != nil {
 		for _, rule := range r.Outcome.Rules {
@@ -151,7 +152,7 @@ func (g *gate) toSuppress(r *analyzer.Report) (out []int) {
 		}
 	}
 	for i := range r.Leaks {
-		if failing[i] || analyzer.IsVerdict(r.Leaks[i].Kind) {
+		if failing[i] || report.IsVerdict(r.Leaks[i].Kind) {
 			out = append(out, i)
 		}
 	}
@@ -161,7 +162,7 @@ func (g *gate) toSuppress(r *analyzer.Report) (out []int) {
 // tellGitHub annotates the job, and appends to its summary, under GitHub
 // Actions. Annotations go to stderr, which its runner reads as it does stdout:
 // that is the command's, or the Report's.
-func (g *gate) tellGitHub(r *analyzer.Report) {
+func (g *gate) tellGitHub(r *report.Report) {
 	if os.Getenv("GITHUB_ACTIONS") != "true" || r.Outcome == nil || g.last == nil && !g.active() {
 		return
 	}

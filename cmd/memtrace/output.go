@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -17,8 +17,8 @@ import (
 // output shows what a session finds.
 type output interface {
 	wantsIntervals() bool // false: interval does nothing
-	interval(*analyzer.Report)
-	final(*analyzer.Report) error
+	interval(*report.Report)
+	final(*report.Report) error
 	stack(event.Stack)
 	events([]event.Event)
 	warning(string)
@@ -27,11 +27,11 @@ type output interface {
 // silent is what outputs that ignore some of it build on.
 type silent struct{}
 
-func (silent) wantsIntervals() bool         { return false }
-func (silent) interval(*analyzer.Report)    {}
-func (silent) final(*analyzer.Report) error { return nil }
-func (silent) stack(event.Stack)            {}
-func (silent) events([]event.Event)         {}
+func (silent) wantsIntervals() bool       { return false }
+func (silent) interval(*report.Report)    {}
+func (silent) final(*report.Report) error { return nil }
+func (silent) stack(event.Stack)          {}
+func (silent) events([]event.Event)       {}
 
 // A name in a warning may be hostile.
 func (silent) warning(text string) {
@@ -51,7 +51,7 @@ type stream struct {
 	silent
 	to      io.Writer
 	opt     render.Options
-	mail    chan *analyzer.Report // at most one Report waits; nil: only the last is written
+	mail    chan *report.Report // at most one Report waits; nil: only the last is written
 	done    chan struct{}
 	err     error // of the first write that failed; read after done
 	skipped int
@@ -59,7 +59,7 @@ type stream struct {
 
 func (s *stream) wantsIntervals() bool { return s.mail != nil }
 
-func (s *stream) interval(r *analyzer.Report) {
+func (s *stream) interval(r *report.Report) {
 	if s.mail == nil {
 		return
 	}
@@ -72,7 +72,7 @@ func (s *stream) interval(r *analyzer.Report) {
 
 // start writes a Report per interval, in a goroutine of its own.
 func (s *stream) start() {
-	s.mail, s.done = make(chan *analyzer.Report, 1), make(chan struct{})
+	s.mail, s.done = make(chan *report.Report, 1), make(chan struct{})
 	go func() {
 		defer close(s.done)
 		for r := range s.mail {
@@ -83,7 +83,7 @@ func (s *stream) start() {
 	}()
 }
 
-func (s *stream) final(r *analyzer.Report) error {
+func (s *stream) final(r *report.Report) error {
 	if s.mail != nil {
 		close(s.mail)
 		<-s.done
@@ -98,7 +98,7 @@ func (s *stream) final(r *analyzer.Report) error {
 }
 
 // write makes one Write of a Report, so that readers never see half of one.
-func (s *stream) write(r *analyzer.Report) error {
+func (s *stream) write(r *report.Report) error {
 	if s.opt.Format == render.JSON {
 		return render.Write(s.to, r, s.opt) // in one Write
 	}
@@ -121,11 +121,11 @@ type screen struct {
 
 func (s *screen) wantsIntervals() bool { return true }
 
-func (s *screen) interval(r *analyzer.Report) { s.painter.Paint(r) }
+func (s *screen) interval(r *report.Report) { s.painter.Paint(r) }
 
 func (s *screen) warning(string) {} // the Report has it; the terminal is taken
 
-func (s *screen) final(r *analyzer.Report) error {
+func (s *screen) final(r *report.Report) error {
 	if err := s.painter.Stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "memtrace: %v\n", err)
 	}

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // turnstile is a writer that stands still until it is opened.
@@ -26,21 +26,21 @@ func TestSlowOutputDoesNotHoldUpTheTrace(t *testing.T) {
 	g := &turnstile{entered: make(chan struct{}, 8), open: make(chan struct{})}
 	s := &stream{to: g, opt: render.Options{Format: render.JSON, Compact: true}}
 	s.start()
-	s.interval(&analyzer.Report{WindowNS: 1})
+	s.interval(&report.Report{WindowNS: 1})
 	<-g.entered // the first is being written, and stuck
 	for n := range uint64(3) {
-		s.interval(&analyzer.Report{WindowNS: 2 + n}) // one waits, two are left out
+		s.interval(&report.Report{WindowNS: 2 + n}) // one waits, two are left out
 	}
 	if s.skipped != 2 {
 		t.Errorf("%d Reports left out, want 2", s.skipped)
 	}
 	close(g.open)
-	if err := s.final(&analyzer.Report{WindowNS: 9, Final: true}); err != nil {
+	if err := s.final(&report.Report{WindowNS: 9, Final: true}); err != nil {
 		t.Fatal(err)
 	}
 	var got []uint64
 	for line := range bytes.Lines(g.Bytes()) {
-		var r analyzer.Report
+		var r report.Report
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatalf("parse %q: %v", line, err)
 		}

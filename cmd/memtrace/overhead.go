@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer"
 )
 
@@ -46,7 +47,7 @@ type limiter struct {
 	cpu      map[int]uint64 // by process, at the last step
 	ends     endedTimes
 	at       uint64 // ns, CLOCK_MONOTONIC: of the last step
-	spans    []analyzer.Span
+	spans    []report.Span
 	total    map[string]uint64 // ns by mode
 	broken   bool
 }
@@ -226,20 +227,20 @@ func (l *limiter) note(level tracer.Level, at, step uint64) {
 	if len(l.spans) == maxSpans {
 		l.spans = slices.Delete(l.spans, 0, 1)
 	}
-	l.spans = append(l.spans, analyzer.Span{FromNS: at - min(at, step), ToNS: at, Mode: mode, Interval: interval})
+	l.spans = append(l.spans, report.Span{FromNS: at - min(at, step), ToNS: at, Mode: mode, Interval: interval})
 }
 
 // report is what a Report says of it; nil without a limit.
-func (l *limiter) report() *analyzer.Overhead {
+func (l *limiter) report() *report.Overhead {
 	if l == nil {
 		return nil
 	}
 	round := func(ns float64) float64 { return math.Round(ns*10) / 10 }
-	return &analyzer.Overhead{
+	return &report.Overhead{
 		Limit: l.budget.Limit, Share: math.Round(l.budget.Overhead()*1e5) / 1e5, Mode: l.budget.Level().String(),
 		EntryNS: round(l.budget.Costs.Entry), ReturnNS: round(l.budget.Costs.Return),
 		FullNS: l.total["full"], SampledNS: l.total["sampled"], PausedNS: l.total["paused"],
-		Spans: append([]analyzer.Span{}, l.spans...),
+		Spans: append([]report.Span{}, l.spans...),
 	}
 }
 

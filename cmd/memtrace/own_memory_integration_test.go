@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // TestLeaksOnEachAllocator: what an allocator keeps of blocks in its own memory
@@ -50,7 +50,7 @@ func TestLeaksOnEachAllocator(t *testing.T) {
 			program.Env = append(program.Environ(), "LD_PRELOAD="+privateLibrary(t, library))
 			a := attachToProgram(t, program)
 			a.proceed(t)
-			var r analyzer.Report
+			var r report.Report
 			for !r.Final {
 				r = a.next(t)
 			}
@@ -118,7 +118,7 @@ func TestOwnProgramBreak(t *testing.T) {
 					t.Error("the block that is lost is none")
 				}
 				by := r.Processes[0].LeakCheck.ReachableBy
-				if want := (analyzer.LeakSum{Count: 10, Bytes: 1000}); runtime.GOARCH == "amd64" && by.ThreadLocal != want {
+				if want := (report.LeakSum{Count: 10, Bytes: 1000}); runtime.GOARCH == "amd64" && by.ThreadLocal != want {
 					t.Errorf("thread-local variables hold %+v, want %+v", by.ThreadLocal, want)
 				}
 			})

@@ -9,18 +9,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // pluginErrors says where the sites in libraries that testdata/programs/plugins.c loads are not
 // whole: each process has one for each of them, with the whole stack and all names.
-func pluginErrors(r *analyzer.Report) (problems []string) {
+func pluginErrors(r *report.Report) (problems []string) {
 	seen := map[string]bool{}
 	for i := range r.Sites {
 		s := &r.Sites[i]
 		name, ours := strings.CutSuffix(s.Function, "_take")
 		if !ours || s.AllocCount == 0 { // else a child's copies of its parent's blocks
-			if i := slices.IndexFunc(s.Stack, func(f *analyzer.Frame) bool { return f.Module == "" }); i >= 0 {
+			if i := slices.IndexFunc(s.Stack, func(f *report.Frame) bool { return f.Module == "" }); i >= 0 {
 				problems = append(problems, fmt.Sprintf("a stack goes through no file: %+v", *s.Stack[i]))
 			}
 			continue
@@ -96,7 +96,7 @@ func TestLeakInALibraryIsTheSameEachTime(t *testing.T) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
 				_, r := runAnswering(t, nil, []string{"--leaks"}, []string{testProgram("plugins"), "run", "lose"})
-				verdicts := slices.DeleteFunc(slices.Clone(r.Leaks), func(l analyzer.Leak) bool { return l.Kind != "definite" })
+				verdicts := slices.DeleteFunc(slices.Clone(r.Leaks), func(l report.Leak) bool { return l.Kind != "definite" })
 				if len(verdicts) != 1 || verdicts[0].Count != 5 || verdicts[0].Bytes != 5000 {
 					t.Fatalf("leaks %+v, want one of 5 blocks, 5000 bytes", r.Leaks)
 				}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/threshold"
 )
 
@@ -32,7 +32,7 @@ func backPressure(c *cli.Context) (uint32, error) {
 }
 
 // pressure is what a Report says of events that came too fast; nil where none did.
-func (s *session) pressure() *analyzer.Pressure {
+func (s *session) pressure() *report.Pressure {
 	p, err := s.tracer.Pressure()
 	if err != nil {
 		s.warn("%v", err)
@@ -43,13 +43,13 @@ func (s *session) pressure() *analyzer.Pressure {
 	if s.events { // no Report will say so
 		s.warn("events come faster than they can be written: only a sample of allocations is shown now and then (--back-pressure 0 loses some instead)")
 	}
-	out := &analyzer.Pressure{Phases: p.Count, LeftOut: analyzer.LeftOut(p.LeftOut), Spans: []analyzer.Span{}}
+	out := &report.Pressure{Phases: p.Count, LeftOut: report.LeftOut(p.LeftOut), Spans: []report.Span{}}
 	for _, phase := range p.Phases {
 		to := phase.To
 		if to == 0 {
 			to, out.Now = now(), true
 		}
-		span := analyzer.Span{FromNS: phase.From - min(phase.From, s.started), ToNS: to - min(to, s.started), Mode: "sampled", Interval: uint64(phase.Interval)}
+		span := report.Span{FromNS: phase.From - min(phase.From, s.started), ToNS: to - min(to, s.started), Mode: "sampled", Interval: uint64(phase.Interval)}
 		out.SampledNS += span.ToNS - span.FromNS
 		out.Spans = append(out.Spans, span)
 	}
@@ -58,8 +58,8 @@ func (s *session) pressure() *analyzer.Pressure {
 }
 
 // pressedLeaks says what the leak check of a trace that was sampled now and then may have missed.
-func pressedLeaks(p *analyzer.Pressure) string {
+func pressedLeaks(p *report.Pressure) string {
 	interval := float64(p.Spans[len(p.Spans)-1].Interval)
 	return fmt.Sprintf("for %v, one allocation every %s was recorded, as events came too fast: of what leaked then, %s in all go unseen in 37%% of checks, %s in 0.7%%",
-		time.Duration(p.SampledNS).Round(time.Millisecond), analyzer.HumanBytes(interval), analyzer.HumanBytes(interval), analyzer.HumanBytes(5*interval))
+		time.Duration(p.SampledNS).Round(time.Millisecond), report.HumanBytes(interval), report.HumanBytes(interval), report.HumanBytes(5*interval))
 }

@@ -8,11 +8,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // poolOf picks the pools of a name, zero if there are none.
-func poolOf(p *analyzer.Process, name string) (none analyzer.Pool) {
+func poolOf(p *report.Process, name string) (none report.Pool) {
 	for _, pool := range p.Pools {
 		if pool.Name == name {
 			return pool

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // patience bounds every wait for a process; nothing here takes that long
@@ -192,9 +192,9 @@ func startTracing(t *testing.T, pids []int, more ...string) *running {
 	return m
 }
 
-func parseReport(t *testing.T, line string) *analyzer.Report {
+func parseReport(t *testing.T, line string) *report.Report {
 	t.Helper()
-	var r analyzer.Report
+	var r report.Report
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
 		t.Fatalf("parse the Report %.200q: %v", line, err)
 	}
@@ -202,7 +202,7 @@ func parseReport(t *testing.T, line string) *analyzer.Report {
 }
 
 // report returns the next Report.
-func (m *running) report() *analyzer.Report {
+func (m *running) report() *report.Report {
 	m.t.Helper()
 	line, ok := m.line()
 	if !ok {
@@ -215,7 +215,7 @@ func (m *running) report() *analyzer.Report {
 // reportAfter returns a Report that has all events up to now: the second to
 // come once those that wait have been read, since the first may be older. Those
 // are not parsed: that can take longer than it takes memtrace to write more.
-func (m *running) reportAfter() *analyzer.Report {
+func (m *running) reportAfter() *report.Report {
 	m.t.Helper()
 	for len(m.lines) > 0 {
 		if _, ok := m.line(); !ok {
@@ -227,7 +227,7 @@ func (m *running) reportAfter() *analyzer.Report {
 }
 
 // finish waits for the final Report and for memtrace's good end.
-func (m *running) finish() *analyzer.Report {
+func (m *running) finish() *report.Report {
 	m.t.Helper()
 	for {
 		r := m.report()
@@ -239,14 +239,14 @@ func (m *running) finish() *analyzer.Report {
 }
 
 // interrupt ends the trace as Ctrl-C does.
-func (m *running) interrupt() *analyzer.Report {
+func (m *running) interrupt() *report.Report {
 	m.t.Helper()
 	m.signal(unix.SIGINT)
 	return m.finish()
 }
 
 // processOf picks a process of a Report.
-func processOf(t *testing.T, r *analyzer.Report, pid int) *analyzer.Process {
+func processOf(t *testing.T, r *report.Report, pid int) *report.Process {
 	t.Helper()
 	for i := range r.Processes {
 		if r.Processes[i].PID == pid {
@@ -259,7 +259,7 @@ func processOf(t *testing.T, r *analyzer.Report, pid int) *analyzer.Process {
 
 // checkSound requires what is true of every final Report of a service: it has
 // allocations, nothing was lost, and the parts of RSS add up to it.
-func checkSound(t *testing.T, r *analyzer.Report, pids ...int) {
+func checkSound(t *testing.T, r *report.Report, pids ...int) {
 	t.Helper()
 	if r.Events.Lost != 0 {
 		t.Errorf("%d events lost: %+v", r.Events.Lost, r.Events.LostBy)
@@ -280,7 +280,7 @@ func checkSound(t *testing.T, r *analyzer.Report, pids ...int) {
 
 // runTraced runs a command from its first instruction to its end under
 // memtrace and returns the Report and the command's stdout.
-func runTraced(t *testing.T, env []string, argv ...string) (*analyzer.Report, string) {
+func runTraced(t *testing.T, env []string, argv ...string) (*report.Report, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.json")
 	cmd := memtraceCommand(t, append([]string{"run", "--format", "json", "--report", file, "--"}, argv...)...)
@@ -378,7 +378,7 @@ func need(t *testing.T, program string) string {
 }
 
 // checkBytesOf compares the bytes that each function of a test program allocated with what it says.
-func checkBytesOf(t *testing.T, r *analyzer.Report, want answer) {
+func checkBytesOf(t *testing.T, r *report.Report, want answer) {
 	t.Helper()
 	seen := make(map[string]uint64)
 	for _, s := range r.Sites {

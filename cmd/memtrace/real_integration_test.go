@@ -10,12 +10,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
 
 // siteSum adds up the sites of a function.
-func siteSum(r *analyzer.Report, pid int, function string) (sum analyzer.Site) {
+func siteSum(r *report.Report, pid int, function string) (sum report.Site) {
 	for i := range r.Sites {
 		s := &r.Sites[i]
 		if s.PID != pid || s.Function != function {
@@ -32,7 +32,7 @@ func siteSum(r *analyzer.Report, pid int, function string) (sum analyzer.Site) {
 
 // checkSites compares every site with what the program counted. A successful
 // realloc that returns a block is an allocation to a site.
-func checkSites(t *testing.T, r *analyzer.Report, pid int, a answer) {
+func checkSites(t *testing.T, r *report.Report, pid int, a answer) {
 	t.Helper()
 	for _, want := range a.Sites {
 		got := siteSum(r, pid, want.Function)
@@ -176,7 +176,7 @@ var withoutTcache = []string{"GLIBC_TUNABLES=glibc.malloc.tcache_count=0"}
 // A chunk of glibc is its block and 8 bytes, rounded up to 16 and at least 32:
 // 8 to 32 bytes more than what was asked for. One of its own mapping takes 16
 // bytes, rounded up to pages.
-func checkGlibcUse(t *testing.T, h analyzer.Heap, used, mappings uint64) {
+func checkGlibcUse(t *testing.T, h report.Heap, used, mappings uint64) {
 	t.Helper()
 	low := h.LiveBytes + 8*h.LiveCount
 	high := h.LiveBytes + 32*h.LiveCount + mappings*(16+4096)

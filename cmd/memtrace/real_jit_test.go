@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // jitScript allocates from native memory through two functions that V8
@@ -59,7 +59,7 @@ func TestNodeJIT(t *testing.T) {
 
 // calls reports whether functions of these names follow each other in a stack,
 // with others between them.
-func calls(s *analyzer.Site, names ...string) bool {
+func calls(s *report.Site, names ...string) bool {
 	for i := range s.Stack {
 		if len(names) > 0 && slices.Contains(strings.FieldsFunc(s.Stack[i].Function, notInName), names[0]) {
 			names = names[1:]

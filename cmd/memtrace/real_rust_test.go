@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // jemallocState is what testdata/programs/rust_jemalloc.rs says of its heap:
@@ -56,7 +56,7 @@ func TestRustWithJemalloc(t *testing.T) {
 	p := spawn(t, program)
 	p.lineWith("ready ")
 	m := startTracing(t, []int{p.pid()}, "--allocator", "jemalloc", "--top", "0")
-	check := func(a rustAnswer, r *analyzer.Report) {
+	check := func(a rustAnswer, r *report.Report) {
 		t.Helper()
 		h := processOf(t, r, p.pid()).Heap
 		bytes, count := a.After.LiveBytes-a.Before.LiveBytes, a.After.LiveCount-a.Before.LiveCount
@@ -71,7 +71,7 @@ func TestRustWithJemalloc(t *testing.T) {
 		var cached, cachedBytes uint64
 		for i := range r.Sites {
 			s := &r.Sites[i]
-			if slices.ContainsFunc(s.Stack, func(f *analyzer.Frame) bool { return f.Function == "rust_jemalloc::cached" }) {
+			if slices.ContainsFunc(s.Stack, func(f *report.Frame) bool { return f.Function == "rust_jemalloc::cached" }) {
 				cached, cachedBytes = cached+s.LiveCount, cachedBytes+s.LiveBytes
 			}
 		}

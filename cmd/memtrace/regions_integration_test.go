@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer"
 )
 
@@ -33,8 +33,8 @@ type regionsAnswer struct {
 }
 
 // regionErrors compares a process's regions with what it says of itself.
-func regionErrors(r *analyzer.Report, want regionsAnswer, isChild bool) (problems []string) {
-	got := make(map[string]analyzer.Region)
+func regionErrors(r *report.Report, want regionsAnswer, isChild bool) (problems []string) {
+	got := make(map[string]report.Region)
 	for _, g := range r.Regions {
 		if g.PID == want.PID {
 			got[g.Function] = g
@@ -71,7 +71,7 @@ func (c *child) regions(t *testing.T) (a regionsAnswer) {
 
 // letGoFirst: on Linux 5.10 each probe has a program of its own, which takes longer to load in an emulator than a child is
 // held for; what it maps then is not seen.
-func letGoFirst(r *analyzer.Report) bool {
+func letGoFirst(r *report.Report) bool {
 	return r.Tracer.Attach == string(tracer.Perf) &&
 		slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasSuffix(w, errTooSlow.Error()) })
 }
@@ -116,7 +116,7 @@ func TestRegions(t *testing.T) {
 }
 
 // checkAnonMmap wants the other anonymous memory to be what the regions explain, and the rest.
-func checkAnonMmap(t *testing.T, r *analyzer.Report) {
+func checkAnonMmap(t *testing.T, r *report.Report) {
 	t.Helper()
 	for i := range r.Processes {
 		p := &r.Processes[i]
@@ -140,7 +140,7 @@ func checkAnonMmap(t *testing.T, r *analyzer.Report) {
 func TestRegionsAtExit(t *testing.T) {
 	t.Parallel()
 	c, r := runWith(t, []string{"--top", "0"}, testProgram("regions"))
-	want, got := c.regions(t), make(map[string]analyzer.Region)
+	want, got := c.regions(t), make(map[string]report.Region)
 	for _, g := range r.Regions {
 		if g.PID == want.PID {
 			got[g.Function] = g
@@ -191,7 +191,7 @@ func TestGoProgram(t *testing.T) {
 }
 
 // checkGrowth: nothing is said of a process's heap, and its anonymous memory grew by the 64 MiB of testdata/programs/bare.go.
-func checkGrowth(t *testing.T, p *analyzer.Process) (growth int64) {
+func checkGrowth(t *testing.T, p *report.Process) (growth int64) {
 	t.Helper()
 	checkMappings(t, p)
 	for _, m := range p.Mappings {
@@ -205,7 +205,7 @@ func checkGrowth(t *testing.T, p *analyzer.Process) (growth int64) {
 	return growth
 }
 
-func checkMappings(t *testing.T, p *analyzer.Process) {
+func checkMappings(t *testing.T, p *report.Process) {
 	t.Helper()
 	var resident uint64
 	for _, m := range p.Mappings {

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // traceUnseen traces freed_unseen, whose blocks are freed while memtrace stands
 // still, and returns the last Report.
-func traceUnseen(t *testing.T, env ...string) (*child, analyzer.Report) {
+func traceUnseen(t *testing.T, env ...string) (*child, report.Report) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join("..", "..", "build", "testdata", "freed_unseen"), "attach", fillsRings)
 	cmd.Env = append(os.Environ(), env...)
@@ -36,7 +36,7 @@ func traceUnseen(t *testing.T, env ...string) (*child, analyzer.Report) {
 }
 
 // unseen checks that all calls are accounted for, and returns what was lost of the process.
-func unseen(t *testing.T, c *child, r *analyzer.Report) *analyzer.ProcessLoss {
+func unseen(t *testing.T, c *child, r *report.Report) *report.ProcessLoss {
 	t.Helper()
 	calls, e := c.total(t, "alloc")+c.total(t, "free"), r.Events
 	if got := e.Alloc + e.Free + e.Lost; got != calls {
@@ -80,7 +80,7 @@ func TestMissedFreesAreFound(t *testing.T) {
 	}
 	found := uint64(0)
 	for _, leak := range r.Leaks {
-		if !analyzer.IsVerdict(leak.Kind) {
+		if !report.IsVerdict(leak.Kind) {
 			continue
 		}
 		if f := siteFunctionOf(&r, leak.Site); f != "of_leaked" || leak.Kind != "definite" || leak.Doubtful {
@@ -94,7 +94,7 @@ func TestMissedFreesAreFound(t *testing.T) {
 }
 
 // seenOf is how many allocations of a function were seen.
-func seenOf(r *analyzer.Report, function string) (n uint64) {
+func seenOf(r *report.Report, function string) (n uint64) {
 	for i := range r.Sites {
 		if r.Sites[i].Function == function {
 			n += r.Sites[i].AllocCount
@@ -114,7 +114,7 @@ func TestMissedFreesOfOtherAllocatorsAreDoubted(t *testing.T) {
 	}
 	doubted := uint64(0)
 	for _, leak := range r.Leaks {
-		if !analyzer.IsVerdict(leak.Kind) {
+		if !report.IsVerdict(leak.Kind) {
 			continue
 		}
 		if leak.Kind != "possible" || !leak.Doubtful || !strings.Contains(leak.Why, "may have been freed") || leak.Confidence > 0.5 {
@@ -132,7 +132,7 @@ func TestMissedFreesOfOtherAllocatorsAreDoubted(t *testing.T) {
 	}
 }
 
-func siteFunctionOf(r *analyzer.Report, id int) string {
+func siteFunctionOf(r *report.Report, id int) string {
 	for i := range r.Sites {
 		if r.Sites[i].ID == id {
 			return r.Sites[i].Function

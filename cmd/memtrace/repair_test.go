@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -32,7 +33,7 @@ func TestLossOfAChildWaitsForItsBirth(t *testing.T) {
 	}
 	told.note(a, tracer.ProcessLoss{PID: child, Count: 7, First: 40, Last: 70}, 2e9) // nothing more
 	told.note(a, tracer.ProcessLoss{PID: child, Count: 8, First: 40, Last: 4e9}, 5e9)
-	want := []analyzer.LossSpan{{FromNS: 40, ToNS: 70, Events: 7}, {FromNS: 2e9, ToNS: 4e9, Events: 1}}
+	want := []report.LossSpan{{FromNS: 40, ToNS: 70, Events: 7}, {FromNS: 2e9, ToNS: 4e9, Events: 1}}
 	for _, p := range a.Report(6e9, analyzer.ReportOptions{}, nil).Processes {
 		if p.PID == child && (p.Loss == nil || !reflect.DeepEqual(p.Loss.Spans, want)) {
 			t.Errorf("the child lost %+v, want %+v", p.Loss, want)

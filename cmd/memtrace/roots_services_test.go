@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // olderDebian is the root directory of Debian 11, whose C library is glibc 2.31:
@@ -62,7 +62,7 @@ func compileFor(t *testing.T, root, name string) string {
 }
 
 // checkOlder wants the process to be the one in the tree, with the tree's C library.
-func checkOlder(t *testing.T, r *analyzer.Report, pid int) {
+func checkOlder(t *testing.T, r *report.Report, pid int) {
 	t.Helper()
 	p := processOf(t, r, pid)
 	if !slices.ContainsFunc(p.Allocators, func(via string) bool {
@@ -94,7 +94,7 @@ func TestRunThroughUnshareAndChroot(t *testing.T) {
 			if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
 				t.Errorf("events %+v, warnings %q", r.Events, r.Warnings)
 			}
-			inside := func(p analyzer.Process) bool {
+			inside := func(p report.Process) bool {
 				return slices.Equal(p.InnerPIDs, []int{1}) && !p.Attached && p.Exe == filepath.Join(c.root, c.program) &&
 					strings.HasPrefix(filepath.Base(c.program), p.Comm) && p.Comm != "" &&
 					len(p.Allocators) == 1 && strings.HasPrefix(p.Allocators[0], c.allocator)

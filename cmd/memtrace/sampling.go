@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/threshold"
 	"github.com/memtrace/memtrace/tracer"
 )
@@ -42,7 +43,7 @@ func sampleOf(t *tracer.Tracer) analyzer.Sample {
 
 // unseenLeaks says which leaks a sample may well have missed: one of as many
 // bytes as lie between samples is missed with a chance of 1/e.
-func (s *session) unseenLeaks(r *analyzer.Report) []string {
+func (s *session) unseenLeaks(r *report.Report) []string {
 	if !s.leaks || r.Sampling == nil || len(r.Sampling.Intervals) == 0 {
 		return nil
 	}
@@ -51,5 +52,5 @@ func (s *session) unseenLeaks(r *analyzer.Report) []string {
 	}
 	n := float64(slices.Max(r.Sampling.Intervals))
 	return []string{fmt.Sprintf("leaks were looked for in a sample: a leak of %s in all goes unseen in 37%% of checks, one of %s in 0.7%%",
-		analyzer.HumanBytes(n), analyzer.HumanBytes(5*n))}
+		report.HumanBytes(n), report.HumanBytes(5*n))}
 }

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // runSampled runs a program under trace and returns its output and the last Report.
-func runSampled(t *testing.T, flags []string, name string, args ...string) ([]byte, analyzer.Report) {
+func runSampled(t *testing.T, flags []string, name string, args ...string) ([]byte, report.Report) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report")
 	all := append([]string{"run", "--format", "json", "--report", file}, flags...)
@@ -27,7 +27,7 @@ func runSampled(t *testing.T, flags []string, name string, args ...string) ([]by
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r analyzer.Report
+	var r report.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestSampledLeaks(t *testing.T) {
 	if _, err := fmt.Sscanf(string(out), "ready %d %d", &lost, &bytes); err != nil || lost == 0 {
 		t.Fatalf("the program says %q: %v", out, err)
 	}
-	var found *analyzer.Leak
+	var found *report.Leak
 	for i := range r.Leaks {
 		if l := &r.Leaks[i]; l.Kind == "definite" {
 			if found != nil {

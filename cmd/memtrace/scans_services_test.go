@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // A loaded service is under load, and answers requests one by one.
@@ -188,7 +188,7 @@ func checkTraced(t *testing.T, pids []int, n int, check bool) {
 // the whole process points to what is called definite. PostgreSQL does lose
 // some blocks as it starts (its -D option, and the copy of its environment that
 // setenv replaces).
-func noneDefinite(t *testing.T, r *analyzer.Report, pids []int) {
+func noneDefinite(t *testing.T, r *report.Report, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
 		if p := processOf(t, r, pid); p.LeakCheck == nil {

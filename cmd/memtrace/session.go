@@ -13,6 +13,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/poolname"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
@@ -93,7 +94,7 @@ func newSession(s settings, out output) (*session, error) {
 			SiteRoom: siteRoom, BlockRoom: blockRoom,
 			Sample: sampleOf(t), Interval: config.Interval, Counted: !config.Sampling, PoolNames: poolname.Of(s.functions.Layers()),
 			Replaced: func(pid uint32, at uint64) { x.rename(int(pid), at) },
-			Tracer:   analyzer.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
+			Tracer:   report.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
@@ -343,7 +344,7 @@ func (s *session) revive(t *target) {
 	}
 }
 
-func (s *session) report(final bool) *analyzer.Report {
+func (s *session) report(final bool) *report.Report {
 	loss, err := s.tracer.Loss()
 	if err != nil {
 		s.warn("%v", err)

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // standStill has memtrace stand still while the program runs, for two seconds
 // at least, and returns the last Report.
-func (c *child) standStill(t *testing.T, flags ...string) analyzer.Report {
+func (c *child) standStill(t *testing.T, flags ...string) report.Report {
 	t.Helper()
 	// Not held, as a thread that begins would wait for memtrace; without faults, which the program does not count.
 	tr := attach(t, c.cmd.Process.Pid, append(flags, "--hold=false", "--faults", "off")...)
@@ -20,7 +20,7 @@ func (c *child) standStill(t *testing.T, flags ...string) analyzer.Report {
 }
 
 // stopBeside does so, and ends the trace and the program.
-func (tr *tracing) stopBeside(c *child) analyzer.Report {
+func (tr *tracing) stopBeside(c *child) report.Report {
 	t := tr.t
 	t.Helper()
 	over := time.After(2 * time.Second)

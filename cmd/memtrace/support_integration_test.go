@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 var writeSupport = flag.Bool("write-support", false, "test every cell of README.md's table of allocators, and write it")
@@ -163,7 +163,7 @@ func (b build) try(t *testing.T, column string) string {
 	return "exact"
 }
 
-func (b build) attachTo(t *testing.T, name string, args ...string) (*child, *analyzer.Report) {
+func (b build) attachTo(t *testing.T, name string, args ...string) (*child, *report.Report) {
 	t.Helper()
 	program := exec.Command(b.compile(t, name), append([]string{"attach"}, args...)...)
 	program.Env = append(os.Environ(), b.env(t)...)
@@ -224,7 +224,7 @@ func (b build) compile(t *testing.T, name string) string {
 	return path
 }
 
-func lossErrors(r *analyzer.Report) (problems []string) {
+func lossErrors(r *report.Report) (problems []string) {
 	if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || r.Events.Overwritten != 0 {
 		problems = append(problems, fmt.Sprintf("%d lost, %d frees unmatched, %d overwritten", r.Events.Lost, r.Events.UnmatchedFree, r.Events.Overwritten))
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // lostBy is the size of the block that testdata/programs/choose.cc loses for each letter of its argument.
@@ -27,13 +27,13 @@ type checker func(t *testing.T, letters, file string) ([]int, int)
 
 func byMemtrace(t *testing.T, letters, file string) ([]int, int) {
 	t.Helper()
-	report := filepath.Join(t.TempDir(), "report")
-	_, code := runLeaks(t, "run", "--fail-on", "definite", "--suppressions", file, "--format", "json", "--report", report, "--", testProgram("choose"), letters)
-	text, err := os.ReadFile(report)
+	out := filepath.Join(t.TempDir(), "report")
+	_, code := runLeaks(t, "run", "--fail-on", "definite", "--suppressions", file, "--format", "json", "--report", out, "--", testProgram("choose"), letters)
+	text, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r analyzer.Report
+	var r report.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // tracing is memtrace attached to a process.
@@ -56,13 +56,13 @@ func beginTracing(t *testing.T, args ...string) *tracing {
 	return tr
 }
 
-func (tr *tracing) report() analyzer.Report {
+func (tr *tracing) report() report.Report {
 	tr.t.Helper()
 	line, err := tr.out.ReadBytes('\n')
 	if err != nil {
 		tr.t.Fatalf("read a Report: %v", err)
 	}
-	var r analyzer.Report
+	var r report.Report
 	if err := json.Unmarshal(line, &r); err != nil {
 		tr.t.Fatalf("parse a Report: %v", err)
 	}
@@ -70,7 +70,7 @@ func (tr *tracing) report() analyzer.Report {
 }
 
 // interrupt ends memtrace as Ctrl-C does and returns its last Report.
-func (tr *tracing) interrupt() analyzer.Report {
+func (tr *tracing) interrupt() report.Report {
 	tr.t.Helper()
 	if err := tr.cmd.Process.Signal(os.Interrupt); err != nil {
 		tr.t.Fatal(err)
@@ -79,9 +79,9 @@ func (tr *tracing) interrupt() analyzer.Report {
 }
 
 // end reads on until the last Report and memtrace's end.
-func (tr *tracing) end() analyzer.Report {
+func (tr *tracing) end() report.Report {
 	tr.t.Helper()
-	var r analyzer.Report
+	var r report.Report
 	for !r.Final {
 		r = tr.report()
 	}
@@ -140,7 +140,7 @@ func TestAttachSeesWhatComesAfter(t *testing.T) {
 
 // checkSites compares each call site with what the program says of it. A
 // function may have several sites: one a call.
-func (c *child) checkSites(t *testing.T, r *analyzer.Report) {
+func (c *child) checkSites(t *testing.T, r *report.Report) {
 	t.Helper()
 	for _, problem := range c.siteErrors(t, r) {
 		t.Error(problem)
@@ -148,7 +148,7 @@ func (c *child) checkSites(t *testing.T, r *analyzer.Report) {
 }
 
 // siteErrors says which call sites differ from what the program says of them.
-func (c *child) siteErrors(t *testing.T, r *analyzer.Report) (problems []string) {
+func (c *child) siteErrors(t *testing.T, r *report.Report) (problems []string) {
 	t.Helper()
 	type sums struct{ live, count, allocs uint64 }
 	got := make(map[string]sums)
@@ -172,7 +172,7 @@ func (c *child) siteErrors(t *testing.T, r *analyzer.Report) (problems []string)
 }
 
 // checkReport checks what must hold of every complete Report.
-func checkReport(t *testing.T, r *analyzer.Report) {
+func checkReport(t *testing.T, r *report.Report) {
 	t.Helper()
 	if r.Events.Lost != 0 {
 		t.Errorf("lost events: %+v", r.Events.LostBy)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // Entry points that known allocators have beside malloc are counted as the program counts them.
@@ -29,7 +29,7 @@ func TestFurtherEntryPoints(t *testing.T) {
 func TestUnknownEntryPoint(t *testing.T) {
 	t.Parallel()
 	const advice = "--alloc-fn 'libentries.so!region_alloc:size="
-	said := func(r *analyzer.Report) bool {
+	said := func(r *report.Report) bool {
 		return slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, advice) })
 	}
 	t.Run("run", func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestUnexplainedGrowth(t *testing.T) {
 }
 
 // saidToGrow is how many MiB came, by the warning with these texts.
-func saidToGrow(t *testing.T, r *analyzer.Report, before, with string) (grown float64) {
+func saidToGrow(t *testing.T, r *report.Report, before, with string) (grown float64) {
 	t.Helper()
 	for _, w := range r.Warnings {
 		if _, text, ok := strings.Cut(w, before); ok && strings.Contains(w, with) {
@@ -131,7 +131,7 @@ func saidToGrow(t *testing.T, r *analyzer.Report, before, with string) (grown fl
 
 // checkCallers compares the blocks of C code by the Go function that called it: the stacks lead
 // from the thread's stack to the goroutine's, and to its bottom.
-func checkCallers(t *testing.T, r *analyzer.Report, want map[string]uint64) {
+func checkCallers(t *testing.T, r *report.Report, want map[string]uint64) {
 	t.Helper()
 	got := make(map[string]uint64)
 	for _, s := range r.Sites {

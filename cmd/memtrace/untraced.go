@@ -16,6 +16,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 	"github.com/memtrace/memtrace/procfs"
@@ -81,7 +82,7 @@ type untraced struct {
 	fs       procfs.FS
 	resolver *symbol.Resolver
 	found    *analyzer.Untraced
-	report   *analyzer.Report
+	report   *report.Report
 }
 
 func newUntraced(c *cli.Context) (*untraced, error) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // startBusy starts a test program that runs on without a line on stdin.
@@ -19,7 +19,7 @@ func startBusy(t *testing.T, name string) *spawned {
 }
 
 // checkFromOutside runs memtrace leaks on a process.
-func checkFromOutside(t *testing.T, pid int, more ...string) *analyzer.Report {
+func checkFromOutside(t *testing.T, pid int, more ...string) *report.Report {
 	t.Helper()
 	args := append([]string{"leaks", "-p", strconv.Itoa(pid), "--format", "json"}, more...)
 	cmd := memtraceCommand(t, args...)

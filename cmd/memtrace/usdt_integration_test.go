@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 var (
@@ -32,7 +32,7 @@ type usdtAnswer struct {
 
 // checkPool compares a Report with what the program counted. A weight is whole
 // bytes, so that what the sample stands for is right to that.
-func checkPool(t *testing.T, c *child, r *analyzer.Report, layer bool) {
+func checkPool(t *testing.T, c *child, r *report.Report, layer bool) {
 	t.Helper()
 	c.checkSites(t, r)
 	text, err := json.Marshal(c.answer)
@@ -67,7 +67,7 @@ func checkPool(t *testing.T, c *child, r *analyzer.Report, layer bool) {
 	}
 }
 
-func same(t *testing.T, site string, got analyzer.Site, want counts) {
+func same(t *testing.T, site string, got report.Site, want counts) {
 	t.Helper()
 	if got.AllocCount != want.Alloc || got.AllocBytes != want.AllocBytes || got.LiveCount != want.LiveCount || got.LiveBytes != want.LiveBytes {
 		t.Errorf("%s: got %+v, the program says %+v", site, got, want)

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // What a terminal understands since the VT100 and xterm: see
@@ -72,7 +72,7 @@ func UseColor(getenv func(string) string) bool {
 // and Skipped may be called from any.
 type Painter struct {
 	opt     Options
-	mail    chan *analyzer.Report // at most one Report waits
+	mail    chan *report.Report // at most one Report waits
 	quit    chan struct{}
 	stop    sync.Once
 	done    chan struct{} // the terminal is restored, or cannot be
@@ -84,7 +84,7 @@ type Painter struct {
 func Start(opt Options) *Painter {
 	p := &Painter{
 		opt:  opt,
-		mail: make(chan *analyzer.Report, 1),
+		mail: make(chan *report.Report, 1),
 		quit: make(chan struct{}),
 		done: make(chan struct{}),
 	}
@@ -94,7 +94,7 @@ func Start(opt Options) *Painter {
 
 // Paint shows r as soon as the terminal can take it, and returns at once. r
 // must not change afterwards. If an earlier Report still waits, r replaces it.
-func (p *Painter) Paint(r *analyzer.Report) {
+func (p *Painter) Paint(r *report.Report) {
 	for {
 		select {
 		case p.mail <- r:
@@ -150,7 +150,7 @@ func (p *Painter) write(b []byte) {
 }
 
 // frame lays r out for the terminal's present size.
-func (p *Painter) frame(r *analyzer.Report) []byte {
+func (p *Painter) frame(r *report.Report) []byte {
 	columns, rows := p.opt.Size()
 	opt := render.Options{Width: columns, Top: p.opt.Top, Color: p.opt.Color}
 	lines := render.Screen(p.withSkipped(r), opt, rows)
@@ -172,7 +172,7 @@ func (p *Painter) frame(r *analyzer.Report) []byte {
 }
 
 // withSkipped adds a warning where Reports were left out.
-func (p *Painter) withSkipped(r *analyzer.Report) *analyzer.Report {
+func (p *Painter) withSkipped(r *report.Report) *report.Report {
 	n := p.Skipped()
 	if n == 0 {
 		return r

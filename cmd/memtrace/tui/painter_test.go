@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // terminal is a fake: it hands each Write over to the test, and waits for the
@@ -20,11 +20,11 @@ func (t terminal) Write(b []byte) (int, error) {
 
 func sized(columns, rows int) func() (int, int) { return func() (int, int) { return columns, rows } }
 
-func example(site string) *analyzer.Report {
-	return &analyzer.Report{
+func example(site string) *report.Report {
+	return &report.Report{
 		WindowNS:  1e9,
-		Processes: []analyzer.Process{{PID: 7, Comm: "demo"}},
-		Sites:     []analyzer.Site{{Function: site, LiveBytes: 4096, LiveCount: 1}},
+		Processes: []report.Process{{PID: 7, Comm: "demo"}},
+		Sites:     []report.Site{{Function: site, LiveBytes: 4096, LiveCount: 1}},
 	}
 }
 

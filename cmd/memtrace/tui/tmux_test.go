@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/report"
 )
 
 // paintEnv makes the test binary paint instead of testing, in a terminal that
@@ -36,7 +36,7 @@ func paintUntilInterrupted() {
 		r := example("site_of_frame")
 		r.Sites[0].Function = strings.Repeat("x", 200) + "END" // fills every width
 		for i := range 40 {
-			r.Sites = append(r.Sites, analyzer.Site{ID: i + 1, Function: fmt.Sprintf("site_%d", i+1), LiveBytes: 1})
+			r.Sites = append(r.Sites, report.Site{ID: i + 1, Function: fmt.Sprintf("site_%d", i+1), LiveBytes: 1})
 		}
 		r.WindowNS = uint64(frame+1) * 1e8
 		p.Paint(r)

@@ -1,4 +1,4 @@
-package analyzer
+package report
 
 // Leak is a verdict (definite, indirect, possible) or a candidate (growing, old).
 type Leak struct {
@@ -34,7 +34,9 @@ type Leak struct {
 	Fingerprint string `json:"fingerprint"`
 	Known       bool   `json:"known,omitempty"` // the baseline has it
 
-	seen uint64 // bytes of the blocks themselves: less than Bytes where they stand for others
+	// SeenBytes are those of the blocks themselves: less than Bytes where they stand
+	// for others. It is 0 in a Report that was read from JSON.
+	SeenBytes uint64 `json:"-"`
 
 	// Samples are what some of the blocks begin with, the most common first;
 	// only of processes that were not traced.

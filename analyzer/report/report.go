@@ -1,4 +1,4 @@
-package analyzer
+package report
 
 import "github.com/memtrace/memtrace/tracer/event"
 
@@ -49,6 +49,9 @@ type TracerInfo struct {
 	Tables uint64 `json:"table_bytes"`
 	Source uint64 `json:"table_source_bytes"`
 }
+
+// NotTraced is TracerInfo.Attach of a Report on processes that were not traced.
+const NotTraced = "none"
 
 // Events counts the events of all traced processes since the attach.
 type Events struct {

@@ -1,4 +1,4 @@
-package analyzer
+package report
 
 import (
 	"crypto/sha256"
@@ -11,13 +11,14 @@ import (
 // Identify gives each leak of a Report its fingerprint. It reads the stacks of
 // the sites, which should be named.
 func (r *Report) Identify() {
-	sites := r.siteIndex()
+	sites := r.SiteIndex()
 	for i := range r.Leaks {
 		r.Leaks[i].Fingerprint = fingerprint(r.Leaks[i].Kind, sites[r.Leaks[i].Site])
 	}
 }
 
-func (r *Report) siteIndex() map[int]*Site {
+// SiteIndex returns all sites of a Report by ID. They are the Report's own.
+func (r *Report) SiteIndex() map[int]*Site {
 	sites := make(map[int]*Site, len(r.Sites))
 	for i := range r.Sites {
 		sites[r.Sites[i].ID] = &r.Sites[i]
@@ -58,7 +59,7 @@ func fingerprint(kind string, s *Site) string {
 		for i := range s.Stack {
 			f := s.Stack[i]
 			name := f.stableName()
-			if name == last || isAllocator(f.Function) || f.inLibc() {
+			if name == last || IsAllocator(f.Function) || f.InLibc() {
 				continue
 			}
 			fmt.Fprintln(h, name)
@@ -70,9 +71,9 @@ func fingerprint(kind string, s *Site) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// frames are the site's stack; of a group of blocks without one, its type and
+// Frames are the site's stack; of a group of blocks without one, its type and
 // that type's file stand for it.
-func (s *Site) frames() []*Frame {
+func (s *Site) Frames() []*Frame {
 	if s.Group != nil {
 		return []*Frame{{Function: s.Group.Type, Module: s.Group.Module}}
 	}
@@ -89,9 +90,9 @@ func (f *Frame) stableName() string {
 // Nameless reports whether nothing is known of the frame but an address.
 func (f *Frame) Nameless() bool { return f.Function == "" || strings.HasPrefix(f.Function, "0x") }
 
-// inLibc reports whether the code is the C library's or the loader's: what
+// InLibc reports whether the code is the C library's or the loader's: what
 // starts programs and threads differs from one version to the next.
-func (f *Frame) inLibc() bool {
+func (f *Frame) InLibc() bool {
 	base := path.Base(f.Module)
 	for _, prefix := range []string{"libc.so", "libc-2", "libpthread", "ld-linux", "ld-musl", "libc.musl"} {
 		if strings.HasPrefix(base, prefix) {

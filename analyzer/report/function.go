@@ -1,4 +1,4 @@
-package analyzer
+package report
 
 import "strings"
 
@@ -22,12 +22,12 @@ var allocatorPrefixes = []string{
 	"alloc::alloc::", "<alloc::alloc::Global as ", "alloc::raw_vec::",
 }
 
-// siteFunction returns the innermost function of a stack that is not itself a
+// SiteFunction returns the innermost function of a stack that is not itself a
 // part of the allocator: the one a reader would call the site. Where all are,
 // it is the innermost.
-func siteFunction(stack []*Frame) string {
+func SiteFunction(stack []*Frame) string {
 	for i := range stack {
-		if !isAllocator(stack[i].Function) {
+		if !IsAllocator(stack[i].Function) {
 			return stack[i].Function
 		}
 	}
@@ -37,7 +37,9 @@ func siteFunction(stack []*Frame) string {
 	return stack[0].Function
 }
 
-func isAllocator(function string) bool {
+// IsAllocator reports whether a function hands out memory on behalf of its
+// caller: malloc, operator new, and what lies between them and a container's code.
+func IsAllocator(function string) bool {
 	if allocatorNames[function] || function == "operator new" || function == "operator new[]" {
 		return true
 	}
