@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/stats"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -183,7 +184,7 @@ func (a *Analyzer) endWarmUp(now uint64) {
 	}
 	a.warmedUp, a.warmAt = true, now
 	for _, s := range a.sites.all {
-		s.lifetimes.reset()
+		s.lifetimes.Reset()
 	}
 }
 
@@ -211,8 +212,8 @@ func (a *Analyzer) unwatch(s *site) {
 func (a *Analyzer) surveyBlocks(now uint64) {
 	for _, s := range a.sites.all {
 		if s.live != nil {
-			s.live.ages.reset()
-			s.live.ageBytes.reset()
+			s.live.ages.Reset()
+			s.live.ageBytes.Reset()
 			s.live.oldest = maxTime
 			s.live.doubtful = sample{}
 		}
@@ -240,7 +241,7 @@ func (a *Analyzer) survey(p *process, b block, now uint64) {
 	if b.time < a.warmAt {
 		return // of the warm-up
 	}
-	age := durationBucket(now - min(now, b.time))
-	s.live.ages.add(age, 1)
-	s.live.ageBytes.add(age, b.size)
+	age := stats.DurationBucket(now - min(now, b.time))
+	s.live.ages.Add(age, 1)
+	s.live.ageBytes.Add(age, b.size)
 }

@@ -1,6 +1,9 @@
 package analyzer
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"github.com/memtrace/memtrace/analyzer/stats"
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // Apply takes in events, which must be in the order of their Time, within one
 // call and from call to call. It does not keep the slice. Events of processes
@@ -102,7 +105,7 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash, pool uint64) {
 	s.allocBytes += b.size
 	s.liveCount++
 	s.liveBytes += b.size
-	s.sizes.add(bucketOf(b.size), 1)
+	s.sizes.Add(stats.BucketOf(b.size), 1)
 
 	t := &p.total
 	t.AllocCount++
@@ -174,7 +177,7 @@ func (a *Analyzer) close(p *process, b block, now uint64) {
 	s.freeCount++
 	s.liveCount--
 	s.liveBytes -= b.size
-	s.lifetimes.add(durationBucket(now-min(now, b.time)), 1)
+	s.lifetimes.Add(stats.DurationBucket(now-min(now, b.time)), 1)
 	if p.pools != nil {
 		p.pools.leave(b, a.intervals.excess(b))
 	}

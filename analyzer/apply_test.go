@@ -199,9 +199,9 @@ func checkConservation(t *testing.T, a *Analyzer) {
 			t.Errorf("site %d counts %d live bytes in %d blocks, the heap holds %d in %d",
 				id, s.liveBytes, s.liveCount, c.liveBytes, c.liveCount)
 		}
-		if s.sizes.total() != s.allocCount || s.lifetimes.total() != s.freeCount {
+		if s.sizes.Total() != s.allocCount || s.lifetimes.Total() != s.freeCount {
 			t.Errorf("site %d: histograms count %d sizes and %d lifetimes, of %d allocations and %d frees",
-				id, s.sizes.total(), s.lifetimes.total(), s.allocCount, s.freeCount)
+				id, s.sizes.Total(), s.lifetimes.Total(), s.allocCount, s.freeCount)
 		}
 	}
 }

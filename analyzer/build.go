@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/stats"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -191,10 +192,10 @@ func (s *site) report(id siteID, now uint64) report.Site {
 // name fills in what a site is called: its stack, function and histogram.
 func (a *Analyzer) name(out *report.Site, symb Symbolizer) {
 	s := a.sites.at(siteID(out.ID))
-	out.SizeHistogram = make([][2]uint64, 0, len(s.sizes.n))
-	for b, n := range s.sizes.all {
+	out.SizeHistogram = make([][2]uint64, 0, s.sizes.Span())
+	for b, n := range s.sizes.All {
 		n += s.sizeExcess(b)
-		out.SizeHistogram = append(out.SizeHistogram, [2]uint64{bucketMax(b), n})
+		out.SizeHistogram = append(out.SizeHistogram, [2]uint64{stats.BucketMax(b), n})
 	}
 	n := a.nameStack(out.PID, s.image, s.stack, s.other, symb)
 	out.Function, out.Stack, out.Truncated, out.FramePointers = n.function, n.frames, n.truncated, n.guessed

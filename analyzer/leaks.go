@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/stats"
 )
 
 // docs/leaks.md says in words what is reported here, what is not, and why.
@@ -28,12 +29,12 @@ const (
 // A leakSite is what the search for candidates knows of a site.
 type leakSite struct {
 	id       int
-	bins     []lifetimeBin // ascending; may be empty
-	levels   []float64     // live bytes at the end of windows, evenly spaced
-	stepNS   float64       // time between levels
-	observed uint64        // ns since the site's first block
-	bytes    uint64        // live now
-	count    uint64        // live blocks now
+	bins     []stats.LifetimeBin // ascending; may be empty
+	levels   []float64           // live bytes at the end of windows, evenly spaced
+	stepNS   float64             // time between levels
+	observed uint64              // ns since the site's first block
+	bytes    uint64              // live now
+	count    uint64              // live blocks now
 }
 
 // A finding is a possible candidate before the number of tests is allowed for.
@@ -70,7 +71,7 @@ func significant(all []finding) []report.Leak {
 		p[i] = f.p
 	}
 	out := []report.Leak{}
-	for i, adjusted := range holm(p) {
+	for i, adjusted := range stats.Holm(p) {
 		if adjusted >= leakAlpha {
 			continue
 		}
@@ -102,7 +103,7 @@ func growingSite(s leakSite) (finding, bool) {
 // oldBlocks looks for blocks that outlived what the site's freed blocks did,
 // at a site where such blocks keep arriving.
 func oldBlocks(s leakSite, minAge uint64) (finding, bool) {
-	usual, freed := freedQuantile(s.bins, usualLife)
+	usual, freed := stats.FreedQuantile(s.bins, usualLife)
 	if freed < minFreed || usual == 0 || s.observed/minSpan < usual {
 		return finding{}, false
 	}
@@ -111,8 +112,8 @@ func oldBlocks(s leakSite, minAge uint64) (finding, bool) {
 	if count < minSurvivors {
 		return finding{}, false
 	}
-	p := max(immortality(s.bins, usual), arrivals(s.bins, usual, s.observed))
-	share := survivingAt(kaplanMeier(s.bins), usual)
+	p := max(stats.Immortality(s.bins, usual), arrivals(s.bins, usual, s.observed))
+	share := stats.SurvivingAt(stats.KaplanMeier(s.bins), usual)
 	why := fmt.Sprintf("%d live blocks are older than %s, while %g %% of the site's %d freed blocks lived %s at most; "+
 		"more keep arriving, as %s of all its blocks live longer than that (Kaplan-Meier)",
 		count, report.HumanTime(old), 100*usualLife, freed, report.HumanTime(usual), shareText(share))
@@ -120,14 +121,14 @@ func oldBlocks(s leakSite, minAge uint64) (finding, bool) {
 }
 
 // olderThan counts live blocks in the bins that begin at an age or later.
-func olderThan(bins []lifetimeBin, age uint64) (count, bytes uint64) {
+func olderThan(bins []stats.LifetimeBin, age uint64) (count, bytes uint64) {
 	lower := uint64(0)
 	for _, b := range bins {
 		if lower >= age {
-			count += b.live
-			bytes += b.liveBytes
+			count += b.Live
+			bytes += b.LiveBytes
 		}
-		lower = b.upTo
+		lower = b.UpTo
 	}
 	return count, bytes
 }
@@ -136,24 +137,24 @@ func olderThan(bins []lifetimeBin, age uint64) (count, bytes uint64) {
 // usual came at once, or have stopped coming: that at most a tenth of them was
 // allocated in the later half of the time in which such blocks can have been.
 // It is 1 unless some came in its last quarter.
-func arrivals(bins []lifetimeBin, usual, observed uint64) float64 {
+func arrivals(bins []stats.LifetimeBin, usual, observed uint64) float64 {
 	var total, later, latest float64
 	middle := usual + (observed-usual)/2
 	quarter := usual + (observed-usual)/4
 	lower := uint64(0)
 	for _, b := range bins {
 		if lower >= usual {
-			upper := min(b.upTo, max(observed, lower+1))
-			total += float64(b.live)
-			later += float64(b.live) * shareBelow(lower, upper, middle)
-			latest += float64(b.live) * shareBelow(lower, upper, quarter)
+			upper := min(b.UpTo, max(observed, lower+1))
+			total += float64(b.Live)
+			later += float64(b.Live) * shareBelow(lower, upper, middle)
+			latest += float64(b.Live) * shareBelow(lower, upper, quarter)
 		}
-		lower = b.upTo
+		lower = b.UpTo
 	}
 	if latest < 1 || latest < total/16 {
 		return 1
 	}
-	return binomialAtLeast(uint64(later), uint64(math.Ceil(total)), 0.1)
+	return stats.BinomialAtLeast(uint64(later), uint64(math.Ceil(total)), 0.1)
 }
 
 // shareBelow is the share of (lower, upper] that is not above limit.
@@ -178,6 +179,6 @@ func probability(p float64) string {
 	return fmt.Sprintf("= %.1g", p)
 }
 
-func shareText(s survivalStep) string {
-	return fmt.Sprintf("%.2g ± %.1g %%", 100*s.surviving, 100*s.stdErr)
+func shareText(s stats.SurvivalStep) string {
+	return fmt.Sprintf("%.2g ± %.1g %%", 100*s.Surviving, 100*s.StdErr)
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/stats"
 )
 
 const second = 1_000_000_000
@@ -45,7 +46,7 @@ func never(float64) float64 { return math.Inf(1) }
 // at is what an Analyzer would know after n windows of a second.
 func (s *simulated) at(n int) leakSite {
 	now := uint64(n) * second
-	var freed, ages histogram
+	var freed, ages stats.Histogram
 	out := leakSite{id: 7, levels: make([]float64, n), stepNS: second, observed: now}
 	for _, b := range s.blocks {
 		birth, life := b[0], b[1]
@@ -57,9 +58,9 @@ func (s *simulated) at(n int) leakSite {
 			out.levels[death/second] -= float64(s.size)
 		}
 		if life != forever && birth+life < now {
-			freed.add(durationBucket(life), 1)
+			freed.Add(stats.DurationBucket(life), 1)
 		} else {
-			ages.add(durationBucket(now-birth), 1)
+			ages.Add(stats.DurationBucket(now-birth), 1)
 			out.bytes += s.size
 			out.count++
 		}
@@ -67,13 +68,17 @@ func (s *simulated) at(n int) leakSite {
 	for w := 1; w < n; w++ { // from changes to levels
 		out.levels[w] += out.levels[w-1]
 	}
-	live := liveStats{ages: ages}
-	for b, count := range ages.all {
-		live.ageBytes.add(b, count*s.size)
+	var ageBytes stats.Histogram
+	for b, count := range ages.All {
+		ageBytes.Add(b, count*s.size)
 	}
-	out.bins = (&site{lifetimes: freed, live: &live}).lifetimeBins()
+	out.bins = stats.LifetimeBins(&freed, &ages, &ageBytes)
 	return out
 }
+
+// atMost is the number that a binomial variable of n trials of probability p
+// exceeds with a chance of about 1e-4.
+func atMost(n, p float64) int { return int(n*p + 3.72*math.Sqrt(n*p*(1-p)) + 1) }
 
 // found is the kinds of candidates among the sites.
 func found(minAge uint64, sites ...leakSite) map[string][]report.Leak {

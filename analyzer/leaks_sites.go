@@ -1,6 +1,9 @@
 package analyzer
 
-import "github.com/memtrace/memtrace/analyzer/report"
+import (
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/stats"
+)
 
 // leaks looks for candidates among all sites that have live blocks. It needs
 // the ages of a survey of the live blocks at now (ns since Config.Start). There
@@ -22,7 +25,7 @@ func (a *Analyzer) leaks(now, minAge uint64) []report.Leak {
 }
 
 func (a *Analyzer) leakSite(id siteID, s *site, now uint64) leakSite {
-	out := leakSite{id: int(id), bytes: s.held(), count: s.lives(), bins: s.lifetimeBins()}
+	out := leakSite{id: int(id), bytes: s.held(), count: s.lives(), bins: stats.LifetimeBins(&s.lifetimes, &s.live.ages, &s.live.ageBytes)}
 	w := &s.live.windows
 	now -= min(now, a.warmAt) // what was before does not count
 	windowNS := float64(now) / float64(max(a.windows, 1))
@@ -35,33 +38,6 @@ func (a *Analyzer) leakSite(id siteID, s *site, now uint64) leakSite {
 		out.observed = max(out.observed, min(now, uint64(windowNS*float64(a.windows-w.first))))
 	}
 	return out
-}
-
-// lifetimeBins merges the site's lifetimes and ages, whose buckets agree.
-func (s *site) lifetimeBins() []lifetimeBin {
-	if len(s.lifetimes.n) == 0 {
-		return nil
-	}
-	first, end := int(s.lifetimes.lo), int(s.lifetimes.lo)+len(s.lifetimes.n)
-	if ages := &s.live.ages; len(ages.n) > 0 {
-		first, end = min(first, int(ages.lo)), max(end, int(ages.lo)+len(ages.n))
-	}
-	// One bin more, empty, gives the first its lower bound.
-	first = max(first-1, 0)
-	bins := make([]lifetimeBin, end-first)
-	for i := range bins {
-		bins[i].upTo = durationMax(first + i)
-	}
-	for b, n := range s.lifetimes.all {
-		bins[b-first].freed = n
-	}
-	for b, n := range s.live.ages.all {
-		bins[b-first].live = n
-	}
-	for b, n := range s.live.ageBytes.all {
-		bins[b-first].liveBytes = n
-	}
-	return bins
 }
 
 // firstAndLeaking cuts order down to its first top sites and those with a leak.

@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/stats"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -103,7 +104,7 @@ func (s *site) sizeExcess(bucket int) uint64 {
 	if s.extras == nil {
 		return 0
 	}
-	return (s.extras.sizes.at(bucket) + countUnit/2) / countUnit
+	return (s.extras.sizes.At(bucket) + countUnit/2) / countUnit
 }
 
 // scale takes a sum over the site's live blocks in the sample to one over all.
@@ -121,7 +122,7 @@ func (a *Analyzer) extendAlloc(p *process, s *site, b block) {
 		e.alloc.add(x)
 		e.live.add(x)
 	}
-	s.extras.sizes.add(bucketOf(b.size), x.count)
+	s.extras.sizes.Add(stats.BucketOf(b.size), x.count)
 }
 
 // extendFree takes it from the live heap.

@@ -1,6 +1,9 @@
 package analyzer
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"github.com/memtrace/memtrace/analyzer/stats"
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // A siteID numbers the sites of an Analyzer, across its processes, from 0.
 // It fits in 24 bits, because each live block carries one.
@@ -25,8 +28,8 @@ type site struct {
 	peakBytes  uint64
 	faults     uint64
 
-	lifetimes histogram // durationBucket of each freed block's lifetime (overwritten blocks: until the overwrite, an upper bound)
-	sizes     histogram // bucketOf of each allocated block's size
+	lifetimes stats.Histogram // stats.DurationBucket of each freed block's lifetime (overwritten blocks: until the overwrite, an upper bound)
+	sizes     stats.Histogram // stats.BucketOf of each allocated block's size
 	live      *liveStats
 	extras    *extras // of a sample; nil where all blocks were seen
 	reported  uint64  // held() at the preceding Report
@@ -43,10 +46,10 @@ type site struct {
 // pass over the live blocks (Analyzer.surveyBlocks), which each Report makes
 // before it asks for leak candidates.
 type liveStats struct {
-	windows  series    // live bytes and blocks at the end of each window (Analyzer.Window)
-	ages     histogram // live blocks by durationBucket of their age
-	ageBytes histogram // live bytes by durationBucket of their age
-	oldest   uint64    // when the oldest live block was allocated, ns since Config.Start
+	windows  series          // live bytes and blocks at the end of each window (Analyzer.Window)
+	ages     stats.Histogram // live blocks by stats.DurationBucket of their age
+	ageBytes stats.Histogram // live bytes by stats.DurationBucket of their age
+	oldest   uint64          // when the oldest live block was allocated, ns since Config.Start
 	pages    sitePages
 	doubtful sample // live blocks whose free may have been lost
 }

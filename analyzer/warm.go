@@ -90,7 +90,7 @@ func (s *segment) likelySite(hash uint64) siteID {
 // reads are made.
 func (w *warmup) touchSites(n int) (sum uint64) {
 	for _, s := range w.sites[:n] {
-		sum += s.liveCount + s.lifetimes.first() + s.sizes.first()
+		sum += s.liveCount + s.lifetimes.First() + s.sizes.First()
 	}
 	return sum
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/stats"
 )
 
 // A block of s bytes is in a sample with probability p = 1 - exp(-s/interval),
@@ -104,7 +105,7 @@ func extendCandidate(l *report.Leak, s *site) {
 type extras struct {
 	alloc, live, freed, temp excess
 
-	sizes histogram // of a site: blocks in units of 1/countUnit, by bucketOf their size
+	sizes stats.Histogram // of a site: blocks in units of 1/countUnit, by stats.BucketOf their size
 }
 
 // merge adds the sums of the past of another, and its live blocks if asked to.

@@ -1,15 +1,15 @@
-package analyzer
+package stats
 
 import "math/bits"
 
-// A histogram counts values in buckets of a logarithmic scale with four
+// A Histogram counts values in buckets of a logarithmic scale with four
 // buckets an octave, so that a bucket's bounds are at most 25 % apart. It
 // stores only the span of buckets in use: a site that allocates blocks of one
 // size pays for one counter.
 //
 // The buckets are 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, …:
-// each is named by the largest value in it, which is what bucketMax returns.
-type histogram struct {
+// each is named by the largest value in it, which is what BucketMax returns.
+type Histogram struct {
 	n  []uint64 // counts of buckets lo, lo+1, …
 	lo uint8
 }
@@ -18,8 +18,8 @@ type histogram struct {
 // first full octave, then four for each of the 62 octaves that remain.
 const buckets = 1 + 4 + 62*4
 
-// bucketOf returns the bucket that value v falls into.
-func bucketOf(v uint64) int {
+// BucketOf returns the bucket that value v falls into.
+func BucketOf(v uint64) int {
 	if v == 0 {
 		return 0
 	}
@@ -31,8 +31,8 @@ func bucketOf(v uint64) int {
 	return 5 + (octave-2)*4 + int(u>>(octave-2)&3)
 }
 
-// bucketMax returns the largest value that falls into bucket b.
-func bucketMax(b int) uint64 {
+// BucketMax returns the largest value that falls into bucket b.
+func BucketMax(b int) uint64 {
 	if b < 5 {
 		return uint64(max(b, 0))
 	}
@@ -47,20 +47,20 @@ func bucketMax(b int) uint64 {
 // begins at about a microsecond.
 const durationShift = 10
 
-// durationBucket returns the bucket of a duration in ns.
-func durationBucket(ns uint64) int { return bucketOf(ns >> durationShift) }
+// DurationBucket returns the bucket of a duration in ns.
+func DurationBucket(ns uint64) int { return BucketOf(ns >> durationShift) }
 
-// durationMax returns the longest duration, in ns, that falls into bucket b.
-func durationMax(b int) uint64 {
-	units := bucketMax(b)
+// DurationMax returns the longest duration, in ns, that falls into bucket b.
+func DurationMax(b int) uint64 {
+	units := BucketMax(b)
 	if units >= 1<<(64-durationShift)-1 {
 		return 1<<64 - 1
 	}
 	return (units+1)<<durationShift - 1
 }
 
-// add counts n more in bucket b.
-func (h *histogram) add(b int, n uint64) {
+// Add counts n more in bucket b.
+func (h *Histogram) Add(b int, n uint64) {
 	if i := uint(b - int(h.lo)); i < uint(len(h.n)) {
 		h.n[i] += n
 		return
@@ -69,16 +69,16 @@ func (h *histogram) add(b int, n uint64) {
 	h.n[b-int(h.lo)] += n
 }
 
-// at returns the count of bucket b.
-func (h *histogram) at(b int) uint64 {
+// At returns the count of bucket b.
+func (h *Histogram) At(b int) uint64 {
 	if i := b - int(h.lo); i >= 0 && i < len(h.n) {
 		return h.n[i]
 	}
 	return 0
 }
 
-// first returns the count of the lowest bucket in use.
-func (h *histogram) first() uint64 {
+// First returns the count of the lowest bucket in use.
+func (h *Histogram) First() uint64 {
 	if len(h.n) == 0 {
 		return 0
 	}
@@ -86,7 +86,7 @@ func (h *histogram) first() uint64 {
 }
 
 // widen makes the span include bucket b.
-func (h *histogram) widen(b int) {
+func (h *Histogram) widen(b int) {
 	switch {
 	case len(h.n) == 0:
 		h.lo = uint8(b)
@@ -102,11 +102,11 @@ func (h *histogram) widen(b int) {
 	}
 }
 
-// reset empties the histogram and keeps its memory for the next pass.
-func (h *histogram) reset() { h.n = h.n[:0] }
+// Reset empties the histogram and keeps its memory for the next pass.
+func (h *Histogram) Reset() { h.n = h.n[:0] }
 
-// total is the sum of all buckets.
-func (h *histogram) total() uint64 {
+// Total is the sum of all buckets.
+func (h *Histogram) Total() uint64 {
 	var sum uint64
 	for _, n := range h.n {
 		sum += n
@@ -114,8 +114,11 @@ func (h *histogram) total() uint64 {
 	return sum
 }
 
-// all yields each bucket that is not empty with its count, in ascending order.
-func (h *histogram) all(yield func(bucket int, n uint64) bool) {
+// Span is the number of buckets from the lowest to the highest in use.
+func (h *Histogram) Span() int { return len(h.n) }
+
+// All yields each bucket that is not empty with its count, in ascending order.
+func (h *Histogram) All(yield func(bucket int, n uint64) bool) {
 	for i, n := range h.n {
 		if n != 0 && !yield(int(h.lo)+i, n) {
 			return

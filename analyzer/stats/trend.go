@@ -1,11 +1,11 @@
-package analyzer
+package stats
 
 import (
 	"math"
 	"slices"
 )
 
-// mannKendall tests for an upward trend: it returns the sum S of the signs of
+// MannKendall tests for an upward trend: it returns the sum S of the signs of
 // all differences x[j]-x[i], i < j, and the one-sided p-value of a sum as high
 // as that if the order of the values were random. Below 10 values the p-value
 // is exact, ties included; from there on normal, with the correction for ties.
@@ -14,7 +14,7 @@ import (
 //
 // H. B. Mann: Nonparametric tests against trend. Econometrica 13 (1945)
 // 245-259; M. G. Kendall: Rank correlation methods (1975).
-func mannKendall(x []float64, inflation float64) (s int, p float64) {
+func MannKendall(x []float64, inflation float64) (s int, p float64) {
 	for i := range x {
 		for _, later := range x[i+1:] {
 			switch {
@@ -100,10 +100,10 @@ func timesGaussian(poly []float64, n, k int) []float64 {
 	return poly
 }
 
-// theilSen is the median slope of all pairs of values, per step. P. K. Sen:
+// TheilSen is the median slope of all pairs of values, per step; 0 where there is none. P. K. Sen:
 // Estimates of the regression coefficient based on Kendall's tau. J. Am. Stat.
 // Assoc. 63 (1968) 1379-1389.
-func theilSen(x []float64) float64 {
+func TheilSen(x []float64) float64 {
 	slopes := make([]float64, 0, len(x)*(len(x)-1)/2)
 	for i := range x {
 		for j := i + 1; j < len(x); j++ {
@@ -121,11 +121,11 @@ func theilSen(x []float64) float64 {
 	return slopes[mid]
 }
 
-// signedRank is the one-sided p-value, exact, of steps that are as positive
+// SignedRank is the one-sided p-value, exact, of steps that are as positive
 // as those given, if each were as likely down as up: a random walk without
 // drift. Zeros are left out, equal magnitudes share their rank. F. Wilcoxon:
 // Individual comparisons by ranking methods. Biometrics 1 (1945) 80-83.
-func signedRank(steps []float64) float64 {
+func SignedRank(steps []float64) float64 {
 	moved := slices.DeleteFunc(slices.Clone(steps), func(d float64) bool { return d == 0 })
 	slices.SortFunc(moved, func(a, b float64) int {
 		switch a, b = math.Abs(a), math.Abs(b); {
@@ -173,13 +173,13 @@ func flip(ways []float64, rank int) {
 	}
 }
 
-// unitRoot looks for a random walk: it returns how much of a deviation from
+// UnitRoot looks for a random walk: it returns how much of a deviation from
 // the straight line through x is still there one step later (1: all of it, a
 // random walk), and whether a random walk with drift is ruled out at the 1 %
 // level. D. A. Dickey, W. A. Fuller, J. Am. Stat. Assoc. 74 (1979) 427-431;
 // critical values of n(rho-1) from W. A. Fuller: Introduction to statistical
 // time series (1976), table 8.5.1. Below 25 values it is never ruled out.
-func unitRoot(x []float64) (rho float64, ruledOut bool) {
+func UnitRoot(x []float64) (rho float64, ruledOut bool) {
 	u := detrended(x)
 	var cross, square float64
 	for i := 1; i < len(u); i++ {
@@ -227,10 +227,10 @@ func detrended(x []float64) []float64 {
 // normalAbove is P(Z > z) of a standard normal variable.
 func normalAbove(z float64) float64 { return math.Erfc(z/math.Sqrt2) / 2 }
 
-// holm adjusts p-values for their number, so that the chance of one false
+// Holm adjusts p-values for their number, so that the chance of one false
 // finding among all stays below the level. S. Holm: A simple sequentially
 // rejective multiple test procedure. Scand. J. Stat. 6 (1979) 65-70.
-func holm(p []float64) []float64 {
+func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i

@@ -1,6 +1,10 @@
 package analyzer
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/memtrace/memtrace/analyzer/stats"
+)
 
 const (
 	minWindows   = 8    // fewer say nothing about a trend
@@ -51,7 +55,7 @@ func growthOf(x []float64) growth {
 	if p > leakAlpha { // no adjustment makes it smaller
 		return g
 	}
-	g.perStep = theilSen(x)
+	g.perStep = stats.TheilSen(x)
 	if g.perStep*float64(len(x)-1) < minGrowth || plateau(x, g.perStep) {
 		return g
 	}
@@ -82,13 +86,13 @@ func deepestFall(x []float64) float64 {
 // it is ruled out, the dependence that remains widens the variance by
 // (1+rho)/(1-rho) (K. H. Hamed, A. R. Rao, J. Hydrol. 204 (1998) 182-196).
 func trendP(x []float64) float64 {
-	rho, ruledOut := unitRoot(x)
+	rho, ruledOut := stats.UnitRoot(x)
 	if ruledOut {
 		rho = min(max(rho, 0), 0.9)
-		_, p := mannKendall(x, (1+rho)/(1-rho))
+		_, p := stats.MannKendall(x, (1+rho)/(1-rho))
 		return p
 	}
-	_, p := mannKendall(x, 1)
+	_, p := stats.MannKendall(x, 1)
 	if p > leakAlpha {
 		return p
 	}
@@ -96,18 +100,18 @@ func trendP(x []float64) float64 {
 	for i := range steps {
 		steps[i] = x[i+1] - x[i]
 	}
-	return max(p, signedRank(steps))
+	return max(p, stats.SignedRank(steps))
 }
 
 // plateau reports whether a rise of perStep has stopped or is dying down.
 func plateau(x []float64, perStep float64) bool {
 	third := x[len(x)-max(len(x)/3, 3):]
-	if _, p := mannKendall(third, 1); p > plateauAlpha {
+	if _, p := stats.MannKendall(third, 1); p > plateauAlpha {
 		return true
 	}
-	if theilSen(third) < perStep/4 {
+	if stats.TheilSen(third) < perStep/4 {
 		return true
 	}
 	half := len(x) / 2
-	return theilSen(x[half:]) < theilSen(x[:len(x)-half])/2
+	return stats.TheilSen(x[half:]) < stats.TheilSen(x[:len(x)-half])/2
 }

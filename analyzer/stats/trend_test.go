@@ -1,4 +1,4 @@
-package analyzer
+package stats
 
 import (
 	"math"
@@ -48,10 +48,10 @@ func permutations(x []float64, f func([]float64)) {
 // With ties, the exact p-value is compared with counting all orders.
 func TestMannKendallExactWithTies(t *testing.T) {
 	for _, x := range [][]float64{{1, 1, 2}, {3, 1, 3, 2, 3}, {1, 2, 2, 5, 4, 4, 4}, {0, 0, 0, 0}, {2, 1, 2, 3, 1, 2}} {
-		s, p := mannKendall(x, 1)
+		s, p := MannKendall(x, 1)
 		var all, high float64
 		permutations(append([]float64{}, x...), func(y []float64) {
-			sy, _ := mannKendall(y, 1)
+			sy, _ := MannKendall(y, 1)
 			all++
 			if sy >= s {
 				high++
@@ -66,11 +66,11 @@ func TestMannKendallExactWithTies(t *testing.T) {
 // By hand: 10 values of which two are equal. S = 45 - 1 pairs tied = 44,
 // Var = (10*9*25 - 2*1*9)/18 = 124, Z = 43/sqrt(124) = 3.8615, p = 5.64e-5.
 func TestMannKendallNormalWithTies(t *testing.T) {
-	s, p := mannKendall([]float64{1, 2, 3, 4, 4, 5, 6, 7, 8, 9}, 1)
+	s, p := MannKendall([]float64{1, 2, 3, 4, 4, 5, 6, 7, 8, 9}, 1)
 	if s != 44 || !near(p, 5.64e-5, 0.01e-5) {
 		t.Errorf("S = %d, p = %v", s, p)
 	}
-	if s, p := mannKendall(make([]float64, 12), 1); s != 0 || p != 1 {
+	if s, p := MannKendall(make([]float64, 12), 1); s != 0 || p != 1 {
 		t.Errorf("constant: S = %d, p = %v", s, p)
 	}
 }
@@ -84,7 +84,7 @@ func TestTheilSen(t *testing.T) {
 		{[]float64{1, 2, 300, 4, 5}, 1},   // one outlier changes nothing
 		{[]float64{5, 5}, 0}, {[]float64{7}, 0}, {nil, 0},
 	} {
-		if got := theilSen(c.x); !near(got, c.want, 1e-12) {
+		if got := TheilSen(c.x); !near(got, c.want, 1e-12) {
 			t.Errorf("%v: %v, want %v", c.x, got, c.want)
 		}
 	}
@@ -94,11 +94,11 @@ func TestTheilSen(t *testing.T) {
 func TestSignedRankCounted(t *testing.T) {
 	for _, d := range [][]float64{{1, 2, 3, 4, 5}, {1, -2, 3, 4, -5, 6}, {1, 1, -1, 2, 2, -3}, {0, 0, 4}, {-1, -2}} {
 		want := countSigns(d)
-		if p := signedRank(d); !near(p, want, 1e-12) {
+		if p := SignedRank(d); !near(p, want, 1e-12) {
 			t.Errorf("%v: p = %v, counted %v", d, p, want)
 		}
 	}
-	if p := signedRank(nil); p != 1 {
+	if p := SignedRank(nil); p != 1 {
 		t.Errorf("no steps: p = %v", p)
 	}
 }
@@ -141,13 +141,13 @@ func countSigns(d []float64) float64 {
 
 // The example of https://en.wikipedia.org/wiki/Holm-Bonferroni_method.
 func TestHolm(t *testing.T) {
-	got := holm([]float64{.01, .04, .03, .005})
+	got := Holm([]float64{.01, .04, .03, .005})
 	for i, want := range []float64{.03, .06, .06, .02} {
 		if !near(got[i], want, 1e-12) {
 			t.Errorf("H%d: %v, want %v", i+1, got[i], want)
 		}
 	}
-	if got := holm(nil); len(got) != 0 {
+	if got := Holm(nil); len(got) != 0 {
 		t.Errorf("no tests: %v", got)
 	}
 }
@@ -171,10 +171,10 @@ func TestUnitRootLevel(t *testing.T) {
 				walk[i] += walk[i-1]
 			}
 		}
-		if _, out := unitRoot(walk); out {
+		if _, out := UnitRoot(walk); out {
 			walks++
 		}
-		if _, out := unitRoot(noise); out {
+		if _, out := UnitRoot(noise); out {
 			noises++
 		}
 	}
