@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/suppress"
 	"github.com/memtrace/memtrace/tracer/debugfile"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
@@ -20,7 +20,7 @@ type runner struct {
 }
 
 // scopes are what programs' suppressions are for; nil: a program has none.
-type scopes map[runner]*analyzer.Scope
+type scopes map[runner]*suppress.Scope
 
 // embeddedSuppressions reads which leaks a process's program itself says to be
 // known, once for each program and user. It is called where a check has found some.
@@ -63,7 +63,7 @@ func (s *session) embeddedSuppressions(pid int) {
 }
 
 // readEmbedded returns nil where a program has no suppressions built in.
-func (s *session) readEmbedded(exe string, f *os.File) *analyzer.Scope {
+func (s *session) readEmbedded(exe string, f *os.File) *suppress.Scope {
 	scope, left, err := s.gate.embed(exe, f)
 	if err != nil {
 		s.warn("the suppressions that %s has built in are left out: %v", exe, err)
@@ -91,12 +91,12 @@ func (s *session) ownerOf(pid int) (uid, parent int, err error) {
 }
 
 // embed reads the suppressions that a program has built in.
-func (g *gate) embed(exe string, f *os.File) (scope *analyzer.Scope, left int, err error) {
+func (g *gate) embed(exe string, f *os.File) (scope *suppress.Scope, left int, err error) {
 	text, err := probe.EmbeddedSuppressions(f)
 	if err != nil || text == "" {
 		return nil, 0, err
 	}
-	built, err := analyzer.ParseSuppressions(strings.NewReader(text))
+	built, err := suppress.Parse(strings.NewReader(text))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/suppress"
 	"github.com/memtrace/memtrace/analyzer/verdict"
 )
 
@@ -28,8 +28,8 @@ type gate struct {
 	rules    verdict.Rules
 	judge    *verdict.Judge
 	code     int // to exit with when a rule is met
-	suppress *analyzer.Suppressions
-	embedded analyzer.Suppressions // what programs have built in
+	suppress *suppress.List
+	embedded suppress.List // what programs have built in
 	known    *verdict.Baseline
 	warmUp   time.Duration
 	outlets  []*outlet
@@ -107,7 +107,7 @@ func sourceRoot() string {
 }
 
 // readSuppressions reads the file of --suppressions, if one was given.
-func readSuppressions(path string) (*analyzer.Suppressions, error) {
+func readSuppressions(path string) (*suppress.List, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -116,7 +116,7 @@ func readSuppressions(path string) (*analyzer.Suppressions, error) {
 		return nil, fmt.Errorf("read suppressions: %w", err)
 	}
 	defer f.Close()
-	s, err := analyzer.ParseSuppressions(f)
+	s, err := suppress.Parse(f)
 	if err != nil {
 		return nil, usageError("read suppressions from %s: %v", path, err)
 	}

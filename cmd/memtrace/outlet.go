@@ -10,17 +10,17 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/suppress"
 )
 
 // An outlet is a file that tells others how a job ended.
 type outlet struct {
 	flag, path string
-	format     render.Format             // or
-	style      analyzer.SuppressionStyle // of suppressions
-	file       io.WriteCloser            // nil until open
+	format     render.Format  // or
+	style      suppress.Style // of suppressions
+	file       io.WriteCloser // nil until open
 }
 
 // outletsOf reads the flags that name files.
@@ -31,9 +31,9 @@ func outletsOf(c *cli.Context) (out []*outlet, err error) {
 		}
 	}
 	for _, path := range wholes(c, "gen-suppressions") {
-		o := &outlet{flag: "gen-suppressions", path: path, style: analyzer.ValgrindStyle}
+		o := &outlet{flag: "gen-suppressions", path: path, style: suppress.Valgrind}
 		if rest, ok := strings.CutPrefix(path, "lsan:"); ok {
-			o.path, o.style = rest, analyzer.LSanStyle
+			o.path, o.style = rest, suppress.LSan
 		}
 		out = append(out, o)
 	}
@@ -124,7 +124,7 @@ func (g *gate) write(o *outlet, r *report.Report) error {
 
 // suppressions writes those of some leaks, and says which it can't.
 func (o *outlet) suppressions(w io.Writer, r *report.Report, leaks []int) error {
-	left, err := analyzer.WriteSuppressions(w, r, leaks, o.style)
+	left, err := suppress.Write(w, r, leaks, o.style)
 	for i, what := range left {
 		if i == maxUnwritten {
 			what = fmt.Sprintf("and %d more, which it has in comments", len(left)-i)

@@ -1,4 +1,4 @@
-package analyzer
+package suppress
 
 import (
 	"fmt"
@@ -12,27 +12,27 @@ import (
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
-// SuppressionStyle is the tool whose format is written. memtrace reads both.
-type SuppressionStyle string
+// Style is the tool whose format is written. memtrace reads both.
+type Style string
 
 const (
-	ValgrindStyle SuppressionStyle = "valgrind"
-	LSanStyle     SuppressionStyle = "lsan" // LeakSanitizer's
+	Valgrind Style = "valgrind"
+	LSan     Style = "lsan" // LeakSanitizer's
 )
 
-// WriteSuppressions writes what suppresses the given leaks of a Report (indexes
+// Write writes what suppresses the given leaks of a Report (indexes
 // into Leaks) from the next run on: in Valgrind's format each call stack, in
 // LeakSanitizer's, which knows no stacks, each site's function. Leaks of which no
 // name is known, or none that the format can tell from others', are in a comment
-// instead; it returns what those are, for a warning.
-func WriteSuppressions(w io.Writer, r *report.Report, leaks []int, style SuppressionStyle) (left []string, err error) {
+// instead; it returns what those are, for a warning, and the error of w.
+func Write(w io.Writer, r *report.Report, leaks []int, style Style) (left []string, err error) {
 	var out strings.Builder
 	out.WriteString("# Suppressions of memory leaks, written by memtrace.\n")
 	sites, seen := r.SiteIndex(), make(map[string]bool)
 	for _, i := range leaks {
 		l := &r.Leaks[i]
 		text := ""
-		if site := sites[l.Site]; site != nil && len(site.Stack) > 0 && style == LSanStyle {
+		if site := sites[l.Site]; site != nil && len(site.Stack) > 0 && style == LSan {
 			text = lsanSuppression(r, site)
 		} else if site != nil {
 			text = valgrindSuppression(l, site)

@@ -1,4 +1,4 @@
-package analyzer
+package suppress
 
 import (
 	"slices"
@@ -37,7 +37,7 @@ leak:never*here
 `
 
 func TestSuppressions(t *testing.T) {
-	s, err := ParseSuppressions(strings.NewReader(suppressionFile))
+	s, err := Parse(strings.NewReader(suppressionFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestSuppressionsMatchBothNames(t *testing.T) {
 		{block("fun:memalign", "fun:posix_memalign", "fun:f"), direct, true}, {block("fun:_Znam", "fun:*make*"), stack, true},
 		{"{\nx\nAddrcheck,Memcheck:Leak\nfun:malloc\nfun:f\n}", direct, true},
 	} {
-		s, err := ParseSuppressions(strings.NewReader(c.text))
+		s, err := Parse(strings.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%q: %v", c.text, err)
 		} else if got := s.matches(&report.Leak{Kind: "definite"}, "", c.stack); got != c.want {
@@ -147,9 +147,9 @@ func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
 		{ID: 3, Function: "f(int)", Stack: []*report.Frame{frame("f(int)", "_Z1fi"), frame("other", ""), frame("main", "")}},
 		{ID: 4, Function: "evil\n}\n{", Stack: []*report.Frame{frame("evil\n}\n{", "")}},
 	}
-	for style, exact := range map[SuppressionStyle]map[int][]int{
-		ValgrindStyle: {0: {0}, 1: {1}, 2: {2}, 3: {3}},
-		LSanStyle:     {0: {0, 3}, 1: {1}, 2: {2}},
+	for style, exact := range map[Style]map[int][]int{
+		Valgrind: {0: {0}, 1: {1}, 2: {2}, 3: {3}},
+		LSan:     {0: {0, 3}, 1: {1}, 2: {2}},
 	} {
 		for which, want := range exact {
 			r := &report.Report{Sites: slices.Clone(sites)}
@@ -157,10 +157,10 @@ func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
 				r.Leaks = append(r.Leaks, report.Leak{Site: i, Kind: "definite", Bytes: 1, Count: 1})
 			}
 			var text strings.Builder
-			if _, err := WriteSuppressions(&text, r, []int{which, which}, style); err != nil {
+			if _, err := Write(&text, r, []int{which, which}, style); err != nil {
 				t.Fatal(err)
 			}
-			s, err := ParseSuppressions(strings.NewReader(text.String()))
+			s, err := Parse(strings.NewReader(text.String()))
 			if err != nil {
 				t.Fatalf("%s\n%v", text.String(), err)
 			}
@@ -173,10 +173,10 @@ func TestWrittenSuppressionsSuppressTheirLeak(t *testing.T) {
 			}
 		}
 		var text strings.Builder
-		if _, err := WriteSuppressions(&text, &report.Report{Sites: sites, Leaks: []report.Leak{{Site: 4, Kind: "definite"}, {Site: 9, Kind: "old"}}}, []int{0, 1}, style); err != nil {
+		if _, err := Write(&text, &report.Report{Sites: sites, Leaks: []report.Leak{{Site: 4, Kind: "definite"}, {Site: 9, Kind: "old"}}}, []int{0, 1}, style); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := ParseSuppressions(strings.NewReader(text.String())); err != nil || len(s.all) != 0 {
+		if s, err := Parse(strings.NewReader(text.String())); err != nil || len(s.all) != 0 {
 			t.Errorf("%v:\n%s", err, text.String())
 		}
 	}
@@ -206,18 +206,18 @@ func TestHostileNamesSuppressNothingElse(t *testing.T) {
 		{Function: "", Module: "[heap]"}, {Function: strings.Repeat("l", 1<<16)}, {Function: "a", Inlined: true}, {Function: "<", Inlined: true}, {Function: "malloc"}, {Function: "operator new(*"},
 	} {
 		for _, outer := range [][]*report.Frame{nil, {{Function: "main"}, libc}, {{Function: "0x9"}, {Function: "main"}, libc}, {{Function: "start_thread", Module: "/usr/lib/libc.so.6"}}} {
-			for _, style := range []SuppressionStyle{ValgrindStyle, LSanStyle} {
-				if style == ValgrindStyle && f.Module == "/bin/b" {
+			for _, style := range []Style{Valgrind, LSan} {
+				if style == Valgrind && f.Module == "/bin/b" {
 					continue // where code has no name, Valgrind's lines mean the file
 				}
 				site := report.Site{ID: 9, Function: f.Function, Stack: append([]*report.Frame{&f}, outer...)}
 				r := &report.Report{Processes: []report.Process{{ID: 1, Exe: "/bin/b"}}, Sites: append(slices.Clone(victims), site), Leaks: []report.Leak{{Site: 9, Kind: "definite", Bytes: 40}}}
 				var text strings.Builder
-				left, err := WriteSuppressions(&text, r, []int{0}, style)
+				left, err := Write(&text, r, []int{0}, style)
 				if err != nil {
 					t.Fatal(err)
 				}
-				s, err := ParseSuppressions(strings.NewReader(text.String()))
+				s, err := Parse(strings.NewReader(text.String()))
 				if err != nil {
 					t.Errorf("%.60q, %s: %v\n%.300q", f.Function, style, err, text.String())
 					continue
@@ -253,7 +253,7 @@ func TestSuppressionsThatAreNone(t *testing.T) {
 		"{":                                  "no closing brace",
 		"{\n x\n Memcheck:Leak\n match-leak-kinds: lost\n fun:f\n}\n": "unknown kind",
 	} {
-		if _, err := ParseSuppressions(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -263,11 +263,11 @@ func TestSuppressionsThatAreNone(t *testing.T) {
 // nothing of another's leaks, also where the other's path reads the same, and is
 // no mistake where nothing matches it.
 func TestEmbeddedSuppressionsAreForTheirProgram(t *testing.T) {
-	built, err := ParseSuppressions(strings.NewReader("leak:known\nleak:never\n"))
+	built, err := Parse(strings.NewReader("leak:known\nleak:never\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s Suppressions
+	var s List
 	scope, left := s.Embed("/bin/one", built)
 	scope.Add(11)
 	scope.Add(12)
@@ -284,15 +284,15 @@ func TestEmbeddedSuppressionsAreForTheirProgram(t *testing.T) {
 // TestOneProgramLeavesRoomForOthers: whatever one program has built in, the next
 // one's suppressions count, and what is left out is counted.
 func TestOneProgramLeavesRoomForOthers(t *testing.T) {
-	many, err := ParseSuppressions(strings.NewReader(strings.Repeat("leak:x\n", 1<<16)))
+	many, err := Parse(strings.NewReader(strings.Repeat("leak:x\n", 1<<16)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := ParseSuppressions(strings.NewReader("leak:known\n"))
+	own, err := Parse(strings.NewReader("leak:known\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s Suppressions
+	var s List
 	if _, left := s.Embed("/tmp/hostile", many); left != 1<<16-maxEmbedded {
 		t.Errorf("%d are left out", left)
 	}

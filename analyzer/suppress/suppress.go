@@ -1,4 +1,4 @@
-package analyzer
+package suppress
 
 import (
 	"bufio"
@@ -11,7 +11,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
-// Suppressions are leaks that are known and not to be reported, as
+// A List has the leaks that are known and not to be reported, as
 // LeakSanitizer's and Valgrind's files name them. Both kinds may stand in one
 // file.
 //
@@ -25,7 +25,7 @@ import (
 //	   ...
 //	   obj:*/libfoo.so*
 //	}
-type Suppressions struct{ all []suppression }
+type List struct{ all []suppression }
 
 type suppression struct {
 	name   string
@@ -51,9 +51,10 @@ func (s *Scope) Add(pid int) { s.pids[pid] = true }
 // maxSuppressions bounds what a file can hold.
 const maxSuppressions = 1 << 16
 
-// ParseSuppressions reads a file.
-func ParseSuppressions(r io.Reader) (*Suppressions, error) {
-	s := &Suppressions{}
+// Parse reads a file of at most 65,536 suppressions, of lines of at most 64 KiB. Its
+// errors name the line at which a file is no such file, and never repeat its text.
+func Parse(r io.Reader) (*List, error) {
+	s := &List{}
 	lines, number := bufio.NewScanner(r), 0
 	next := func() (string, bool) {
 		for lines.Scan() {
@@ -83,7 +84,7 @@ func ParseSuppressions(r io.Reader) (*Suppressions, error) {
 }
 
 // block reads a Valgrind suppression after its brace.
-func (s *Suppressions) block(next func() (string, bool)) error {
+func (s *List) block(next func() (string, bool)) error {
 	name, _ := next()
 	kind, ok := next()
 	out, leak := suppression{name: name}, isMemcheckLeak(kind)
@@ -142,7 +143,7 @@ func parseKinds(list string) ([]string, error) {
 
 // Apply takes the suppressed leaks out of a Report whose stacks are named, says
 // in its warnings how many those were, and returns them.
-func (s *Suppressions) Apply(r *report.Report) (out []report.Leak) {
+func (s *List) Apply(r *report.Report) (out []report.Leak) {
 	var sum report.LeakSum
 	sites := r.SiteIndex()
 	modules := make(map[int]string, len(r.Processes))
@@ -169,8 +170,8 @@ func (s *Suppressions) Apply(r *report.Report) (out []report.Leak) {
 const maxEmbedded = 4096
 
 // Embed adds what a program has built in, whose path is module, and returns what
-// says for which processes that counts, and how many there was no room for.
-func (s *Suppressions) Embed(module string, embedded *Suppressions) (scope *Scope, left int) {
+// says for which processes that counts, and how many suppressions there was no room for.
+func (s *List) Embed(module string, embedded *List) (scope *Scope, left int) {
 	scope = &Scope{module: module, pids: make(map[int]bool)}
 	taken := embedded.all[:min(len(embedded.all), maxEmbedded, maxSuppressions-len(s.all))]
 	for _, p := range taken {
@@ -189,7 +190,7 @@ func (p *suppression) isFor(pid int, exe string, stack []*report.Frame) bool {
 
 // Unused names the suppressions of files that no leak has matched. Programs may
 // have more built in than a run of theirs needs.
-func (s *Suppressions) Unused() (names []string) {
+func (s *List) Unused() (names []string) {
 	for i := range s.all {
 		if !s.all[i].used && s.all[i].scope == nil {
 			names = append(names, s.all[i].name)
@@ -199,7 +200,7 @@ func (s *Suppressions) Unused() (names []string) {
 }
 
 // matches reports whether any suppression is for a leak, and marks all that are.
-func (s *Suppressions) matches(l *report.Leak, exe string, stack []*report.Frame) (found bool) {
+func (s *List) matches(l *report.Leak, exe string, stack []*report.Frame) (found bool) {
 	for i := range s.all {
 		p := &s.all[i]
 		if !p.isFor(l.PID, exe, stack) || p.kinds != nil && !slices.Contains(p.kinds, l.Kind) {
