@@ -91,7 +91,7 @@ func (s *session) ownerOf(pid int) (uid, parent int, err error) {
 }
 
 // embed reads the suppressions that a program has built in.
-func (g *gate) embed(exe string, f *os.File) (scope *suppress.Scope, left int, err error) {
+func (g *job) embed(exe string, f *os.File) (scope *suppress.Scope, left int, err error) {
 	text, err := probe.EmbeddedSuppressions(f)
 	if err != nil || text == "" {
 		return nil, 0, err

@@ -31,7 +31,7 @@ type settings struct {
 	sort      string
 	minAge    time.Duration
 	format    render.Format
-	gate      *gate
+	gate      *job
 	leaks     bool // check for leaks at the end
 	// standStill: while the processes are stopped
 	standStill bool
@@ -118,7 +118,7 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.functions, err = readFunctions(c); err != nil {
 		return s, err
 	}
-	if s.gate, err = newGate(c); err != nil {
+	if s.gate, err = newJob(c); err != nil {
 		return s, err
 	}
 	if s.duration > 0 && s.gate.warmUp >= s.duration {

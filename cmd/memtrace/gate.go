@@ -10,27 +10,27 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memtrace/memtrace/analyzer/gate"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/suppress"
-	"github.com/memtrace/memtrace/analyzer/verdict"
 )
 
-// gate is what a job sets: conditions on the last Report, and the files that
+// job is what a CI job asks for: conditions on the last Report, and the files that
 // tell others how it ended. A command that makes Reports
 //
-//   - adds gateFlags to its flags, and calls newGate once all flags are read
+//   - adds gateFlags to its flags, and calls newJob once all flags are read
 //     and open before anything is started or attached to,
 //   - calls observe for each Report of a trace, and conclude for the last one
 //     before it is shown,
 //   - returns finish(result()), or finish of the error that kept it from that.
-type gate struct {
-	rules    verdict.Rules
-	judge    *verdict.Judge
+type job struct {
+	rules    gate.Rules
+	judge    *gate.Judge
 	code     int // to exit with when a rule is met
 	suppress *suppress.List
 	embedded suppress.List // what programs have built in
-	known    *verdict.Baseline
+	known    *gate.Baseline
 	warmUp   time.Duration
 	outlets  []*outlet
 	options  render.Options
@@ -42,7 +42,7 @@ type gate struct {
 func gateFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if there is a leak of `KIND` (" + strings.Join(report.LeakKinds(), ", ") +
-			") or a limit is exceeded, as in definite,'leak>1MB,rss>200MiB,growth>1MiB/min,allocs>1e6' (figures: " + strings.Join(verdict.Figures(), ", ") + ")"},
+			") or a limit is exceeded, as in definite,'leak>1MB,rss>200MiB,growth>1MiB/min,allocs>1e6' (figures: " + strings.Join(gate.Figures(), ", ") + ")"},
 		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
 		&cli.PathFlag{Name: "baseline", Usage: "don't fail on leaks that `FILE` has, an earlier Report (--format json)"},
 		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names, in LeakSanitizer's or Valgrind's format"},
@@ -58,12 +58,12 @@ func warmUpFlag() cli.Flag {
 	return &cli.DurationFlag{Name: "warmup", Usage: "let growth, candidates and limits count only after `TIME`, such as 30s"}
 }
 
-// newGate reads the flags. Nothing is written yet.
-func newGate(c *cli.Context) (*gate, error) {
-	g := &gate{code: c.Int("error-exitcode"), warmUp: c.Duration("warmup")}
+// newJob reads the flags. Nothing is written yet.
+func newJob(c *cli.Context) (*job, error) {
+	g := &job{code: c.Int("error-exitcode"), warmUp: c.Duration("warmup")}
 	g.options = render.Options{Root: sourceRoot(), Version: version}
 	var err error
-	if g.rules, err = verdict.ParseRules(c.StringSlice("fail-on")); err != nil {
+	if g.rules, err = gate.ParseRules(c.StringSlice("fail-on")); err != nil {
 		return nil, usageError("--fail-on: %v", err)
 	}
 	switch {
@@ -84,7 +84,7 @@ func newGate(c *cli.Context) (*gate, error) {
 	if g.outlets, err = outletsOf(c); err != nil {
 		return nil, err
 	}
-	g.judge = verdict.New(verdict.Options{Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval})
+	g.judge = gate.New(gate.Options{Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval})
 	return g, nil
 }
 
@@ -123,7 +123,7 @@ func readSuppressions(path string) (*suppress.List, error) {
 	return s, nil
 }
 
-func readBaseline(path string) (*verdict.Baseline, error) {
+func readBaseline(path string) (*gate.Baseline, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -132,7 +132,7 @@ func readBaseline(path string) (*verdict.Baseline, error) {
 		return nil, fmt.Errorf("read the baseline: %w", err)
 	}
 	defer f.Close()
-	b, err := verdict.ReadBaseline(f)
+	b, err := gate.ReadBaseline(f)
 	if err != nil {
 		return nil, usageError("read the baseline %s: %v", path, err)
 	}
@@ -140,16 +140,16 @@ func readBaseline(path string) (*verdict.Baseline, error) {
 }
 
 // wantsLeaks reports whether the memory has to be read for leaks.
-func (g *gate) wantsLeaks() bool {
+func (g *job) wantsLeaks() bool {
 	return g.rules.NeedScan() || len(g.rules) == 0 && len(g.outlets) > 0 ||
 		slices.ContainsFunc(g.outlets, func(o *outlet) bool { return o.style != "" })
 }
 
 // observe takes the figures of a Report.
-func (g *gate) observe(r *report.Report) { g.judge.Observe(r) }
+func (g *job) observe(r *report.Report) { g.judge.Observe(r) }
 
 // hide takes suppressed leaks out of a Report, and returns them.
-func (g *gate) hide(r *report.Report) []report.Leak {
+func (g *job) hide(r *report.Report) []report.Leak {
 	hidden := g.embedded.Apply(r)
 	if g.suppress != nil {
 		hidden = append(hidden, g.suppress.Apply(r)...)
@@ -160,9 +160,9 @@ func (g *gate) hide(r *report.Report) []report.Leak {
 // conclude decides by the last Report. problems are what kept the check from
 // being made; each is an error so that its exit code is known. leaks says
 // whether there was to be a check for leaks at all.
-func (g *gate) conclude(r *report.Report, leaks bool, problems []error) {
+func (g *job) conclude(r *report.Report, leaks bool, problems []error) {
 	g.last, g.problems = r, problems
-	evidence := verdict.Evidence{Suppressed: g.hide(r)}
+	evidence := gate.Evidence{Suppressed: g.hide(r)}
 	for _, err := range problems {
 		evidence.Problems = append(evidence.Problems, err.Error())
 	}
@@ -172,19 +172,19 @@ func (g *gate) conclude(r *report.Report, leaks bool, problems []error) {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("the suppression %q matched no leak", name))
 		}
 	}
-	if outcome := g.judge.Conclude(r, evidence); !leaks && !g.active() && len(outcome.Problems) == 0 {
+	if outcome := g.judge.Decide(r, evidence); !leaks && !g.active() && len(outcome.Problems) == 0 {
 		r.Outcome = nil // nobody asked
 	}
 }
 
 // active reports whether any condition, or any file that tells of them, was asked for.
-func (g *gate) active() bool { return len(g.rules) > 0 || len(g.outlets) > 0 || g.suppress != nil }
+func (g *job) active() bool { return len(g.rules) > 0 || len(g.outlets) > 0 || g.suppress != nil }
 
 // failed reports whether a rule was met.
-func (g *gate) failed() bool { return g.last != nil && g.last.Outcome != nil && g.last.Outcome.Failed }
+func (g *job) failed() bool { return g.last != nil && g.last.Outcome != nil && g.last.Outcome.Failed }
 
 // result is the error that a job ends with, nil if it passes.
-func (g *gate) result() error {
+func (g *job) result() error {
 	if g.last == nil || g.last.Outcome == nil {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (g *gate) result() error {
 }
 
 // found says what made a rule fail.
-func (g *gate) found(rule *report.RuleDone) string {
+func (g *job) found(rule *report.RuleDone) string {
 	if len(rule.Leaks) == 0 {
 		return rule.Figure
 	}

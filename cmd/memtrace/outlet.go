@@ -53,7 +53,7 @@ func outletsOf(c *cli.Context) (out []*outlet, err error) {
 // open creates the files, so that a job whose result could not be told fails
 // before it starts anything. They stay empty until the end: an old result must
 // not pass for a new one.
-func (g *gate) open() error {
+func (g *job) open() error {
 	for _, o := range g.outlets {
 		if o.path == "-" && o.style != "" {
 			o.file = keptOpen{os.Stdout}
@@ -74,7 +74,7 @@ func (keptOpen) Close() error { return nil }
 
 // finish writes all files and returns the error to end with: err, or that of
 // writing. Where err came before there was a Report, the files tell of that.
-func (g *gate) finish(err error) error {
+func (g *job) finish(err error) error {
 	r := g.last
 	if r == nil {
 		text := "it ended before there was a Report"
@@ -100,7 +100,7 @@ func (g *gate) finish(err error) error {
 	return err
 }
 
-func (g *gate) write(o *outlet, r *report.Report) error {
+func (g *job) write(o *outlet, r *report.Report) error {
 	var text bytes.Buffer
 	var err error
 	if o.style != "" {
@@ -142,7 +142,7 @@ const maxUnwritten = 10
 
 // toSuppress are the leaks that suppressions are written for: all verdicts,
 // and the candidates that made the job fail.
-func (g *gate) toSuppress(r *report.Report) (out []int) {
+func (g *job) toSuppress(r *report.Report) (out []int) {
 	failing := make(map[int]bool)
 	if r.Outcome != nil {
 		for _, rule := range r.Outcome.Rules {
@@ -162,7 +162,7 @@ func (g *gate) toSuppress(r *report.Report) (out []int) {
 // tellGitHub annotates the job, and appends to its summary, under GitHub
 // Actions. Annotations go to stderr, which its runner reads as it does stdout:
 // that is the command's, or the Report's.
-func (g *gate) tellGitHub(r *report.Report) {
+func (g *job) tellGitHub(r *report.Report) {
 	if os.Getenv("GITHUB_ACTIONS") != "true" || r.Outcome == nil || g.last == nil && !g.active() {
 		return
 	}

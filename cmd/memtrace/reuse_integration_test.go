@@ -59,7 +59,7 @@ func takenOver(t *testing.T, s *session, name string) (held *target, second *spa
 func bareSession(t *testing.T) *session {
 	t.Helper()
 	s, err := newSession(settings{
-		tracer: tracer.Config{StackDepth: 8, Unwind: tracer.UnwindFP}, interval: time.Second, gate: &gate{},
+		tracer: tracer.Config{StackDepth: 8, Unwind: tracer.UnwindFP}, interval: time.Second, gate: &job{},
 	}, silent{})
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func newUntraced(c *cli.Context) (*untraced, error) {
 	if len(u.pids) == 0 {
 		return nil, usageError("no process given: use -p PID")
 	}
-	if u.gate, err = newGate(c); err != nil {
+	if u.gate, err = newJob(c); err != nil {
 		return nil, err
 	}
 	if over := u.gate.rules.OverTime(); len(over) > 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/verdict"
+	"github.com/memtrace/memtrace/analyzer/gate"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/launch"
 	"github.com/memtrace/memtrace/tracer/probe"
@@ -23,7 +23,7 @@ func (mute) warning(string) {}
 // rule. The child is the process that runs this test's binary.
 func jobOf(t *testing.T, rule string, leaks bool) (*session, *target) {
 	t.Helper()
-	rules, err := verdict.ParseRules([]string{rule})
+	rules, err := gate.ParseRules([]string{rule})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func jobOf(t *testing.T, rule string, leaks bool) (*session, *target) {
 	a := analyzer.New(analyzer.Config{})
 	t.Cleanup(a.Close)
 	s := &session{
-		settings: settings{leaks: leaks, atExit: exitAfter, gate: &gate{rules: rules}},
+		settings: settings{leaks: leaks, atExit: exitAfter, gate: &job{rules: rules}},
 		fs:       fs, analyzer: a, out: mute{}, family: newFamily(nil, fs), names: testNamer(t),
 		targets: make(map[int]*target), unborn: make(map[int]time.Time),
 	}

@@ -1,4 +1,4 @@
-package verdict
+package gate
 
 import (
 	"fmt"
@@ -83,9 +83,9 @@ type Evidence struct {
 	Unused     []string      // suppressions that matched nothing
 }
 
-// Conclude decides by the last Report, and writes its Outcome into it. The
-// Report's stacks should be named.
-func (j *Judge) Conclude(r *report.Report, e Evidence) *report.Outcome {
+// Decide observes the last Report, decides by it, and writes its Outcome into it.
+// The Report's stacks should be named.
+func (j *Judge) Decide(r *report.Report, e Evidence) *report.Outcome {
 	j.Observe(r)
 	out := &report.Outcome{Rules: []report.RuleDone{}, Problems: append([]string{}, e.Problems...),
 		Unused: append([]string{}, e.Unused...), Gone: []report.OldLeak{}}

@@ -1,4 +1,4 @@
-package verdict
+package gate
 
 import (
 	"bytes"
@@ -99,7 +99,7 @@ func TestLimitsReadTheFiguresOfTheReport(t *testing.T) {
 		j.Observe(at(2*time.Second, 2000, 20, 200))
 		last := at(3*time.Second, 3000, 30, 150)
 		last.Leaks = []report.Leak{{Kind: "definite", Bytes: 20, Count: 2}, {Kind: "indirect", Bytes: 10, Count: 1}, {Kind: "possible", Bytes: 5, Count: 1}}
-		o := j.Conclude(last, Evidence{})
+		o := j.Decide(last, Evidence{})
 		if got := statuses(o); got[0] != want || o.Failed != (want == "failed") || (len(o.Problems) > 0) != (want == "unknown") {
 			t.Errorf("%s: %q, %+v", text, got, o)
 		}
@@ -115,7 +115,7 @@ func TestGrowthIsNotAPeak(t *testing.T) {
 		}
 		j.Observe(at(time.Duration(s)*time.Second, live, 1, 1))
 	}
-	if o := j.Conclude(at(200*time.Second, 5000, 1, 1), Evidence{}); statuses(o)[0] != "passed" {
+	if o := j.Decide(at(200*time.Second, 5000, 1, 1), Evidence{}); statuses(o)[0] != "passed" {
 		t.Errorf("%+v", o.Rules)
 	}
 	if n := len(j.courses[program{process: 1}].points); n > maxPoints {
@@ -132,10 +132,10 @@ func TestWarmUpDoesNotCount(t *testing.T) {
 	}
 	last := at(15*time.Second, 5000, 2050, 200)
 	last.Leaks = []report.Leak{{Kind: "definite", Bytes: 100, Count: 1, WarmUpBytes: 90}}
-	if out := j.Conclude(last, Evidence{}); !slices.Equal(statuses(out), []string{"passed", "passed", "passed", "passed", "passed"}) || len(out.Problems) != 0 {
+	if out := j.Decide(last, Evidence{}); !slices.Equal(statuses(out), []string{"passed", "passed", "passed", "passed", "passed"}) || len(out.Problems) != 0 {
 		t.Errorf("%+v", out)
 	}
-	early := New(o).Conclude(at(9*time.Second, 1, 1, 1), Evidence{})
+	early := New(o).Decide(at(9*time.Second, 1, 1, 1), Evidence{})
 	if len(early.Problems) != 1 || !strings.Contains(early.Problems[0], "before the warm-up of 10s was over") || early.Failed {
 		t.Errorf("%+v", early)
 	}
@@ -176,7 +176,7 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 	} {
 		r, opt, e := at(time.Second, 1, 1, 1), Options{Rules: rules(t, "definite")}, Evidence{}
 		spoil(r, &opt, &e)
-		o := New(opt).Conclude(r, e)
+		o := New(opt).Decide(r, e)
 		if len(o.Problems) != 1 || !strings.Contains(o.Problems[0], want) || statuses(o)[0] != "unknown" || o.Failed {
 			t.Errorf("%s: %+v", want, o)
 		}
@@ -184,17 +184,17 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 	// A program that allocates nothing leaks nothing.
 	none := at(time.Second, 0, 0, 1<<20)
 	none.Processes[0].RSSBy = report.RSSBy{AnonMmap: 12 << 10, File: 1 << 20}
-	if o := New(Options{Rules: rules(t, "definite")}).Conclude(none, Evidence{}); len(o.Problems) != 0 || statuses(o)[0] != "passed" {
+	if o := New(Options{Rules: rules(t, "definite")}).Decide(none, Evidence{}); len(o.Problems) != 0 || statuses(o)[0] != "passed" {
 		t.Errorf("%+v", o)
 	}
 	// Faults that were missed say nothing of leaks, and a limit on RSS asks for no trace.
 	r := at(time.Second, 1, 1, 1)
 	r.Events.LostBy.MissedFaults = 5
-	if o := New(Options{Rules: rules(t, "definite")}).Conclude(r, Evidence{}); len(o.Problems) != 0 {
+	if o := New(Options{Rules: rules(t, "definite")}).Decide(r, Evidence{}); len(o.Problems) != 0 {
 		t.Errorf("%+v", o)
 	}
 	r.Events = report.Events{Lost: 9}
-	if o := New(Options{Rules: rules(t, "rss>1GiB")}).Conclude(r, Evidence{}); len(o.Problems) != 0 || statuses(o)[0] != "passed" {
+	if o := New(Options{Rules: rules(t, "rss>1GiB")}).Decide(r, Evidence{}); len(o.Problems) != 0 || statuses(o)[0] != "passed" {
 		t.Errorf("%+v", o)
 	}
 }
@@ -224,14 +224,14 @@ func TestBaseline(t *testing.T) {
 	}
 	r := stacked("old", "new")
 	r.Leaks[0].Kind = "possible" // the same leak, found otherwise
-	o := New(Options{Rules: rules(t, "definite,possible,leak>10"), Known: known}).Conclude(r, Evidence{Suppressed: stacked("hidden").Leaks})
+	o := New(Options{Rules: rules(t, "definite,possible,leak>10"), Known: known}).Decide(r, Evidence{Suppressed: stacked("hidden").Leaks})
 	if !slices.Equal(statuses(o), []string{"failed", "passed", "passed"}) || !slices.Equal(o.Rules[0].Leaks, []int{1}) || !r.Leaks[0].Known {
 		t.Errorf("%+v", o)
 	}
 	if len(o.Gone) != 1 || o.Gone[0].Function != "fixed" || o.Gone[0].Bytes != 10 || o.Known.Count != 1 || o.Suppressed.Bytes != 10 {
 		t.Errorf("%+v", o)
 	}
-	if o := New(Options{Rules: rules(t, "definite"), Known: known}).Conclude(stacked(), Evidence{Problems: []string{"x"}}); len(o.Gone) != 0 {
+	if o := New(Options{Rules: rules(t, "definite"), Known: known}).Decide(stacked(), Evidence{Problems: []string{"x"}}); len(o.Gone) != 0 {
 		t.Errorf("gone without a look: %+v", o.Gone)
 	}
 	for text, want := range map[string]string{
@@ -260,7 +260,7 @@ func TestLimitsOnCrowds(t *testing.T) {
 				j.Observe(r)
 			}
 		}
-		o := j.Conclude(r, Evidence{})
+		o := j.Decide(r, Evidence{})
 		if got := statuses(o)[0]; got != want || (want == "unknown") != slices.ContainsFunc(o.Problems, func(p string) bool { return strings.Contains(p, "not measured in 5 children") }) {
 			t.Errorf("%s: %s with problems %q, want %s", text, got, o.Problems, want)
 		}

@@ -1,4 +1,4 @@
-package verdict
+package gate
 
 import (
 	"strings"
@@ -46,7 +46,7 @@ func (j *job) report() *report.Report {
 
 func (j *job) outcome() *report.Outcome {
 	j.at += time.Second
-	return j.judge.Conclude(j.report(), Evidence{})
+	return j.judge.Decide(j.report(), Evidence{})
 }
 
 // allocs makes n blocks of a size, none of which is freed.
@@ -182,7 +182,7 @@ func TestLimitOnTheParentOfChildrenThatAreSummedUp(t *testing.T) {
 		r := at(time.Second, 1000, 60, 200)
 		r.Processes = append(r.Processes, report.Process{ID: 2, PID: 7, Comm: "service", Children: 5,
 			Heap: report.Heap{AllocCount: 60, PeakBytes: 2000}})
-		if done := j.Conclude(r, Evidence{}).Rules[0]; done.Status != report.RulePassed {
+		if done := j.Decide(r, Evidence{}).Rules[0]; done.Status != report.RulePassed {
 			t.Errorf("%s: %+v", rule, done)
 		}
 	}
