@@ -1,4 +1,4 @@
-// Package render writes an report.Report for people and for programs: one
+// Package render writes a Report for people and for programs: one
 // file per format, all behind Write. It also formats the one-line form of a
 // single event (WriteEvent) and a Report cut to a terminal's size (Screen).
 //
