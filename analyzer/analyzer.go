@@ -114,8 +114,8 @@ func (a *Analyzer) Close() {
 	a.processesChanged()
 }
 
-// SetLoss notes what the tracer could not see so far.
-func (a *Analyzer) SetLoss(l event.Loss) {
+// setLoss takes a Loss.
+func (a *Analyzer) setLoss(l event.Loss) {
 	a.events.LostBy = l
 	a.events.Lost = l.Lost()
 }
@@ -156,9 +156,8 @@ func (a *Analyzer) since(time uint64) uint64 {
 // been without live blocks for a whole series.
 const maxSeries = 1 << 17
 
-// Window closes an observation window: it records what each site holds, for
-// the trend of its live bytes. Call it at even intervals.
-func (a *Analyzer) Window(now uint64) {
+// closeWindow takes a Window: it records what each site holds.
+func (a *Analyzer) closeWindow(now uint64) {
 	if !a.warmedUp {
 		a.endWarmUp(a.since(now))
 		return

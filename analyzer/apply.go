@@ -5,10 +5,8 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
-// Apply takes in events, which must be in the order of their Time, within one
-// call and from call to call. It does not keep the slice. Events of processes
-// that are not known are counted, and otherwise ignored.
-func (a *Analyzer) Apply(events []event.Event) {
+// apply takes Events.
+func (a *Analyzer) apply(events []event.Event) {
 	var w warmup
 	for len(events) > 0 {
 		events = events[a.applySome(events[:min(len(events), warmEvents)], &w):]

@@ -24,7 +24,7 @@ func (a *Analyzer) bear(parent *process, e *event.Event) {
 func (a *Analyzer) CloneProcess(parent, child uint32) error {
 	from := a.byPID[parent]
 	if from == nil {
-		a.AddProcess(ProcessInfo{PID: child, Attached: true})
+		a.addProcess(ProcessInfo{PID: child, Attached: true})
 		return nil
 	}
 	return a.clone(from, child, 0)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
@@ -27,19 +28,18 @@ const (
 	lossGap      = 1_000_000_000 // ns between losses that make two spans
 )
 
-// AddProcessLoss notes that so many more events of a process were lost from
-// first to last (ns, CLOCK_MONOTONIC). It does nothing where the process is not
-// known: the news of its birth may be among the events still to be applied, so
-// that the caller has to come again with them.
-func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) (known bool) {
+// Knows reports whether a ProcessLoss would be taken. If not, the news of the process's
+// birth may be among the events still to come, so that its maker has to come again with it.
+func (a *Analyzer) Knows(pid uint32, last uint64) bool {
 	p := a.byPID[pid]
-	if p == nil || p.exited && a.since(last) > p.ended { // the latter: another one has its PID now
-		return false
+	return p != nil && (!p.exited || a.since(last) <= p.ended) // else another one has its PID now
+}
+
+// addProcessLoss takes a ProcessLoss.
+func (a *Analyzer) addProcessLoss(l input.ProcessLoss) {
+	if l.Events != 0 && a.Knows(l.PID, l.Last) {
+		a.byPID[l.PID].lose(report.LossSpan{FromNS: a.since(l.First), ToNS: a.since(max(l.First, l.Last)), Events: l.Events})
 	}
-	if events != 0 {
-		p.lose(report.LossSpan{FromNS: a.since(first), ToNS: a.since(max(first, last)), Events: events})
-	}
-	return true
 }
 
 func (p *process) lose(fresh report.LossSpan) {

@@ -1,10 +1,7 @@
 package analyzer
 
-// Pause says that no allocation or free is seen from now on, until events come
-// again. What lives then is not known any more: a block may be freed unseen and
-// its memory given out again. So the blocks are dropped from what lives, without
-// counting as freed; should their frees be seen later, they match nothing.
-func (a *Analyzer) Pause() {
+// pause takes a Pause.
+func (a *Analyzer) pause() {
 	for p := range a.heaps {
 		if p.exited {
 			continue

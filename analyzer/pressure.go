@@ -2,10 +2,6 @@ package analyzer
 
 import "github.com/memtrace/memtrace/analyzer/report"
 
-// SetLeftOut notes how many calls the tracer has counted and not recorded so
-// far. It is for a tracer that counts them all (Config.Counted).
-func (a *Analyzer) SetLeftOut(l report.LeftOut) { a.leftOut = l }
-
 // addLeftOut takes the calls that were left out into the events.
 func addLeftOut(e *report.Events, l report.LeftOut) {
 	e.Alloc += l.Alloc

@@ -1,24 +1,13 @@
 package analyzer
 
 import (
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // ProcessInfo describes a traced process.
-type ProcessInfo struct {
-	PID        uint32
-	InnerPIDs  []int  // its IDs in PID namespaces within the initial one
-	UID        uint32 // that it acts as
-	Comm       string
-	Exe        string
-	Attached   bool     // attached while running: blocks from before are unknown
-	Probed     uint64   // ns, CLOCK_MONOTONIC: since when all of its calls are seen; 0: they may not be
-	Unprobed   bool     // none of its allocations is seen: it has no allocator that can be probed
-	Allocators []string // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
-	GoHeap     bool     // its Go code allocates from a heap that is not seen, beside the one that is
-	Untraced   []string // functions that may allocate, by their names, and are not probed, as --alloc-fn takes them
-}
+type ProcessInfo = input.ProcessInfo
 
 // A process is the state of one traced process: of its present program image,
 // as exec starts afresh.
@@ -106,10 +95,8 @@ func (m *image) stack(id event.StackID) (stackRef, bool) {
 	return stackRef{}, false
 }
 
-// AddProcess makes a process known; its events are ignored before. For one that
-// is known and has not exited it only updates the description, as after exec.
-// A child that shares its parent's memory becomes a process when it execs.
-func (a *Analyzer) AddProcess(info ProcessInfo) {
+// addProcess takes a Started.
+func (a *Analyzer) addProcess(info ProcessInfo) {
 	p := a.byPID[info.PID]
 	switch {
 	case p == nil || p.exited:
@@ -122,9 +109,8 @@ func (a *Analyzer) AddProcess(info ProcessInfo) {
 	}
 }
 
-// Describe updates the description of a process that is known, even if it has
-// exited, or of a child that shares its parent's memory. Others it ignores.
-func (a *Analyzer) Describe(info ProcessInfo) {
+// describe takes a Described.
+func (a *Analyzer) describe(info ProcessInfo) {
 	switch p := a.byPID[info.PID]; {
 	case p == nil:
 	case p.info.PID == info.PID:
@@ -150,9 +136,8 @@ func (a *Analyzer) Info(pid uint32) (info ProcessInfo, ok bool) {
 	return p.info, true
 }
 
-// SetExitCode notes how a process ended: its exit code, or 128 plus the number
-// of the signal that killed it.
-func (a *Analyzer) SetExitCode(pid uint32, code int) {
+// setExitCode takes an ExitCode.
+func (a *Analyzer) setExitCode(pid uint32, code int) {
 	if p := a.byPID[pid]; p != nil && p.info.PID == pid {
 		p.exitCode = &code
 	}

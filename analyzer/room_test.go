@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -93,13 +94,12 @@ func TestNoRoomAllocatesNothing(t *testing.T) {
 	a := New(Config{SiteRoom: 1 << 20})
 	a.AddProcess(ProcessInfo{PID: 7, UID: 1000})
 	everyStackNew(a, 7, 10_000)
-	i := uint64(20_000)
+	i, batch := uint64(20_000), input.Events{Events: make([]event.Event, 2)}
 	if n := testing.AllocsPerRun(1000, func() {
 		i++
-		a.Apply([]event.Event{
-			{Kind: event.Alloc, PID: 7, TID: 7, Addr: 0x7f1000000000, Size: 16, Stack: event.StackID(i), Time: i * 1000},
-			{Kind: event.Free, PID: 7, TID: 7, Addr: 0x7f1000000000, Time: i*1000 + 1},
-		})
+		batch.Events[0] = event.Event{Kind: event.Alloc, PID: 7, TID: 7, Addr: 0x7f1000000000, Size: 16, Stack: event.StackID(i), Time: i * 1000}
+		batch.Events[1] = event.Event{Kind: event.Free, PID: 7, TID: 7, Addr: 0x7f1000000000, Time: i*1000 + 1}
+		a.Take(&batch)
 	}); n != 0 {
 		t.Errorf("%v allocations an event", n)
 	}

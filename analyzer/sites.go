@@ -138,8 +138,8 @@ func (t *stackStore) frames(r stackRef) []uint64 {
 // the call that makes the process known.
 const maxOrphans = 1024
 
-// AddStack makes the frames of a stack known. Its process may be added later.
-func (a *Analyzer) AddStack(s event.Stack) {
+// addStack takes a Stack.
+func (a *Analyzer) addStack(s event.Stack) {
 	var m *image
 	if p := a.byPID[s.PID]; p != nil && p.crowd != nil {
 		p.crowd.addStack(a, p.image, s)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/bpf"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -85,11 +86,12 @@ func benchmarkRingsToSites(b *testing.B, cpus, processes, threads int) {
 		d.rings = append(d.rings, &rings[i].lineRing)
 	}
 	a := analyzer.New(analyzer.Config{})
+	var in input.Events
 	defer a.Close()
 	all := make([]*simulated, processes)
 	for i := range all {
 		all[i] = newSimulated(uint32(1000+i), uint32(threads), live/processes)
-		a.AddProcess(analyzer.ProcessInfo{PID: all[i].pid})
+		a.Take(input.Started{ProcessInfo: analyzer.ProcessInfo{PID: all[i].pid}})
 	}
 	time := uint64(0)
 	put := func(i int, r bpf.MemtraceRecordAlloc) {
@@ -104,7 +106,8 @@ func benchmarkRingsToSites(b *testing.B, cpus, processes, threads int) {
 		}
 		for len(d.out) > 0 {
 			batch := <-d.out
-			a.Apply(batch.Events)
+			in.Events = batch.Events
+			a.Take(&in)
 			applied += len(batch.Events)
 			batch.Release()
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -26,13 +27,13 @@ func newJob(t *testing.T, rule string, warmUp time.Duration) *job {
 	t.Helper()
 	a := analyzer.New(analyzer.Config{FollowForks: true, WarmUp: uint64(warmUp)})
 	t.Cleanup(a.Close)
-	a.AddProcess(analyzer.ProcessInfo{PID: shell, Comm: "sh"})
+	a.Take(input.Started{ProcessInfo: analyzer.ProcessInfo{PID: shell, Comm: "sh"}})
 	return &job{t: t, analyzer: a, judge: New(Options{Rules: rules(t, rule), WarmUp: warmUp})}
 }
 
 func (j *job) event(e event.Event) {
 	e.Time = uint64(j.at)
-	j.analyzer.Apply([]event.Event{e})
+	j.analyzer.Take(&input.Events{Events: []event.Event{e}})
 }
 
 func (j *job) fork(child uint32) { j.event(event.Event{Kind: event.Fork, PID: shell, Child: child}) }

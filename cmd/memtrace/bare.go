@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
@@ -66,7 +67,7 @@ func (s *session) execedBare(pid int, reason error) {
 		t.child = true
 	}
 	t.base, t.space, t.bare = nil, nil, true // of the program before; the names that it gave stay
-	s.analyzer.Describe(t.describe())
+	s.take(input.Described{ProcessInfo: t.describe()})
 	if err := s.adopt(t, nil, true); err != nil && !isGone(err) {
 		s.warn("%v", err)
 		return

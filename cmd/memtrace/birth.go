@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -131,7 +132,7 @@ func (s *session) forked(e event.Event) {
 		t.base, t.probed = &analyzer.Baseline{}, 0
 	}
 	s.enlist(t)
-	s.analyzer.Describe(t.describe())
+	s.take(input.Described{ProcessInfo: t.describe()})
 	go s.awaitExit(t)
 }
 
@@ -177,7 +178,7 @@ func (s *session) probed(t *target, still bool) {
 			t.base = base
 		}
 	}
-	s.analyzer.Describe(t.describe())
+	s.take(input.Described{ProcessInfo: t.describe()})
 	s.say("attached to the child %d", t.pid)
 }
 
@@ -188,7 +189,7 @@ func (s *session) incomplete(t *target, err error) {
 		if !t.replaced {
 			t.untraced = err
 		}
-		s.analyzer.Describe(t.describe())
+		s.take(input.Described{ProcessInfo: t.describe()})
 	}
 }
 

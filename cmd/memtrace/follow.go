@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 	"github.com/memtrace/memtrace/tracer/probe"
@@ -363,7 +364,7 @@ func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Obj
 func (s *session) extended(t *target, news []probe.Object) {
 	t.objects = s.family.of(t.pid)
 	t.found(news, false)
-	s.analyzer.Describe(t.describe())
+	s.take(input.Described{ProcessInfo: t.describe()})
 	s.warnOfThrows(t)
 	s.say("attached to process %d (%d more files)", t.pid, len(news))
 }

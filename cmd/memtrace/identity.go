@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
@@ -104,5 +105,5 @@ func (s *session) nameEnded(pid int) {
 		return
 	}
 	id.describe(&info)
-	s.analyzer.Describe(info)
+	s.take(input.Described{ProcessInfo: info})
 }

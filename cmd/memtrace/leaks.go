@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/procfs/ownthread"
@@ -92,7 +93,7 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 	if err != nil {
 		return err
 	}
-	s.analyzer.SetLoss(loss)
+	s.take(input.Loss{Loss: loss})
 	s.pressure() // what was left out until now
 	o := reach.Options{Threads: threads, Pending: func() []uint64 { return s.pending(t) }, AllSeen: t.base == nil}
 	if threads == nil {

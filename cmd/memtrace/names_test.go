@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -132,7 +133,7 @@ func TestEndedProcessIsNamed(t *testing.T) {
 		t.Fatalf("the test is %+v, want %s (%v)", want, exe, err)
 	}
 	s := &session{analyzer: analyzer.New(analyzer.Config{})}
-	s.analyzer.AddProcess(analyzer.ProcessInfo{PID: uint32(pid), Comm: "before", Exe: "/bin/before", Allocators: []string{"known"}})
+	s.take(input.Started{ProcessInfo: analyzer.ProcessInfo{PID: uint32(pid), Comm: "before", Exe: "/bin/before", Allocators: []string{"known"}}})
 	s.known.look(fs, newFamily(nil, fs), pid)
 	s.nameEnded(pid)
 	info, known := s.analyzer.Info(uint32(pid))
@@ -163,11 +164,11 @@ func TestNamesOfAProcessWhosePIDComesAgain(t *testing.T) {
 	s.names.set(shell, other, 1)
 
 	pc := uint64(reflect.ValueOf(ownSpace).Pointer()) + 1
-	s.analyzer.AddProcess(analyzer.ProcessInfo{PID: pid})
-	s.analyzer.AddStack(event.Stack{ID: 1, PID: pid, Frames: []uint64{pc}})
-	s.analyzer.Apply([]event.Event{
+	s.take(input.Started{ProcessInfo: analyzer.ProcessInfo{PID: pid}})
+	s.take(input.Stack{Stack: event.Stack{ID: 1, PID: pid, Frames: []uint64{pc}}})
+	s.take(&input.Events{Events: []event.Event{
 		{Kind: event.Alloc, PID: pid, TID: pid, Addr: 0x1000, Size: 8, Stack: 1}, {Kind: event.Exit, PID: pid},
-	})
+	}})
 	s.inheritNames(event.Event{Kind: event.Fork, PID: shell, Child: pid, Time: now()})
 	r := s.analyzer.Report(now(), analyzer.ReportOptions{}, s.names)
 	exe, err := os.Executable()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer"
 )
@@ -129,7 +130,7 @@ func (s *session) enter(was, level tracer.Level) error {
 
 // lostSight drops what is known of live blocks.
 func (s *session) lostSight() {
-	s.analyzer.Pause()
+	s.take(input.Pause{})
 	for _, t := range s.targets {
 		if t.exited {
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/threshold"
 )
@@ -53,7 +54,7 @@ func (s *session) pressure() *report.Pressure {
 		out.SampledNS += span.ToNS - span.FromNS
 		out.Spans = append(out.Spans, span)
 	}
-	s.analyzer.SetLeftOut(out.LeftOut)
+	s.take(input.LeftOut(out.LeftOut))
 	return out
 }
 

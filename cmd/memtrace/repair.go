@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
@@ -19,14 +19,16 @@ type losses map[uint32]struct {
 	until uint64 // ns, CLOCK_MONOTONIC: when that was all
 }
 
-// note tells the analyzer what a process lost until now. Nothing is noted where
+// noteLoss tells the analyzer what a process lost until now. Nothing is noted where
 // the analyzer does not know the process, so that it hears of it the next time.
-func (n losses) note(a *analyzer.Analyzer, l tracer.ProcessLoss, until uint64) {
-	told := n[l.PID]
-	if a.AddProcessLoss(l.PID, l.Count-told.count, max(l.First, told.until), l.Last) {
-		told.count, told.until = l.Count, until
-		n[l.PID] = told
+func (s *session) noteLoss(l tracer.ProcessLoss, until uint64) {
+	if !s.analyzer.Knows(l.PID, l.Last) {
+		return
 	}
+	told := s.losses[l.PID]
+	s.take(input.ProcessLoss{PID: l.PID, Events: l.Count - told.count, First: max(l.First, told.until), Last: l.Last})
+	told.count, told.until = l.Count, until
+	s.losses[l.PID] = told
 }
 
 // noteLosses tells the analyzer which processes lost events since the last time.
@@ -37,7 +39,7 @@ func (s *session) noteLosses() {
 		s.warn("%v", err)
 	}
 	for _, l := range all {
-		s.losses.note(s.analyzer, l, at)
+		s.noteLoss(l, at)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/tracer/launch"
 	"github.com/memtrace/memtrace/tracer/probe"
@@ -127,7 +128,7 @@ func (s *session) loopUntilEnd(ctx context.Context, pid int, ended <-chan *os.Pr
 			return
 		}
 		code = exitCodeOf(state)
-		s.analyzer.SetExitCode(uint32(pid), code)
+		s.take(input.ExitCode{PID: uint32(pid), Code: code})
 	}
 	if err := s.loop(ctx); err != nil {
 		return err

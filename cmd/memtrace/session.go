@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/poolname"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
@@ -30,6 +31,8 @@ type session struct {
 	fs       procfs.FS
 	tracer   *tracer.Tracer
 	analyzer *analyzer.Analyzer
+	batch    input.Events      // lent to the analyzer, one after the other
+	tee      func(input.Input) // is shown all that the analyzer is told; nil: nobody
 	names    *namer
 	tables   *symbol.FileCache
 	targets  map[int]*target // the latest of each PID
@@ -129,7 +132,7 @@ func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
 	t.untraced = nil
 	t.objects, t.probed = s.family.of(t.pid), now()
 	t.bare = len(objects) == 0 // the probes of a program before stay in its files
-	s.analyzer.AddProcess(t.describe())
+	s.take(input.Started{ProcessInfo: t.describe()})
 	s.warnOfThrows(t)
 	if !all {
 		// Only now: what the process mapped while we attached may hold
@@ -192,7 +195,7 @@ func (s *session) loop(ctx context.Context) error {
 		case <-ticker.C:
 			s.tick()
 		case <-windows.C:
-			s.analyzer.Window(now())
+			s.take(input.Window{Now: now()})
 			s.noteLosses()
 			s.keepWithin()
 			s.lookAfterChildren()
@@ -228,13 +231,14 @@ func (s *session) stop() {
 
 func (s *session) consume(b *tracer.Batch) {
 	for _, stack := range b.Stacks {
-		s.analyzer.AddStack(stack)
+		s.take(input.Stack{Stack: stack})
 		s.out.stack(stack)
 	}
 	for _, e := range b.Life {
 		s.follower.notice(e)
 	}
-	s.analyzer.Apply(b.Events)
+	s.batch.Events = b.Events
+	s.take(&s.batch)
 	s.out.events(b.Events)
 	for i := range b.Events {
 		switch e := &b.Events[i]; e.Kind {
@@ -349,7 +353,7 @@ func (s *session) report(final bool) *report.Report {
 	if err != nil {
 		s.warn("%v", err)
 	}
-	s.analyzer.SetLoss(loss)
+	s.take(input.Loss{Loss: loss})
 	s.noteLosses()
 	for _, note := range s.family.noted() {
 		s.warn("%s", note)

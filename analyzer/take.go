@@ -1,0 +1,33 @@
+package analyzer
+
+import (
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/report"
+)
+
+// Take is told one thing more. It is the one way in: what a Report says depends on the Config and on
+// what Take was given, in that order, and on nothing else.
+func (a *Analyzer) Take(in input.Input) {
+	switch v := in.(type) {
+	case *input.Events:
+		a.apply(v.Events)
+	case input.Stack:
+		a.addStack(v.Stack)
+	case input.Started:
+		a.addProcess(v.ProcessInfo)
+	case input.Described:
+		a.describe(v.ProcessInfo)
+	case input.ExitCode:
+		a.setExitCode(v.PID, v.Code)
+	case input.Loss:
+		a.setLoss(v.Loss)
+	case input.ProcessLoss:
+		a.addProcessLoss(v)
+	case input.LeftOut:
+		a.leftOut = report.LeftOut(v)
+	case input.Pause:
+		a.pause()
+	case input.Window:
+		a.closeWindow(v.Now)
+	}
+}

@@ -1,0 +1,35 @@
+package analyzer
+
+import (
+	"sync"
+
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// What tests say in short.
+
+func (a *Analyzer) Apply(events []event.Event) {
+	in := lent.Get().(*input.Events)
+	in.Events = events
+	a.Take(in)
+	lent.Put(in)
+}
+
+var lent = sync.Pool{New: func() any { return new(input.Events) }}
+
+func (a *Analyzer) AddStack(s event.Stack)        { a.Take(input.Stack{Stack: s}) }
+func (a *Analyzer) AddProcess(info ProcessInfo)   { a.Take(input.Started{ProcessInfo: info}) }
+func (a *Analyzer) Describe(info ProcessInfo)     { a.Take(input.Described{ProcessInfo: info}) }
+func (a *Analyzer) SetExitCode(pid uint32, n int) { a.Take(input.ExitCode{PID: pid, Code: n}) }
+func (a *Analyzer) SetLoss(l event.Loss)          { a.Take(input.Loss{Loss: l}) }
+func (a *Analyzer) SetLeftOut(l report.LeftOut)   { a.Take(input.LeftOut(l)) }
+func (a *Analyzer) Pause()                        { a.Take(input.Pause{}) }
+func (a *Analyzer) Window(now uint64)             { a.Take(input.Window{Now: now}) }
+
+func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) (known bool) {
+	known = a.Knows(pid, last)
+	a.Take(input.ProcessLoss{PID: pid, Events: events, First: first, Last: last})
+	return known
+}
