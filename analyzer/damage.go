@@ -158,6 +158,7 @@ func (a *Analyzer) HasLost(pid uint32) bool {
 // A Repair finds out which blocks of a process were freed unseen.
 type Repair struct {
 	proc   *process
+	pid    uint32
 	began  uint64  // ns since Config.Start
 	blocks []block // by address, as those that follow
 	claims []heapwalk.Claim
@@ -173,7 +174,7 @@ func (a *Analyzer) NewRepair(pid uint32, now uint64) *Repair {
 	if p == nil || p.exited || p.damage == nil {
 		return nil
 	}
-	r := &Repair{proc: p, began: a.since(now)}
+	r := &Repair{proc: p, pid: pid, began: a.since(now)}
 	p.heap.all(func(b block) bool {
 		if p.damage.doubts(b) {
 			r.blocks = append(r.blocks, b)
@@ -220,38 +221,64 @@ func (r *Repair) Spare(blocks []uint64) {
 	}
 }
 
-// Repair takes the blocks that were freed unseen out of the live heap, where they
-// count as freed, and returns how many they were. All events until the end of the last look should have been
-// applied: what was freed meanwhile was seen.
-func (a *Analyzer) Repair(r *Repair) report.Repaired {
-	var out report.Repaired
-	p, d := r.proc, r.proc.damage
-	if r.looks == 0 || p.exited {
-		return out
+// Found is what the looks have found, for Take; ok is false where that is nothing, or the process has ended.
+func (a *Analyzer) Found(r *Repair) (in input.Repair, ok bool) {
+	if r.looks == 0 || r.proc.exited || a.byPID[r.pid] != r.proc {
+		return in, false
 	}
-	unsure := make(map[uint64]bool)
-	for i, was := range r.blocks {
-		hash := p.heap.hash(was.addr)
-		b, ok := p.heap.get(was.addr, hash)
+	in.PID, in.Began = r.pid, a.config.Start+r.began
+	for i, b := range r.blocks {
+		was := input.Block{Addr: b.addr, Size: b.size, Born: a.config.Start + b.time}
 		switch {
-		case !ok || b != was:
-		case r.spared[b.addr]:
-			unsure[b.addr] = true
+		case r.spared[b.addr] || r.states[i] == heapwalk.Unknown:
+			in.Unsure = append(in.Unsure, was)
 		case r.states[i] == heapwalk.Freed:
-			p.heap.remove(b.addr, hash)
-			if a.config.Sample != nil {
-				a.config.Sample.Release(b.addr)
-			}
-			a.close(p, b, d.freedAt(b))
-			out.Count++
-			out.Bytes += b.size
-		case r.states[i] == heapwalk.Unknown:
-			unsure[b.addr] = true
+			in.Freed = append(in.Freed, was)
 		}
 	}
-	a.events.Repaired += out.Count
-	d.repaired.Count += out.Count
-	d.repaired.Bytes += out.Bytes
-	d.verified, d.unsure = r.began, unsure
-	return out
+	return in, true
+}
+
+// repair takes a Repair: the blocks that were freed unseen count as freed.
+func (a *Analyzer) repair(in input.Repair) {
+	p := a.byPID[in.PID]
+	if p == nil || p.exited || p.damage == nil {
+		return
+	}
+	d := p.damage
+	unsure := make(map[uint64]bool)
+	for _, was := range in.Unsure {
+		if _, ok := a.stillThere(p, was); ok {
+			unsure[was.Addr] = true
+		}
+	}
+	for _, was := range in.Freed {
+		b, ok := a.stillThere(p, was)
+		if !ok {
+			continue
+		}
+		p.heap.remove(b.addr, p.heap.hash(b.addr))
+		if a.config.Sample != nil {
+			a.config.Sample.Release(b.addr)
+		}
+		a.close(p, b, d.freedAt(b))
+		a.events.Repaired++
+		d.repaired.Count++
+		d.repaired.Bytes += b.size
+	}
+	d.verified, d.unsure = a.since(in.Began), unsure
+}
+
+// stillThere returns a block that a question was about if it still lives.
+func (a *Analyzer) stillThere(p *process, was input.Block) (block, bool) {
+	b, ok := p.heap.get(was.Addr, p.heap.hash(was.Addr))
+	return b, ok && b.size == was.Size && b.time == a.since(was.Born)
+}
+
+// Repaired are the blocks of a process that repairs have found freed so far.
+func (a *Analyzer) Repaired(pid uint32) report.Repaired {
+	if p := a.byPID[pid]; p != nil && p.damage != nil {
+		return p.damage.repaired
+	}
+	return report.Repaired{}
 }

@@ -73,7 +73,8 @@ func TestRepairSparesWhatIsBeingHandedOut(t *testing.T) {
 	}
 	r.Spare([]uint64{handed})
 	r.states, r.looks = []heapwalk.State{heapwalk.Freed, heapwalk.Freed}, 1
-	if done := a.Repair(r); done != (report.Repaired{Count: 1, Bytes: 100}) {
+	a.Repair(r)
+	if done := a.Repaired(1); done != (report.Repaired{Count: 1, Bytes: 100}) {
 		t.Errorf("repaired %+v, want one block", done)
 	}
 	p := a.byPID[1]

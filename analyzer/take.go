@@ -27,6 +27,12 @@ func (a *Analyzer) Take(in input.Input) {
 		a.leftOut = report.LeftOut(v)
 	case input.Pause:
 		a.pause()
+	case input.Verdicts:
+		a.conclude(&v)
+	case input.Paused:
+		a.setPause(v)
+	case input.Repair:
+		a.repair(v)
 	case input.Window:
 		a.closeWindow(v.Now)
 	}

@@ -28,6 +28,18 @@ func (a *Analyzer) SetLeftOut(l report.LeftOut)   { a.Take(input.LeftOut(l)) }
 func (a *Analyzer) Pause()                        { a.Take(input.Pause{}) }
 func (a *Analyzer) Window(now uint64)             { a.Take(input.Window{Now: now}) }
 
+func (a *Analyzer) Conclude(c *Check) {
+	if v, err := a.Verdicts(c); err == nil {
+		a.Take(v)
+	}
+}
+
+func (a *Analyzer) Repair(r *Repair) {
+	if in, ok := a.Found(r); ok {
+		a.Take(in)
+	}
+}
+
 func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) (known bool) {
 	known = a.Knows(pid, last)
 	a.Take(input.ProcessLoss{PID: pid, Events: events, First: first, Last: last})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
@@ -126,7 +127,7 @@ func (u *Untraced) addProcess(info ProcessInfo, r *heapwalk.Result, res *Residen
 		LeakCheck: &report.LeakCheck{
 			When: string(CheckRunning), Scans: r.Scans, Registers: o.Registers, RootBytes: r.Scan.Roots, AllocatorBytes: r.Scan.Own, ReadBytes: r.Scan.Read,
 			UnreadBytes: r.Scan.Unread, SwappedBytes: r.Scan.Swapped, TookNS: uint64(r.Scan.Took), PauseNS: uint64(o.Paused),
-			LongestHoldNS: uint64(r.LongestStep), Reachable: sumOf(r.Scan.Sums[reach.Reachable]), ReachableBy: reachableBy(&r.Scan),
+			LongestHoldNS: uint64(r.LongestStep), Reachable: sumOf(r.Scan.Sums[reach.Reachable]), ReachableBy: reachableBy(func(kind reach.RootKind) report.LeakSum { return sumOf(r.Scan.ByRoots[kind]) }),
 		},
 	}
 	if o.Paused > 0 {
@@ -162,12 +163,12 @@ func (u *Untraced) warn(info ProcessInfo, r *heapwalk.Result, o UntracedOptions)
 // addLeaks sums the leaks up by group and kind. of has the process and the site of its first group.
 func (u *Untraced) addLeaks(p *procfs.Process, r *heapwalk.Result, of report.Leak, pages map[heapwalk.SampleKey]SiteMemory, o UntracedOptions) error {
 	sums := make(map[heapwalk.SampleKey]*report.Leak)
-	check := Check{scans: r.Scans, apart: r.Apart, still: o.Paused > 0, regs: o.Registers, last: r.Scan}
+	check := &input.Verdicts{Scans: r.Scans, ApartNS: uint64(r.Apart), Still: o.Paused > 0, Registers: o.Registers, Roots: r.Scan.Roots, Unread: r.Scan.Unread}
 	for _, l := range r.Leaks {
 		key := heapwalk.SampleKey{Group: l.Group, Kind: l.Kind}
 		if sums[key] == nil {
 			m := pages[key]
-			sums[key] = &report.Leak{Site: of.Site + int(l.Group), Process: of.Process, PID: p.PID(), Kind: l.Kind.String(), Confidence: check.confidence(), Why: check.why(l.Kind),
+			sums[key] = &report.Leak{Site: of.Site + int(l.Group), Process: of.Process, PID: p.PID(), Kind: l.Kind.String(), Confidence: confidence(check), Why: why(check, input.LeakKind(l.Kind)),
 				Pages: &report.LeakPages{Resident: m.Resident, Untouched: m.Untouched, Swapped: m.Swapped}}
 		}
 		sums[key].Bytes += l.Size

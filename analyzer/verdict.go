@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
@@ -30,8 +31,9 @@ type Check struct {
 	Paused time.Duration // for which it stood still
 
 	proc   *process
+	pid    uint32
 	scans  int
-	began  uint64    // of the first scan, ns since Config.Start
+	began  uint64    // of the first scan, ns, CLOCK_MONOTONIC
 	starts time.Time // of the first scan
 	apart  time.Duration
 	still  bool
@@ -81,7 +83,7 @@ func (a *Analyzer) NewCheck(pid uint32) (*Check, error) {
 	if p == nil || p.exited {
 		return nil, fmt.Errorf("check process %d for leaks: %w", pid, procfs.ErrGone)
 	}
-	return &Check{proc: p}, nil
+	return &Check{proc: p, pid: pid}, nil
 }
 
 // Scan reads the process's memory once. That every block was seen (o.AllSeen)
@@ -102,7 +104,7 @@ func (a *Analyzer) Scan(c *Check, p *procfs.Process, o reach.Options, now uint64
 		return res, err
 	}
 	if c.scans == 0 {
-		c.began, c.starts = a.since(now), res.Began
+		c.began, c.starts = now, res.Began
 	}
 	c.apart = res.Began.Sub(c.starts)
 	c.agree(res.Leaks)
@@ -190,34 +192,65 @@ func (p *process) mapped(yield func(start, end uint64) bool) {
 	}
 }
 
-// Conclude turns what the scans agree on into verdicts, for the Reports to
-// come. All events until the end of the last scan should have been applied: a
-// block that was freed meanwhile, or is a new one at the same place, is no leak.
-func (a *Analyzer) Conclude(c *Check) {
+// Verdicts are what the scans agree on, for Take. It fails where the process is gone, and another
+// has its PID, or is listed no more.
+func (a *Analyzer) Verdicts(c *Check) (input.Verdicts, error) {
+	if a.byPID[c.pid] != c.proc {
+		return input.Verdicts{}, fmt.Errorf("conclude the leak check of process %d: %w", c.pid, procfs.ErrGone)
+	}
+	v := input.Verdicts{
+		PID: c.pid, When: string(c.When), Scans: c.scans, Began: c.began, ApartNS: uint64(c.apart), Still: c.still, Registers: c.regs,
+		TookNS: uint64(c.last.Took), PausedNS: uint64(c.Paused), LongestHoldNS: uint64(c.hold), ReadBytes: c.read,
+		Roots: c.last.Roots, Own: c.last.Own, Unsure: c.last.Unsure, Unread: c.last.Unread, SwappedBytes: c.last.Swapped,
+		Reachable: input.Sum(c.last.Sums[reach.Reachable]), Leaks: make([]input.Leaked, 0, len(c.leaks)),
+	}
+	for kind, sum := range c.last.ByRoots {
+		v.ReachableBy[kind] = input.Sum(sum)
+	}
+	for _, l := range c.leaks {
+		v.Leaks = append(v.Leaks, input.Leaked{Addr: l.Addr, Size: l.Size, Site: l.Site, Kind: input.LeakKind(l.Kind)})
+	}
+	return v, nil
+}
+
+// conclude takes Verdicts, for the Reports to come.
+func (a *Analyzer) conclude(v *input.Verdicts) {
+	p := a.byPID[v.PID]
+	if p == nil {
+		return
+	}
+	p.verdicts, p.leaked = a.judge(p, v)
+	p.check = reportCheck(v)
+	p.checked = v.When == string(CheckBeforeExec)
+}
+
+// judge sums up the leaked blocks that still live by site and kind.
+func (a *Analyzer) judge(p *process, v *input.Verdicts) ([]report.Leak, leakedBlocks) {
 	type key struct {
 		site  siteID
-		kind  reach.Kind
+		kind  input.LeakKind
 		doubt bool
 	}
+	began := a.since(v.Began)
 	index := make(map[key]uint32)
 	verdicts, leaked, extra := []report.Leak{}, leakedBlocks{}, []excess{}
-	for _, l := range c.leaks { // by address
-		b, ok := c.proc.heap.get(l.Addr, c.proc.heap.hash(l.Addr))
-		if !ok || b.time > c.began || b.size != l.Size || b.site != siteID(l.Site) {
+	for _, l := range v.Leaks { // by address
+		b, ok := p.heap.get(l.Addr, p.heap.hash(l.Addr))
+		if !ok || b.time > began || b.size != l.Size || b.site != siteID(l.Site) {
 			continue
 		}
-		if b.time < c.proc.born { // a copy of its parent's, which has a verdict on it
+		if b.time < p.born { // a copy of its parent's, which has a verdict on it
 			continue
 		}
-		k := key{b.site, l.Kind, c.proc.damage.doubts(b)}
+		k := key{b.site, l.Kind, p.damage.doubts(b)}
 		i, ok := index[k]
 		if !ok {
 			i = uint32(len(verdicts))
 			index[k] = i
-			verdicts = append(verdicts, report.Leak{Site: int(b.site), Process: c.proc.id, PID: int(c.proc.info.PID), Kind: l.Kind.String(),
-				Confidence: c.confidence(), Why: c.why(l.Kind), OldestNS: b.time, NewestNS: b.time})
+			verdicts = append(verdicts, report.Leak{Site: int(b.site), Process: p.id, PID: int(p.info.PID), Kind: reach.Kind(l.Kind).String(),
+				Confidence: confidence(v), Why: why(v, l.Kind), OldestNS: b.time, NewestNS: b.time})
 			if k.doubt {
-				c.proc.damage.downgrade(&verdicts[i])
+				p.damage.downgrade(&verdicts[i])
 			}
 			extra = append(extra, excess{})
 		}
@@ -232,9 +265,7 @@ func (a *Analyzer) Conclude(c *Check) {
 			verdicts[i].Why += fmt.Sprintf("; %d events were lost, of whichever process: a free may be among them", unblamed)
 		}
 	}
-	c.proc.verdicts, c.proc.leaked = verdicts, leaked
-	c.proc.check = c.report()
-	c.proc.checked = c.When == CheckBeforeExec
+	return verdicts, leaked
 }
 
 // count adds a block to a verdict, whose OldestNS and NewestNS are times of
@@ -249,10 +280,10 @@ func (a *Analyzer) count(l *report.Leak, b block) {
 	}
 }
 
-// SetPause corrects for how long the process of a concluded check stood still.
-func (c *Check) SetPause(d time.Duration) {
-	if c.Paused = d; c.proc.check != nil {
-		c.proc.check.PauseNS = uint64(d)
+// setPause takes a Paused.
+func (a *Analyzer) setPause(v input.Paused) {
+	if p := a.byPID[v.PID]; p != nil && p.check != nil {
+		p.check.PauseNS = v.PausedNS
 	}
 }
 
@@ -273,21 +304,20 @@ func (l leakedBlocks) find(addr uint64) (uint32, bool) {
 	return l[i].verdict, true
 }
 
-// report is what a Report says of the check itself.
-func (c *Check) report() *report.LeakCheck {
+// reportCheck is what a Report says of the check itself.
+func reportCheck(v *input.Verdicts) *report.LeakCheck {
 	return &report.LeakCheck{
-		When: string(c.When), Scans: c.scans, Registers: c.regs,
-		RootBytes: c.last.Roots, AllocatorBytes: c.last.Own, UnsureBytes: c.last.Unsure, ReadBytes: c.read, UnreadBytes: c.last.Unread, SwappedBytes: c.last.Swapped,
-		TookNS: uint64(c.last.Took), PauseNS: uint64(c.Paused), LongestHoldNS: uint64(c.hold),
-		Reachable: sumOf(c.last.Sums[reach.Reachable]), ReachableBy: reachableBy(&c.last),
+		When: v.When, Scans: v.Scans, Registers: v.Registers,
+		RootBytes: v.Roots, AllocatorBytes: v.Own, UnsureBytes: v.Unsure, ReadBytes: v.ReadBytes, UnreadBytes: v.Unread, SwappedBytes: v.SwappedBytes,
+		TookNS: v.TookNS, PauseNS: v.PausedNS, LongestHoldNS: v.LongestHoldNS,
+		Reachable: report.LeakSum(v.Reachable), ReachableBy: reachableBy(func(kind reach.RootKind) report.LeakSum { return report.LeakSum(v.ReachableBy[kind]) }),
 	}
 }
 
 func sumOf(s reach.Sum) report.LeakSum { return report.LeakSum{Count: s.Count, Bytes: s.Bytes} }
 
 // reachableBy puts what a scan found into the Report's words.
-func reachableBy(r *reach.Result) report.ReachableBy {
-	by := func(kind reach.RootKind) report.LeakSum { return sumOf(r.ByRoots[kind]) }
+func reachableBy(by func(reach.RootKind) report.LeakSum) report.ReachableBy {
 	return report.ReachableBy{
 		Globals: by(reach.Globals), ThreadLocal: by(reach.ThreadLocal), Stacks: by(reach.Stacks), Registers: by(reach.Registers),
 		Shmem: by(reach.SharedMemory), AnonMmap: by(reach.Anonymous), HeapBeforeAttach: by(reach.HeapBeforeAttach),
@@ -297,44 +327,44 @@ func reachableBy(r *reach.Result) report.ReachableBy {
 
 // confidence: what a scan of a process that stands still finds is certain, as
 // far as pointers can be told; one that runs may keep a pointer in a register.
-func (c *Check) confidence() float64 {
+func confidence(v *input.Verdicts) float64 {
 	switch {
-	case c.last.Unread != 0:
+	case v.Unread != 0:
 		return 0.9
-	case !c.still:
+	case !v.Still:
 		return maxTrust
 	}
 	return 1
 }
 
 // why says what was looked for and where.
-func (c *Check) why(kind reach.Kind) string {
+func why(v *input.Verdicts, kind input.LeakKind) string {
 	where := ""
-	if c.When == CheckBeforeExec {
+	if v.When == string(CheckBeforeExec) {
 		where = "before it executed another program "
 	}
-	where += fmt.Sprintf("in %s of roots", report.HumanBytes(float64(c.last.Roots)))
-	if c.regs {
+	where += fmt.Sprintf("in %s of roots", report.HumanBytes(float64(v.Roots)))
+	if v.Registers {
 		where += " and the registers"
 	}
 	switch {
-	case c.still:
+	case v.Still:
 		where += " while the process stood still"
-	case c.scans > 2:
-		where += fmt.Sprintf(" in %d scans over %s", c.scans, report.HumanTime(uint64(c.apart)))
-	case c.scans == 2:
-		where += fmt.Sprintf(" in two scans %s apart", report.HumanTime(uint64(c.apart)))
+	case v.Scans > 2:
+		where += fmt.Sprintf(" in %d scans over %s", v.Scans, report.HumanTime(v.ApartNS))
+	case v.Scans == 2:
+		where += fmt.Sprintf(" in two scans %s apart", report.HumanTime(v.ApartNS))
 	}
-	if !c.still && !c.regs {
+	if !v.Still && !v.Registers {
 		where += "; registers were not read"
 	}
-	if c.last.Unread != 0 {
-		where += fmt.Sprintf(" (%s could not be read)", report.HumanBytes(float64(c.last.Unread)))
+	if v.Unread != 0 {
+		where += fmt.Sprintf(" (%s could not be read)", report.HumanBytes(float64(v.Unread)))
 	}
 	switch kind {
-	case reach.Indirect:
+	case input.Indirect:
 		return "only leaked blocks point to it; no other pointer was found " + where
-	case reach.Possible:
+	case input.Possible:
 		return "only pointers into it, unaligned or tagged ones, or blocks held by such, lead to it, " + where
 	}
 	return "no pointer to it was found " + where

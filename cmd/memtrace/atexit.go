@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/reach"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/launch"
@@ -224,8 +225,8 @@ func (s *session) lookAtEnd(e launch.Ending) {
 	}
 	s.repair(t, still(t, e))
 	s.correlateTarget(t) // last, so that it tells where the leaked blocks are
-	if t.check != nil {
-		t.check.SetPause(time.Since(e.Since))
+	if t.check {
+		s.take(input.Paused{PID: uint32(t.pid), PausedNS: uint64(time.Since(e.Since))})
 	}
 }
 
@@ -242,7 +243,9 @@ func (s *session) lookAtExec(e launch.Ending) {
 		s.bygones.add(&s.bygones.unchecked, e.PID, fmt.Errorf("before it executed another program: %w", err))
 		return
 	}
-	s.conclude(check, analyzer.CheckBeforeExec, time.Since(e.Since))
+	if err := s.conclude(check, analyzer.CheckBeforeExec, time.Since(e.Since)); err != nil {
+		s.bygones.add(&s.bygones.unchecked, e.PID, err)
+	}
 }
 
 // ending returns the target of a process that stands still at its end. There is none
@@ -302,8 +305,8 @@ func (s *session) checkEnding(t *target, e launch.Ending) error {
 	}
 	check, err := s.checkStill(t, still(t, e))
 	if err == nil {
-		s.conclude(check, when, time.Since(e.Since))
-		t.check = check
+		err = s.conclude(check, when, time.Since(e.Since))
+		t.check = err == nil
 	}
 	return err
 }
@@ -319,9 +322,13 @@ func (s *session) checkStill(t *target, threads []reach.Thread) (*analyzer.Check
 
 // conclude turns what a process's scans found into verdicts. paused is how
 // long it stood still for that.
-func (s *session) conclude(check *analyzer.Check, when analyzer.CheckTime, paused time.Duration) {
+func (s *session) conclude(check *analyzer.Check, when analyzer.CheckTime, paused time.Duration) error {
 	check.When, check.Paused = when, paused
-	s.analyzer.Conclude(check)
+	v, err := s.analyzer.Verdicts(check)
+	if err == nil {
+		s.take(v)
+	}
+	return err
 }
 
 const (

@@ -166,8 +166,7 @@ func (s *session) checkRunning(t *target) error {
 	if !s.settle() { // what was freed meanwhile is no leak
 		return errors.New("the events after it could not be had in time")
 	}
-	s.conclude(check, analyzer.CheckRunning, 0)
-	return nil
+	return s.conclude(check, analyzer.CheckRunning, 0)
 }
 
 // consumeFor goes on with the trace for a time: who stands still for it is not kept waiting.
@@ -196,7 +195,7 @@ func (s *session) checkStopped(t *target) error {
 		return err
 	})
 	if err == nil {
-		s.conclude(check, analyzer.CheckStopped, paused)
+		err = s.conclude(check, analyzer.CheckStopped, paused)
 	}
 	return err
 }

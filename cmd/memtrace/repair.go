@@ -84,8 +84,11 @@ func (s *session) repair(t *target, threads []reach.Thread) {
 	if !s.settle() {
 		return
 	}
-	done := s.analyzer.Repair(r)
-	s.say("process %d: %d blocks of %d bytes were freed unseen", t.pid, done.Count, done.Bytes)
+	if found, ok := s.analyzer.Found(r); ok {
+		s.take(found)
+	}
+	done := s.analyzer.Repaired(uint32(t.pid))
+	s.say("process %d: %d blocks of %d bytes in all were freed unseen", t.pid, done.Count, done.Bytes)
 }
 
 // isGlibcAlone reports whether all blocks of a process that were traced are

@@ -49,8 +49,8 @@ type target struct {
 	// are in place after all. Its heap is then empty for us, and no check of it
 	// says anything.
 	untraced error
-	replaced bool            // it has executed a program: news of its birth that come late say nothing of that
-	check    *analyzer.Check // at its end; nil: there was none
+	replaced bool // it has executed a program: news of its birth that come late say nothing of that
+	check    bool // it was checked at its end
 }
 
 // holdTarget opens a process for tracing, or says why it can't be traced.
