@@ -95,7 +95,7 @@ func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []report.Process {
 		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])
 		out[len(out)-1].Pools, out[len(out)-1].PoolsMore = a.reportPools(p, symb)
-		out[len(out)-1].Mappings, out[len(out)-1].MappingsMore = p.pages.mappings.report(top)
+		out[len(out)-1].Mappings, out[len(out)-1].MappingsMore = reportMappings(p.pages.mappings, top)
 		if p.stands != nil {
 			out[len(out)-1].Heap, out[len(out)-1].Children = p.stands.sum(), p.stands.count
 		}

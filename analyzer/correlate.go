@@ -3,84 +3,71 @@ package analyzer
 import (
 	"fmt"
 	"slices"
-	"time"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
-	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // correlation is what the last look at a process's memory found.
 type correlation struct {
-	residency Residency
-	usage     report.Usage
-	rssBy     report.RSSBy
-	traced    uint64 // of rssBy.AnonMmap
-	blocks    SiteMemory
-	mappings  *mappingSums // of a process without an allocator
-	at        uint64       // ns since Config.Start; 0: never
+	usage    report.Usage
+	rssBy    report.RSSBy
+	traced   uint64 // of rssBy.AnonMmap
+	blocks   SiteMemory
+	mappings []input.Mapping // of a process without an allocator
+	at       uint64          // ns since Config.Start; 0: never
 
 	stacksNotFound int    // see Residence
 	unmeasured     uint64 // bytes
 }
 
-// Correlate reads where p's memory is and splits it among the live blocks and
-// their sites. base is the memory from before the attach, nil where the trace
-// has seen every block. It returns how long /proc was read, for Pace. The
-// events until now should have been applied.
-func (a *Analyzer) Correlate(p *procfs.Process, base *Baseline, now uint64) (time.Duration, error) {
-	proc := a.byPID[uint32(p.PID())]
-	if proc == nil || proc.exited || proc.crowd != nil {
-		return 0, nil
+// settle takes a Mapped.
+func (a *Analyzer) settle(m input.Mapped) {
+	if p := a.byPID[m.PID]; p != nil && !p.exited {
+		p.regions.settle(m.Ranges)
 	}
-	c := &proc.pages
-	c.residency.layout.regions, c.residency.layout.owner = proc.regions, proc
-	if proc.info.Unprobed && c.mappings == nil {
-		c.mappings = new(mappingSums)
+}
+
+// correlate takes a Memory.
+func (a *Analyzer) correlate(m *input.Memory) {
+	p := a.byPID[m.PID]
+	if p == nil || p.exited || p.crowd != nil {
+		return
 	}
-	c.residency.layout.sums = c.mappings
-	// All sites there are, of all processes: an array for each would be their product.
-	c.residency.sites = a.measured
-	defer func() { a.measured, c.residency.sites = c.residency.sites, nil }()
-	// Leaked blocks are measured as if each leak were one more site.
-	sites := int(a.sites.used)
-	res, err := c.residency.Measure(p, base, sites+len(proc.verdicts), func(yield func(addr, size uint64, site uint32) bool) {
-		proc.heap.all(func(b block) bool {
-			site := uint32(b.site)
-			if i, ok := proc.leaked.find(b.addr); ok {
-				site = uint32(sites) + i
-			}
-			return yield(b.addr, b.size, site)
-		})
-	})
-	if err != nil {
-		return 0, err
+	for i := range min(len(p.verdicts), len(m.Leaks)) {
+		l := &p.verdicts[i]
+		l.Pages = leakPages(l, SiteMemory(m.Leaks[i]))
 	}
-	for i := range proc.verdicts {
-		m, l := res.Sites[sites+i], &proc.verdicts[i]
-		l.Pages = leakPages(l, m)
-		res.Sites[l.Site].add(m)
+	c := &p.pages
+	c.at = max(a.since(m.Now), 1)
+	c.usage = report.Usage{RSS: m.Usage.RSS, PSS: m.Usage.PSS, USS: m.Usage.USS, Swap: m.Usage.Swap,
+		Anon: m.Usage.Anon, File: m.Usage.File, Shmem: m.Usage.Shmem, SampledNS: c.at}
+	c.rssBy, c.traced, c.blocks, c.mappings = report.RSSBy(m.RSSBy), m.Traced, SiteMemory(m.Blocks), m.Mappings
+	if p.extras != nil {
+		a.extrapolatePages(c, m.Sites)
 	}
-	if proc.extras != nil {
-		a.extrapolatePages(proc, &res, sites)
+	c.stacksNotFound, c.unmeasured = m.StacksNotFound, m.Unmeasured
+	p.unseen.looked(c.unexplained(p.info.GoHeap), m.FromStart && !p.child)
+	a.placeSites(p, m.Sites)
+	p.placeRegions(m)
+}
+
+// placeSites notes where the blocks of a process's sites are.
+func (a *Analyzer) placeSites(p *process, found []input.SiteResidence) {
+	for _, id := range p.image.all() {
+		if s := a.sites.at(id); s.live != nil && s.liveCount != 0 {
+			s.live.pages = sitePages{}
+		}
 	}
-	if c.mappings != nil {
-		c.mappings.end()
-	}
-	c.at = max(a.since(now), 1)
-	c.usage, c.rssBy, c.traced, c.blocks = res.Usage, res.RSSBy, res.Traced, res.Blocks
-	c.usage.SampledNS = c.at
-	c.stacksNotFound, c.unmeasured = res.StacksNotFound, res.Unmeasured
-	proc.unseen.looked(c.unexplained(proc.info.GoHeap), base == nil && !proc.child)
-	for _, id := range proc.image.all() {
-		s := a.sites.at(id)
-		if int(id) >= sites || s.liveCount == 0 || !a.watch(s) {
+	for _, f := range found {
+		if f.Site >= a.sites.used {
 			continue
 		}
-		m := res.Sites[id]
-		s.live.pages = sitePages{m.Resident, m.Untouched, m.Swapped}
+		if s := a.sites.at(siteID(f.Site)); s.image == p.image && s.liveCount != 0 && a.watch(s) {
+			s.live.pages = sitePages{f.Resident, f.Untouched, f.Swapped}
+		}
 	}
-	return res.ReadTime, nil
 }
 
 // fill adds the last correlation to a process's part of the Report.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -75,23 +76,36 @@ func (m *mappingSums) end() {
 	}
 }
 
-// report lists the mappings with most resident bytes, and the number of those left out.
-func (m *mappingSums) report(top int) (out []report.Mapping, omitted int) {
-	out = []report.Mapping{}
+// all lists the sums of a reading, by name.
+func (m *mappingSums) all() []input.Mapping {
 	if m == nil {
-		return out, 0
+		return nil
 	}
+	out := make([]input.Mapping, 0, len(m.sums))
 	for key, s := range m.sums {
 		if s.count == 0 && s.firstBytes == 0 {
 			continue
 		}
-		name := key.name
+		out = append(out, input.Mapping{Name: key.name, Perms: key.perms.String(), Count: s.count, Bytes: s.bytes,
+			Resident: s.resident, Swapped: s.swapped, FirstBytes: s.firstBytes, FirstResidentBytes: s.firstResident})
+	}
+	slices.SortFunc(out, func(x, y input.Mapping) int {
+		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Perms, y.Perms))
+	})
+	return out
+}
+
+// reportMappings lists the mappings with most resident bytes, and the number of those left out.
+func reportMappings(found []input.Mapping, top int) (out []report.Mapping, omitted int) {
+	out = []report.Mapping{}
+	for _, m := range found {
+		name := m.Name
 		if name == "" {
 			name = "[anon]"
 		}
 		out = append(out, report.Mapping{
-			Name: name, Perms: key.perms.String(), Count: s.count, Bytes: s.bytes, ResidentBytes: s.resident, SwappedBytes: s.swapped,
-			GrowthBytes: int64(s.resident) - int64(s.firstResident), MappedGrowthBytes: int64(s.bytes) - int64(s.firstBytes),
+			Name: name, Perms: m.Perms, Count: m.Count, Bytes: m.Bytes, ResidentBytes: m.Resident, SwappedBytes: m.Swapped,
+			GrowthBytes: int64(m.Resident) - int64(m.FirstResidentBytes), MappedGrowthBytes: int64(m.Bytes) - int64(m.FirstBytes),
 		})
 	}
 	slices.SortFunc(out, func(x, y report.Mapping) int {

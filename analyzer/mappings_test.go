@@ -22,8 +22,9 @@ func TestMappingsOfAnUnprobedProcess(t *testing.T) {
 	p, dir := fakeProcess(t, vmas)
 	a := newTestAnalyzer(t)
 	a.AddProcess(ProcessInfo{PID: 77, Unprobed: true})
+	sampler := new(Sampler)
 	correlate := func() *report.Report {
-		if _, err := a.Correlate(p, nil, testStart+1); err != nil {
+		if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
 			t.Fatal(err)
 		}
 		return a.Report(testStart+2, ReportOptions{}, nil)
@@ -77,8 +78,8 @@ func TestTooManyMappings(t *testing.T) {
 	for i := range maxMappings - 1000 {
 		sums.sums[mappingKey{name: fmt.Sprint(i)}] = new(mappingSum)
 	}
-	a.byPID[77].pages.mappings = sums
-	if _, err := a.Correlate(p, nil, testStart+1); err != nil {
+	sampler := &Sampler{proc: a.byPID[77], mappings: sums}
+	if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
 		t.Fatal(err)
 	}
 	if n, rest := len(sums.sums), sums.sums[mappingKey{name: "[others]"}]; n != maxMappings+1 || rest == nil || rest.count != 1000 || rest.resident != 1000*pageBytes {
@@ -100,12 +101,13 @@ func TestProcessesKeepNoSites(t *testing.T) {
 		tr.events[i].PID = 77
 	}
 	a.Apply(tr.events)
+	var sampler Sampler
 	for range 2 {
-		if _, err := a.Correlate(p, nil, testStart+1); err != nil {
+		if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
 			t.Fatal(err)
 		}
 		c := &a.byPID[77].pages
-		if kept := cap(c.residency.sites); kept != 0 || c.blocks.Resident != 6400 {
+		if kept := cap(sampler.residency.sites); kept != 0 || c.blocks.Resident != 6400 {
 			t.Errorf("figures of %d sites are kept; %d bytes are resident", kept, c.blocks.Resident)
 		}
 	}

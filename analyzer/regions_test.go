@@ -207,7 +207,8 @@ func TestSplitByRegions(t *testing.T) {
 		tr.events[i].PID = 77
 	}
 	a.Apply(tr.events)
-	if _, err := a.Correlate(p, nil, testStart+1); err != nil {
+	var sampler Sampler
+	if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
 		t.Fatal(err)
 	}
 	c := &a.byPID[77].pages
@@ -228,7 +229,7 @@ func TestSplitByRegions(t *testing.T) {
 	vmas[3].pages = "PPP"
 	rewriteProcess(t, dir, vmas)
 	for _, left := range []int{4, 3} {
-		if _, err := a.Correlate(p, nil, testStart+2); err != nil {
+		if _, err := sampler.Sample(a, p, nil, testStart+2, a.Take); err != nil {
 			t.Fatal(err)
 		}
 		if got := regionsOf(a, 77); got[8].live != 0 || got[5].live != left {

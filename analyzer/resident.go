@@ -105,7 +105,6 @@ func (r *Residency) Measure(p *procfs.Process, base *Baseline, sites int, blocks
 	out.RSSBy, out.Traced, out.Unmeasured = r.layout.split(&r.pages)
 	r.layout.measureRegions(&r.pages)
 	r.layout.remember()
-	r.layout.rememberHeld()
 	base.keepOnly(r.layout.mappings)
 	return out, nil
 }

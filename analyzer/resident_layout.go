@@ -3,6 +3,7 @@ package analyzer
 import (
 	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -80,8 +81,9 @@ type layout struct {
 	spans    []span
 	starts   []uint64 // of spans
 	heap     []addrRange
-	regions  *regionTable // nil: none
-	owner    *process     // whose they are
+	regions  *regionTable                   // nil: none
+	mapped   func([]input.Range)            // is told what is mapped before regions are looked at; nil: nobody
+	found    map[regionSiteID]*regionMemory // of regions
 	cursor   regionCursor
 	sums     *mappingSums // nil unless they are wanted
 	sum      procfs.Memory
@@ -105,9 +107,21 @@ func (l *layout) load(smaps func(func(*procfs.VMA)) error, base *Baseline) error
 		return err
 	}
 	l.recall()
-	l.regions.settle(l.mappings)
+	l.tellMapped()
 	l.cut(base)
 	return nil
+}
+
+// tellMapped has the regions settled by what is mapped.
+func (l *layout) tellMapped() {
+	if l.regions == nil || l.mapped == nil {
+		return
+	}
+	ranges := make([]input.Range, len(l.mappings))
+	for i := range l.mappings {
+		ranges[i] = input.Range{Start: l.mappings[i].start, End: l.mappings[i].end}
+	}
+	l.mapped(ranges)
 }
 
 // add takes one mapping. The kernel's smaps are in ascending order; what

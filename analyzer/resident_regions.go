@@ -2,7 +2,10 @@ package analyzer
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -79,17 +82,17 @@ type regionMemory struct {
 // segments are, and what is not mapped any more though that was not seen. A
 // mapping that changes while smaps is read may be missing from it, so that
 // only what is missing twice in a row is taken to be gone.
-func (t *regionTable) settle(mappings []mapping) {
+func (t *regionTable) settle(mappings []input.Range) {
 	if t == nil {
 		return
 	}
 	var gone []addrRange
 	for r := range t.all {
-		for len(mappings) > 0 && mappings[0].end <= r.start {
+		for len(mappings) > 0 && mappings[0].End <= r.start {
 			mappings = mappings[1:]
 		}
-		if r.flags&regionUnsized != 0 && len(mappings) > 0 && mappings[0].start == r.start {
-			t.size(r, mappings[0].end)
+		if r.flags&regionUnsized != 0 && len(mappings) > 0 && mappings[0].Start == r.start {
+			t.size(r, mappings[0].End)
 		}
 		gaps := gapsOf(r, mappings)
 		switch {
@@ -135,17 +138,17 @@ func (m *regionMap) after(addr uint64) *region {
 
 // gapsOf returns the parts of a region that lie in none of the mappings,
 // which begin with the first that ends above its start.
-func gapsOf(r *region, mappings []mapping) (gaps []addrRange) {
+func gapsOf(r *region, mappings []input.Range) (gaps []addrRange) {
 	at := r.start
 	for i := range mappings {
 		m := &mappings[i]
-		if m.start >= r.end {
+		if m.Start >= r.end {
 			break
 		}
-		if m.start > at {
-			gaps = append(gaps, addrRange{at, m.start})
+		if m.Start > at {
+			gaps = append(gaps, addrRange{at, m.Start})
 		}
-		at = m.end
+		at = m.End
 	}
 	if at < r.end {
 		gaps = append(gaps, addrRange{at, r.end})
@@ -157,11 +160,13 @@ func gapsOf(r *region, mappings []mapping) (gaps []addrRange) {
 // that is one span needs no more than smaps says; of others the states of
 // their pages have been read.
 func (l *layout) measureRegions(pages *pageStates) {
-	t := l.regions
-	if t == nil {
+	if l.regions == nil {
 		return
 	}
-	t.eachSite(l.owner, (*regionSite).forgetMemory)
+	if l.found == nil {
+		l.found = make(map[regionSiteID]*regionMemory)
+	}
+	clear(l.found)
 	for i := range l.mappings {
 		m := &l.mappings[i]
 		if m.regions {
@@ -204,7 +209,11 @@ func (l *layout) measureMapping(m *mapping, pages *pageStates) {
 		if !s.region {
 			continue
 		}
-		to := &l.regions.sites.all[s.site].memory
+		to := l.found[s.site]
+		if to == nil {
+			to = new(regionMemory)
+			l.found[s.site] = to
+		}
 		to.resident += resident
 		to.swapped += swapped
 		if s.isHeld() {
@@ -217,16 +226,47 @@ func (l *layout) measureMapping(m *mapping, pages *pageStates) {
 	}
 }
 
-// rememberHeld marks the regions in which blocks were found: they belong to
+// regionResidence is what measureRegions has found, by number.
+func (l *layout) regionResidence() (out []input.RegionResidence) {
+	if l.regions == nil {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.found)) {
+		m := l.found[id]
+		out = append(out, input.RegionResidence{Site: uint32(id), Resident: m.resident, Swapped: m.swapped, Held: m.held, Kinds: uint16(m.kinds)})
+	}
+	return out
+}
+
+// heldRegions are the spans of regions in which blocks were found for the first time: they belong to
 // an allocator, from then on.
-func (l *layout) rememberHeld() {
+func (l *layout) heldRegions() (out []input.Range) {
 	for i := range l.spans {
-		s := &l.spans[i]
-		if !s.region || !s.blocks || s.held {
+		if s := &l.spans[i]; s.region && s.blocks && !s.held {
+			out = append(out, input.Range{Start: l.starts[i], End: s.end})
+		}
+	}
+	return out
+}
+
+// placeRegions notes what of a process's regions is in memory, and which hold blocks.
+func (p *process) placeRegions(m *input.Memory) {
+	t := p.regions
+	if t == nil {
+		return
+	}
+	t.eachSite(p, (*regionSite).forgetMemory)
+	for _, f := range m.Regions {
+		if uint64(f.Site) >= uint64(len(t.sites.all)) {
 			continue
 		}
-		for at := l.starts[i]; at < s.end; {
-			r := l.regions.at(at)
+		if s := &t.sites.all[f.Site]; s.image == p.image {
+			s.memory = regionMemory{resident: f.Resident, swapped: f.Swapped, held: f.Held, kinds: regionKind(f.Kinds)}
+		}
+	}
+	for _, held := range m.Held {
+		for at := held.Start; at < held.End; {
+			r := t.at(at)
 			if r == nil {
 				break
 			}

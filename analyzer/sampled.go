@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/stats"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -209,17 +210,17 @@ func leakPages(l *report.Leak, m SiteMemory) *report.LeakPages {
 // extrapolatePages takes what the residency pass found of a sample's blocks to
 // all blocks, site by site. Resident heap that they are estimated to hold is
 // taken from what would otherwise count as overhead or as from before the attach.
-func (a *Analyzer) extrapolatePages(p *process, res *Residence, sites int) {
+func (a *Analyzer) extrapolatePages(c *correlation, found []input.SiteResidence) {
 	all := SiteMemory{}
-	for _, id := range p.image.all() {
-		if int(id) >= sites {
+	for _, m := range found {
+		if m.Site >= a.sites.used {
 			continue
 		}
-		s, m := a.sites.at(id), res.Sites[id]
+		s := a.sites.at(siteID(m.Site))
 		all.add(SiteMemory{s.scale(m.Resident), s.scale(m.Untouched), s.scale(m.Swapped), s.scale(m.Unknown)})
 	}
-	res.Blocks = all
-	by := &res.RSSBy
+	c.blocks = all
+	by := &c.rssBy
 	more := all.Resident - min(all.Resident, by.HeapLive)
 	for _, from := range []*uint64{&by.HeapOverhead, &by.HeapBeforeAttach} {
 		part := min(more, *from)

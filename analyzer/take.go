@@ -27,6 +27,10 @@ func (a *Analyzer) Take(in input.Input) {
 		a.leftOut = report.LeftOut(v)
 	case input.Pause:
 		a.pause()
+	case input.Mapped:
+		a.settle(v)
+	case input.Memory:
+		a.correlate(&v)
 	case input.Verdicts:
 		a.conclude(&v)
 	case input.Paused:

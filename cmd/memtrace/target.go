@@ -50,6 +50,7 @@ type target struct {
 	// says anything.
 	untraced error
 	replaced bool // it has executed a program: news of its birth that come late say nothing of that
+	sampler  analyzer.Sampler
 	check    bool // it was checked at its end
 }
 
