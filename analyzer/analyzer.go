@@ -26,13 +26,8 @@ type Config struct {
 	// SetLeftOut. The Report's events are then exact, also where blocks are sampled.
 	Counted bool
 
-	// Replaced, if not nil, is called when the events get to an exec, before
-	// what was known of the process's program is dropped. at is the exec's
-	// time, ns of CLOCK_MONOTONIC.
-	Replaced func(pid uint32, at uint64)
-
-	// PoolNames, if not nil, is asked what pools are called.
-	PoolNames PoolNames
+	// NamePools says that pools' names can be had: see UnnamedPools.
+	NamePools bool
 
 	// SiteRoom is how many bytes call sites may take, with their stacks, and BlockRoom
 	// the live blocks; 0: as many as they come to. One user's processes get at most
@@ -73,11 +68,15 @@ type Analyzer struct {
 	past      []string // warnings about programs that others have replaced
 	strangers uint64   // events of processes not known
 
-	recent recentProcesses
-	epoch  uint64                       // changes of which process a PID means
-	sink   uint64                       // see Analyzer.warm
-	frames map[stackRef][]*report.Frame // symbolized stacks
-	named  uint64                       // bytes that they take, about
+	recent  recentProcesses
+	epoch   uint64                     // changes of which process a PID means
+	sink    uint64                     // see Analyzer.warm
+	frames  map[uint64][]*report.Frame // symbolized stacks, by stackRef.number
+	passing map[uint64][]*report.Frame // names until the next Instant
+	unnamed []UnnamedPool              // by the last Events
+	at      uint64                     // ns since Config.Start: the last Instant
+	drafted *draft                     // for the Report of that, nil if there is none
+	named   uint64                     // bytes that they take, about
 
 	uncheckedExecs int // see UncheckedExecs
 }
@@ -99,7 +98,8 @@ func New(c Config) *Analyzer {
 		detail:   room{limit: c.SiteRoom},
 		blocks:   room{limit: c.BlockRoom},
 		regions:  regionSites{room: maxRegions},
-		frames:   make(map[stackRef][]*report.Frame),
+		frames:   make(map[uint64][]*report.Frame),
+		passing:  make(map[uint64][]*report.Frame),
 	}
 }
 

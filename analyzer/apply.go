@@ -8,6 +8,7 @@ import (
 // apply takes Events.
 func (a *Analyzer) apply(events []event.Event) {
 	var w warmup
+	a.unnamed = a.unnamed[:0]
 	for len(events) > 0 {
 		events = events[a.applySome(events[:min(len(events), warmEvents)], &w):]
 	}

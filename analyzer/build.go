@@ -17,14 +17,69 @@ type ReportOptions struct {
 	Sort  string // a word of SortKeys; "" means "live"
 }
 
-// A Symbolizer names code addresses.
-type Symbolizer interface {
-	// Frames returns the functions of a process's return addresses,
-	// innermost first; one address gives several frames where functions
-	// were inlined, and always at least one. Stacks may share Frames. at is when
-	// the stack was taken, ns of CLOCK_MONOTONIC: other code may be there by now. What
-	// is not known yet has no Module, and is asked for again.
-	Frames(pid int, addrs []uint64, at uint64) []*report.Frame
+// A draft is a Report without names.
+type draft struct {
+	opt    ReportOptions
+	report *report.Report
+}
+
+// mark takes an Instant.
+func (a *Analyzer) mark(now uint64) {
+	a.at = a.since(now)
+	clear(a.passing)
+	a.surveyBlocks(a.at)
+	for _, s := range a.sites.all {
+		s.grown, s.reported = int64(s.held())-int64(s.reported), s.held()
+	}
+	for i := range a.regions.all {
+		s := &a.regions.all[i]
+		s.grown, s.reported = int64(s.liveBytes)-int64(s.reported), s.liveBytes
+	}
+}
+
+// Report tells all that is known at the last Instant, which nothing but Names and PoolName
+// has come after. Code that was not named bears addresses alone.
+func (a *Analyzer) Report(opt ReportOptions) *report.Report {
+	r := a.draftOf(opt).report
+	a.drafted = nil
+	for i, p := range a.processes {
+		r.Processes[i].Pools, r.Processes[i].PoolsMore = a.reportPools(p)
+	}
+	for i := range r.Sites {
+		a.name(&r.Sites[i])
+	}
+	dropOwnBlocks(r)
+	for i := range r.Regions {
+		a.nameRegion(&r.Regions[i])
+	}
+	r.Identify()
+	return r
+}
+
+// draftOf makes a Report without names, or finds the one that was made to ask for them.
+func (a *Analyzer) draftOf(opt ReportOptions) *draft {
+	if d := a.drafted; d != nil && d.opt == opt {
+		return d
+	}
+	r := &report.Report{
+		Schema:    report.Schema,
+		Final:     opt.Final,
+		WindowNS:  a.at,
+		Tracer:    a.config.Tracer,
+		Sampling:  a.sampling(),
+		Events:    a.events,
+		Processes: a.reportProcesses(opt.Top),
+		Leaks:     a.allLeaks(a.at),
+		Shed:      a.shed(),
+		Warnings:  a.warnings(),
+	}
+	a.extra.extend(&r.Events)
+	addLeftOut(&r.Events, a.leftOut)
+	r.Stacks = a.stackCounts()
+	r.Sites, r.SitesMore = a.reportSites(a.at, opt, r.Leaks)
+	r.Regions, r.RegionsMore = a.reportRegions(opt.Top)
+	a.drafted = &draft{opt, r}
+	return a.drafted
 }
 
 // sortKeys are the orders of a Report's sites, each from high to low.
@@ -52,37 +107,7 @@ func SortKeys() []string {
 	return out
 }
 
-// Report tells all that is known at now (ns, CLOCK_MONOTONIC). Sites and
-// leaks are named by way of symb; with nil they bear addresses alone.
-func (a *Analyzer) Report(now uint64, opt ReportOptions, symb Symbolizer) *report.Report {
-	at := a.since(now)
-	a.surveyBlocks(at)
-	r := &report.Report{
-		Schema:    report.Schema,
-		Final:     opt.Final,
-		WindowNS:  at,
-		Tracer:    a.config.Tracer,
-		Sampling:  a.sampling(),
-		Events:    a.events,
-		Processes: a.reportProcesses(opt.Top, symb),
-		Leaks:     a.allLeaks(at),
-		Shed:      a.shed(),
-		Warnings:  a.warnings(),
-	}
-	a.extra.extend(&r.Events)
-	addLeftOut(&r.Events, a.leftOut)
-	r.Stacks = a.stackCounts()
-	r.Sites, r.SitesMore = a.reportSites(at, opt, r.Leaks)
-	for i := range r.Sites {
-		a.name(&r.Sites[i], symb)
-	}
-	dropOwnBlocks(r)
-	r.Regions, r.RegionsMore = a.reportRegions(opt.Top, symb)
-	r.Identify()
-	return r
-}
-
-func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []report.Process {
+func (a *Analyzer) reportProcesses(top int) []report.Process {
 	out := make([]report.Process, 0, len(a.processes))
 	for _, p := range a.processes {
 		allocators := append([]string{}, p.info.Allocators...)
@@ -94,7 +119,6 @@ func (a *Analyzer) reportProcesses(top int, symb Symbolizer) []report.Process {
 		})
 		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])
-		out[len(out)-1].Pools, out[len(out)-1].PoolsMore = a.reportPools(p, symb)
 		out[len(out)-1].Mappings, out[len(out)-1].MappingsMore = reportMappings(p.pages.mappings, top)
 		if p.stands != nil {
 			out[len(out)-1].Heap, out[len(out)-1].Children = p.stands.sum(), p.stands.count
@@ -116,9 +140,6 @@ func (a *Analyzer) reportSites(now uint64, opt ReportOptions, leaks []report.Lea
 	out := make([]report.Site, 0, len(order))
 	for _, o := range order {
 		out = append(out, a.sites.at(o.id).report(o.id, now))
-	}
-	for _, s := range a.sites.all {
-		s.reported = s.held()
 	}
 	return out, omitted
 }
@@ -149,8 +170,8 @@ func (a *Analyzer) order(now uint64, word string) []ordered {
 	return out
 }
 
-// growth is the change of the live bytes since the preceding Report.
-func (s *site) growth() int64 { return int64(s.held()) - int64(s.reported) }
+// growth is the change of the live bytes from the Instant before the last one to that.
+func (s *site) growth() int64 { return s.grown }
 
 // oldestAge is the age in ns of the oldest live block, as of the last survey.
 func (s *site) oldestAge(now uint64) uint64 {
@@ -190,14 +211,14 @@ func (s *site) report(id siteID, now uint64) report.Site {
 }
 
 // name fills in what a site is called: its stack, function and histogram.
-func (a *Analyzer) name(out *report.Site, symb Symbolizer) {
+func (a *Analyzer) name(out *report.Site) {
 	s := a.sites.at(siteID(out.ID))
 	out.SizeHistogram = make([][2]uint64, 0, s.sizes.Span())
 	for b, n := range s.sizes.All {
 		n += s.sizeExcess(b)
 		out.SizeHistogram = append(out.SizeHistogram, [2]uint64{stats.BucketMax(b), n})
 	}
-	n := a.nameStack(out.PID, s.image, s.stack, s.other, symb)
+	n := a.nameStack(s.image, s.stack, s.other)
 	out.Function, out.Stack, out.Truncated, out.FramePointers = n.function, n.frames, n.truncated, n.guessed
 }
 
@@ -210,7 +231,7 @@ type stackName struct {
 
 // nameStack names the call site of a stack; other says that it stands for those
 // beyond a limit.
-func (a *Analyzer) nameStack(pid int, im *image, id event.StackID, other bool, symb Symbolizer) stackName {
+func (a *Analyzer) nameStack(im *image, id event.StackID, other bool) stackName {
 	n := stackName{frames: []*report.Frame{}}
 	switch ref, ok := im.stack(id); {
 	case other:
@@ -220,52 +241,10 @@ func (a *Analyzer) nameStack(pid int, im *image, id event.StackID, other bool, s
 	case !ok:
 		n.function = "[stack lost]"
 	default:
-		n.stackEnding, n.frames = ref.ending, a.symbolize(pid, ref, symb, false)
+		n.stackEnding, n.frames = ref.ending, a.namesOf(ref)
 		n.function = report.SiteFunction(n.frames)
 	}
 	return n
-}
-
-// symbolize names the frames of a stack, once all that they lie in is known; with
-// last set, for the last time.
-func (a *Analyzer) symbolize(pid int, ref stackRef, symb Symbolizer, last bool) []*report.Frame {
-	if frames, ok := a.frames[ref]; ok {
-		return frames
-	}
-	addrs := a.stacks.frames(ref)
-	if symb == nil {
-		return bareFrames(addrs)
-	}
-	frames := symb.Frames(pid, addrs, ref.at)
-	if len(frames) == 0 {
-		return bareFrames(addrs)
-	}
-	if a.tooManyNames(last, frames) {
-		return frames
-	}
-	if last || !slices.ContainsFunc(frames, isNowhere) {
-		a.frames[ref] = frames
-	}
-	return frames
-}
-
-// tooManyNames reports whether names are not to be kept until the next Report: those
-// of stacks that can be named again then, once they take what a user's stacks may.
-func (a *Analyzer) tooManyNames(last bool, frames []*report.Frame) bool {
-	const kept, each = 128, 8
-	a.named += kept + each*uint64(len(frames))
-	return !last && a.detail.limit != 0 && a.named > a.detail.limit/4
-}
-
-// isNowhere reports whether it is not known what the code lies in.
-func isNowhere(f *report.Frame) bool { return f.Module == "" }
-
-func bareFrames(addrs []uint64) []*report.Frame {
-	out := make([]*report.Frame, 0, len(addrs))
-	for _, addr := range addrs {
-		out = append(out, &report.Frame{Function: fmt.Sprintf("%#x", addr)})
-	}
-	return out
 }
 
 // warnings says in what ways the figures are incomplete.

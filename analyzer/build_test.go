@@ -49,7 +49,7 @@ func TestReportOrder(t *testing.T) {
 	} {
 		a := newTestAnalyzer(t)
 		a.Apply(reportTrace())
-		r := a.Report(testStart+10_000, ReportOptions{Sort: word}, nil)
+		r := a.reportAt(testStart+10_000, ReportOptions{Sort: word}, nil)
 		var got []event.StackID
 		for _, s := range r.Sites {
 			got = append(got, a.sites.at(siteID(s.ID)).stack)
@@ -67,8 +67,8 @@ func TestNamesOfUnmappedCode(t *testing.T) {
 	a.AddStack(event.Stack{ID: 7, PID: testPID, Frames: []uint64{0x10, 0x20}})
 	a.AddStack(event.Stack{ID: 8, PID: testPID, Frames: []uint64{0x11, 0x21}})
 	a.Apply(new(trace).malloc(0x1000, 100, 7).malloc(0x2000, 50, 8).events)
-	a.NameStacks(testPID, &names{of: map[uint64]string{0x10: "old", 0x20: "main", 0x11: "wrong", 0x21: "wrong"}}, func(addr uint64) bool { return addr == 0x20 })
-	r := a.Report(testStart+10_000, ReportOptions{}, &names{of: map[uint64]string{0x10: "wrong", 0x20: "main", 0x11: "new", 0x21: "main"}})
+	a.nameStacks(testPID, &names{of: map[uint64]string{0x10: "old", 0x20: "main", 0x11: "wrong", 0x21: "wrong"}}, func(addr uint64) bool { return addr == 0x20 })
+	r := a.reportAt(testStart+10_000, ReportOptions{}, &names{of: map[uint64]string{0x10: "wrong", 0x20: "main", 0x11: "new", 0x21: "main"}})
 	if len(r.Sites) != 2 || r.Sites[0].Function != "old" || r.Sites[1].Function != "new" {
 		t.Errorf("got %+v, want the sites old and new", r.Sites)
 	}
@@ -89,13 +89,13 @@ func TestUnknownCodeIsAskedForAgain(t *testing.T) {
 		{map[uint64]string{0x10: "plugin", 0x20: "main"}, [2]string{"plugin", ""}},
 		{map[uint64]string{0x10: "wrong", 0x20: "wrong"}, [2]string{"plugin", ""}},
 	} {
-		r := a.Report(testStart+10_000, ReportOptions{}, &names{of: c.of})
+		r := a.reportAt(testStart+10_000, ReportOptions{}, &names{of: c.of})
 		if r.Sites[0].Function != c.want[0] || r.Sites[1].Function != c.want[1] {
 			t.Errorf("got %q and %q, want %q", r.Sites[0].Function, r.Sites[1].Function, c.want)
 		}
 	}
-	a.NameStacks(testPID, &names{}, nil)
-	r := a.Report(testStart+20_000, ReportOptions{}, &names{of: map[uint64]string{0x10: "wrong", 0x11: "wrong"}})
+	a.nameStacks(testPID, &names{}, nil)
+	r := a.reportAt(testStart+20_000, ReportOptions{}, &names{of: map[uint64]string{0x10: "wrong", 0x11: "wrong"}})
 	if r.Sites[0].Function != "plugin" || r.Sites[1].Function != "" {
 		t.Errorf("got %q and %q after the last names", r.Sites[0].Function, r.Sites[1].Function)
 	}
@@ -104,7 +104,7 @@ func TestUnknownCodeIsAskedForAgain(t *testing.T) {
 func TestReportFigures(t *testing.T) {
 	a := newTestAnalyzer(t)
 	a.Apply(reportTrace())
-	r := a.Report(testStart+10_000, ReportOptions{Top: 2, Final: true}, nil)
+	r := a.reportAt(testStart+10_000, ReportOptions{Top: 2, Final: true}, nil)
 	if len(r.Sites) != 2 || r.SitesMore != 1 || !r.Final || r.WindowNS != 10_000 {
 		t.Errorf("%d sites and %d more, final %v, window %d; want 2, 1, true, 10000", len(r.Sites), r.SitesMore, r.Final, r.WindowNS)
 	}
@@ -113,7 +113,7 @@ func TestReportFigures(t *testing.T) {
 		t.Errorf("site %+v; want oldest 4000, growth 50, three sizes of (48, 56]", s)
 	}
 	a.Apply(new(trace).free(0x1000).events)
-	r = a.Report(testStart+20_000, ReportOptions{}, nil)
+	r = a.reportAt(testStart+20_000, ReportOptions{}, nil)
 	for _, s := range r.Sites {
 		if want := map[uint64]int64{100: -100, 150: 0, 500: 0}[s.AllocBytes]; s.GrowthBytes != want {
 			t.Errorf("site that allocated %d bytes grew by %d, want %d", s.AllocBytes, s.GrowthBytes, want)
@@ -128,7 +128,7 @@ func TestReportHasNoNull(t *testing.T) {
 	defer empty.Close()
 	some.Apply(reportTrace())
 	for _, a := range []*Analyzer{empty, some} {
-		text, err := json.Marshal(a.Report(testStart+10_000, ReportOptions{}, nil))
+		text, err := json.Marshal(a.reportAt(testStart+10_000, ReportOptions{}, nil))
 		if err != nil || strings.Contains(string(text), "null") {
 			t.Errorf("%v in %s", err, text)
 		}
@@ -141,7 +141,7 @@ func TestSitesAreNamedOnce(t *testing.T) {
 	a.AddStack(event.Stack{ID: 7, PID: testPID, Frames: []uint64{1, 2, 3}, Truncated: true})
 	a.Apply(new(trace).malloc(0x1000, 100, 7).malloc(0x2000, 50, 8).malloc(0x3000, 25, 0).events)
 	for range 2 {
-		r := a.Report(testStart+10_000, ReportOptions{}, n)
+		r := a.reportAt(testStart+10_000, ReportOptions{}, n)
 		var got []string
 		for _, s := range r.Sites {
 			got = append(got, s.Function)

@@ -2,11 +2,9 @@ package analyzer
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
-	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // correlation is what the last look at a process's memory found.
@@ -93,29 +91,3 @@ func (c *correlation) warnings(p *process) (out []string) {
 	}
 	return out
 }
-
-// NameStacks names the stacks of a process's sites so far, those through an
-// address of which through is true; nil: all, and for the last time. It must be called
-// before symb forgets them, as with the present program image: see Config.Replaced.
-func (a *Analyzer) NameStacks(pid uint32, symb Symbolizer, through func(addr uint64) bool) {
-	p := a.byPID[pid]
-	if p == nil {
-		return
-	}
-	name := func(stack event.StackID) {
-		ref, ok := p.image.stack(stack)
-		if ok && (through == nil || slices.ContainsFunc(a.stacks.frames(ref), through)) {
-			_, own := p.image.stacks[stack] // else it is of another, which may go on
-			a.symbolize(int(pid), ref, symb, through == nil && own && p.info.PID == pid)
-		}
-	}
-	for stack := range p.image.sites { // others may be of the image to come
-		name(stack)
-	}
-	for stack := range p.image.regions {
-		name(stack)
-	}
-}
-
-// Unnamed returns one Frame an address, named by the address alone.
-func Unnamed(addrs []uint64) []*report.Frame { return bareFrames(addrs) }

@@ -59,7 +59,7 @@ func TestChildrenInACrowd(t *testing.T) {
 	}
 	a.Apply(tr.events)
 	checkConservation(t, a)
-	r := a.Report(testStart+9000, ReportOptions{}, nil)
+	r := a.reportAt(testStart+9000, ReportOptions{}, nil)
 	if len(r.Processes) != 4 {
 		t.Fatalf("%d processes listed, want the parent, two children and the rest", len(r.Processes))
 	}
@@ -97,7 +97,7 @@ func TestVerdictsInACrowd(t *testing.T) {
 		}
 	}
 	concludeLeaked(t, a, testPID+1, map[uint64]reach.Kind{0x2000: reach.Definite, 0x3000: reach.Indirect}) // once more
-	r := a.Report(testStart+9000, ReportOptions{Top: 1}, nil)
+	r := a.reportAt(testStart+9000, ReportOptions{Top: 1}, nil)
 	want := map[string]uint64{"definite": 8 * children, "indirect": 2 * children}
 	for _, l := range r.Leaks {
 		if l.Bytes != want[l.Kind] || l.Count != children || l.PID != testPID {
@@ -122,11 +122,11 @@ func TestExecInACrowdDropsVerdicts(t *testing.T) {
 	a := newFamily(t, 1)
 	a.Apply(new(trace).fork(child, 0).malloc(0x2000, 6, 1).of(child).events)
 	concludeLeaked(t, a, child, map[uint64]reach.Kind{0x2000: reach.Definite})
-	if n := len(a.Report(testStart+9000, ReportOptions{}, nil).Leaks); n != 1 {
+	if n := len(a.reportAt(testStart+9000, ReportOptions{}, nil).Leaks); n != 1 {
 		t.Fatalf("%d leaks before the exec, want 1", n)
 	}
 	a.Apply(new(trace).kind(event.Exec).of(child).events)
-	if leaks := a.Report(testStart+9000, ReportOptions{}, nil).Leaks; len(leaks) != 0 {
+	if leaks := a.reportAt(testStart+9000, ReportOptions{}, nil).Leaks; len(leaks) != 0 {
 		t.Errorf("after the exec there are %+v", leaks)
 	}
 }
@@ -159,7 +159,7 @@ func TestExecInACrowd(t *testing.T) {
 	a.Apply(new(trace).malloc(0x1000, 40, 1).fork(child, 0).malloc(0x2000, 6, 1).of(child).kind(event.Exec).of(child).
 		malloc(0x1000, 7, 2).of(child).events)
 	checkConservation(t, a)
-	if h := a.Report(testStart+9000, ReportOptions{}, nil).Processes[1].Heap; h.LiveBytes != 7 || h.AllocCount != 2 {
+	if h := a.reportAt(testStart+9000, ReportOptions{}, nil).Processes[1].Heap; h.LiveBytes != 7 || h.AllocCount != 2 {
 		t.Errorf("the crowd has %+v, want 7 live bytes and 2 allocations", h)
 	}
 	a.Apply(new(trace).kind(event.Exit).of(child).events)
@@ -232,7 +232,7 @@ func TestEntriesOfOnePID(t *testing.T) {
 		tr.fork(child, 0).malloc(0x2000, 8, 2).of(child).kind(event.Exit).of(child)
 	}
 	a.Apply(tr.kind(event.Exec).events)
-	r := a.Report(testStart+9000, ReportOptions{}, nil)
+	r := a.reportAt(testStart+9000, ReportOptions{}, nil)
 	var got []string
 	for _, p := range r.Processes {
 		got = append(got, fmt.Sprint(p.ID, p.PID, p.Children, p.Execs))
@@ -257,7 +257,7 @@ func TestPeakInACrowd(t *testing.T) {
 	a := newFamily(t, 1)
 	a.Apply(new(trace).fork(ended, 0).malloc(0x1000, 5, 1).of(ended).kind(event.Exit).of(ended).
 		fork(alive, 0).malloc(0x1000, 4, 1).of(alive).malloc(0x2000, 4, 1).of(alive).events)
-	if h := a.Report(testStart+9000, ReportOptions{}, nil).Processes[1].Heap; h.PeakBytes != 8 || h.PeakAtNS != 6000 {
+	if h := a.reportAt(testStart+9000, ReportOptions{}, nil).Processes[1].Heap; h.PeakBytes != 8 || h.PeakAtNS != 6000 {
 		t.Errorf("the peak is %d at %d, want 8 at 6000", h.PeakBytes, h.PeakAtNS)
 	}
 }

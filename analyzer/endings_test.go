@@ -26,7 +26,7 @@ func TestStacksAreCountedByTheirEnds(t *testing.T) {
 	}
 	calls.malloc(addr, 10, 99) // whose stack never came
 	a.Apply(calls.events)
-	r := a.Report(testStart+10_000, ReportOptions{}, nil)
+	r := a.reportAt(testStart+10_000, ReportOptions{}, nil)
 	if want := (report.Stacks{Bottom: 7 + 1, Deeper: 3, Broken: 4, FPBottom: 5, None: 2 + 1}); r.Stacks != want {
 		t.Errorf("%+v, want %+v", r.Stacks, want)
 	}

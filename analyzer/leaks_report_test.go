@@ -39,7 +39,7 @@ func TestReportNamesTheLeakingSite(t *testing.T) {
 		a.Window(start + (w+1)*second)
 	}
 	// The churning site comes first in this order; the leaking one is listed anyway.
-	r := a.Report(start+20*second, ReportOptions{Top: 1, Sort: "temp"}, nil)
+	r := a.reportAt(start+20*second, ReportOptions{Top: 1, Sort: "temp"}, nil)
 	if len(r.Sites) != 2 || r.SitesMore != 1 || r.Sites[0].TemporaryCount == 0 {
 		t.Errorf("%d sites listed, %d omitted; want the first and the leaking one of 3", len(r.Sites), r.SitesMore)
 	}

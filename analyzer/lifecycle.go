@@ -61,9 +61,6 @@ func (a *Analyzer) forget(p *process) {
 // exec drops all blocks of a process: they are gone with its image. A child
 // that shared its parent's memory parts from it, and nothing is dropped.
 func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
-	if a.config.Replaced != nil {
-		a.config.Replaced(pid, at)
-	}
 	if p.info.PID != pid {
 		a.part(p, pid, a.since(at))
 		return

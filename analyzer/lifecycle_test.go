@@ -49,7 +49,7 @@ func TestExecForgetsThatNothingWasProbed(t *testing.T) {
 		a := New(Config{FollowForks: true})
 		a.AddProcess(ProcessInfo{PID: 1, Unprobed: true})
 		a.Apply([]event.Event{{Kind: event.Fork, PID: 1, Child: 2, Time: 1, Flags: shared}, {Kind: event.Exec, PID: 2, Child: 2, Time: 2}})
-		r := a.Report(3, ReportOptions{}, nil)
+		r := a.reportAt(3, ReportOptions{}, nil)
 		if len(r.Processes) != 2 || !r.Processes[0].Unprobed || r.Processes[1].Unprobed {
 			t.Errorf("shared %v: %+v", shared, r.Processes)
 		}
@@ -60,13 +60,13 @@ func TestExitKeepsLiveBlocks(t *testing.T) {
 	a := newTestAnalyzer(t)
 	a.Apply(new(trace).malloc(0x1000, 40, 1).kind(event.Exit).events)
 	a.SetExitCode(testPID, 3)
-	p := a.Report(testStart+9000, ReportOptions{}, nil).Processes[0]
+	p := a.reportAt(testStart+9000, ReportOptions{}, nil).Processes[0]
 	if !p.Exited || p.ExitCode == nil || *p.ExitCode != 3 || p.Heap.LiveBytes != 40 {
 		t.Errorf("process %+v, want exited with 3 and 40 live bytes", p)
 	}
 	a.AddProcess(ProcessInfo{PID: testPID, Comm: "next"}) // its PID is used again
 	a.Apply(new(trace).malloc(0x1000, 8, 1).events)
-	r := a.Report(testStart+9000, ReportOptions{}, nil)
+	r := a.reportAt(testStart+9000, ReportOptions{}, nil)
 	if len(r.Processes) != 2 || r.Processes[0].Heap.LiveBytes != 40 || r.Processes[1].Heap.LiveBytes != 8 {
 		t.Errorf("processes %+v, want the ended one and the new one", r.Processes)
 	}
@@ -149,7 +149,7 @@ func TestCloneProcess(t *testing.T) {
 	if copied.LiveBytes != 61 || copied.AllocCount != 1 || copied.FreeCount != 1 || copied.PeakBytes != 101 {
 		t.Errorf("child's heap %+v; want 61 live bytes of 1 allocation, 1 free, peak 101", copied)
 	}
-	r := a.Report(testStart+9000, ReportOptions{}, nil)
+	r := a.reportAt(testStart+9000, ReportOptions{}, nil)
 	i := slices.IndexFunc(r.Sites, func(s report.Site) bool { return s.PID == child && s.AllocCount == 1 })
 	if i < 0 || len(r.Sites[i].Stack) != 1 {
 		t.Errorf("sites %+v: the child's site lacks the stack that was sent for its parent", r.Sites)
@@ -173,7 +173,7 @@ func TestFaults(t *testing.T) {
 	if s := a.sites.at(0); s.faults != 2 {
 		t.Errorf("freed block's site has %d faults, want 2", s.faults)
 	}
-	r := a.Report(testStart+20_000, ReportOptions{Sort: "faults"}, nil)
+	r := a.reportAt(testStart+20_000, ReportOptions{Sort: "faults"}, nil)
 	if r.Sites[0].Faults != 2 || r.Sites[1].Faults != 2 {
 		t.Errorf("sites %+v, want two faults each", r.Sites)
 	}
@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 	if r.Events.FaultUnattributed != 0 {
 		t.Errorf("%d faults given up, want none before the second survey", r.Events.FaultUnattributed)
 	}
-	if r = a.Report(testStart+21_000, ReportOptions{}, nil); r.Events.FaultUnattributed != 2 {
+	if r = a.reportAt(testStart+21_000, ReportOptions{}, nil); r.Events.FaultUnattributed != 2 {
 		t.Errorf("%d faults given up, want the stack's and the one behind the block", r.Events.FaultUnattributed)
 	}
 }
@@ -225,7 +225,7 @@ func TestTooManySites(t *testing.T) {
 	}
 	a.Apply(tr.events)
 	checkConservation(t, a)
-	r := a.Report(testStart+20_000, ReportOptions{}, nil)
+	r := a.reportAt(testStart+20_000, ReportOptions{}, nil)
 	if len(r.Sites) != 4 || r.Sites[0].LiveBytes != 700 || r.Sites[0].Function != "[all other sites]" {
 		t.Errorf("sites %+v, want three and one for the other seven", r.Sites)
 	}
@@ -272,7 +272,7 @@ func TestPiecesDoNotMatter(t *testing.T) {
 			a.Apply(piece)
 		}
 		checkConservation(t, a)
-		return a.Report(testStart+events.time, ReportOptions{}, nil)
+		return a.reportAt(testStart+events.time, ReportOptions{}, nil)
 	}
 	want, got := apply(len(events.events)), apply(1)
 	if len(want.Processes) < pids || want.Events.Free == 0 || want.Events.UnmatchedFree == 0 {

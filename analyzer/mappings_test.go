@@ -27,7 +27,7 @@ func TestMappingsOfAnUnprobedProcess(t *testing.T) {
 		if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
 			t.Fatal(err)
 		}
-		return a.Report(testStart+2, ReportOptions{}, nil)
+		return a.reportAt(testStart+2, ReportOptions{}, nil)
 	}
 	correlate()
 	vmas[1].pages, vmas[3].pages = "PPPPPP", "-"
@@ -53,7 +53,7 @@ func TestMappingsOfAnUnprobedProcess(t *testing.T) {
 	if sum != proc.Usage.RSS || sum != proc.RSSBy.Sum() {
 		t.Errorf("mappings hold %d, RSS is %d, its parts %d", sum, proc.Usage.RSS, proc.RSSBy.Sum())
 	}
-	if r := a.Report(testStart+3, ReportOptions{Top: 2}, nil).Processes[1]; len(r.Mappings) != 2 || r.MappingsMore != 4 {
+	if r := a.reportAt(testStart+3, ReportOptions{Top: 2}, nil).Processes[1]; len(r.Mappings) != 2 || r.MappingsMore != 4 {
 		t.Errorf("%d mappings and %d more", len(r.Mappings), r.MappingsMore)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -37,6 +38,7 @@ type pool struct {
 	parent, child, prev, next poolID
 	first                     nodeID
 	name                      string
+	text                      uint64        // the address of its name, as an event told
 	made                      event.StackID // the call that made it, if it has no name
 	count, bytes              uint64
 	extra                     excess
@@ -54,13 +56,11 @@ const (
 	maxPoolDepth = 1 << 10 // of pools within pools; no program that works gets there
 )
 
-// PoolNames reads what a process calls its pools. Both methods return "" where
-// there is nothing to be read.
-type PoolNames interface {
-	// Text returns the text at an address of a process's memory.
-	Text(pid uint32, addr uint64) string
-	// Pool returns the name of a pool that was made before the trace.
-	Pool(pid uint32, pool uint64) string
+// An UnnamedPool is a pool whose name is to be read in the process's memory: PoolName is the answer.
+type UnnamedPool struct {
+	PID  uint32
+	Pool uint64 // its address
+	Text uint64 // that of its name; 0: it was made before the trace, and its own record has it
 }
 
 func newPools() *pools {
@@ -216,15 +216,45 @@ func (ps *pools) clone() *pools {
 	return &c
 }
 
-// text returns the name at an address, which is read once.
-func (ps *pools) text(names PoolNames, pid uint32, addr uint64) string {
-	name, ok := ps.names[addr]
-	if ok || addr == 0 || names == nil {
-		return name
+// nameOf is what a pool is called by the program, "" if that is not known.
+func (ps *pools) nameOf(own *pool) string {
+	if own.name == "" && own.text != 0 {
+		return ps.names[own.text]
 	}
-	name = names.Text(pid, addr)
-	if name != "" && len(ps.names) < maxPoolNames {
-		ps.names[addr] = name
+	return own.name
+}
+
+// setText has a pool be called by the text at an address. It reports whether that is to be read.
+func (ps *pools) setText(id poolID, addr uint64) bool {
+	own := &ps.all[id]
+	own.name, own.text = "", addr
+	if addr == 0 {
+		return false
 	}
-	return name
+	if _, asked := ps.names[addr]; asked {
+		return false
+	}
+	if len(ps.names) < maxPoolNames {
+		ps.names[addr] = ""
+	}
+	return true
+}
+
+// setName takes the answer to a question.
+func (ps *pools) setName(v input.PoolName) {
+	if kept, asked := ps.names[v.Text]; v.Text != 0 && asked {
+		switch {
+		case v.Name != "":
+			ps.names[v.Text] = v.Name
+		case kept == "":
+			delete(ps.names, v.Text) // it may be there another time
+		}
+	}
+	id, ok := ps.byAddr[v.Pool]
+	if !ok {
+		return
+	}
+	if own := &ps.all[id]; own.text == v.Text && (v.Text != 0 || own.name == "") {
+		own.name = v.Name
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -16,11 +17,47 @@ func (p *process) poolsOf() *pools {
 	return p.pools
 }
 
-// enterPool puts a new block into the pool at an address. One that was made
-// before the trace is asked for its name at once: its process may end soon.
+// maxUnnamedPools bounds the questions of one batch.
+const maxUnnamedPools = 1 << 16
+
+// UnnamedPools lists the pools that the last Events told of and whose names are to be read, at once: their
+// processes may end soon. With all set, it lists those too that had no name when they were asked for before.
+// It is empty without Config.NamePools.
+func (a *Analyzer) UnnamedPools(all bool) []UnnamedPool {
+	if !all || !a.config.NamePools {
+		return a.unnamed
+	}
+	out := slices.Clone(a.unnamed)
+	for _, p := range a.processes {
+		if p.pools == nil || p.exited {
+			continue
+		}
+		for addr, id := range p.pools.byAddr {
+			if own := &p.pools.all[id]; p.pools.nameOf(own) == "" && (own.made == 0 || own.text != 0) {
+				out = append(out, UnnamedPool{PID: p.info.PID, Pool: addr, Text: own.text})
+			}
+		}
+	}
+	return out
+}
+
+func (a *Analyzer) askForPool(q UnnamedPool) {
+	if a.config.NamePools && len(a.unnamed) < maxUnnamedPools {
+		a.unnamed = append(a.unnamed, q)
+	}
+}
+
+// namePool takes a PoolName.
+func (a *Analyzer) namePool(v input.PoolName) {
+	if p := a.byPID[v.PID]; p != nil && p.pools != nil {
+		p.pools.setName(v)
+	}
+}
+
+// enterPool puts a new block into the pool at an address.
 func (a *Analyzer) enterPool(p *process, b block, pid uint32, pool uint64) {
-	if id := p.poolsOf().enter(b, pool, a.intervals.excess(b)); id != 0 && a.config.PoolNames != nil {
-		p.pools.all[id].name = a.config.PoolNames.Pool(pid, pool)
+	if id := p.poolsOf().enter(b, pool, a.intervals.excess(b)); id != 0 {
+		a.askForPool(UnnamedPool{PID: pid, Pool: pool})
 	}
 }
 
@@ -37,7 +74,15 @@ func (a *Analyzer) beginPool(p *process, e *event.Event) {
 	}
 	parent := ps.of(e.Old)
 	ps.attach(id, parent)
-	ps.all[id].name, ps.all[id].made = ps.text(a.config.PoolNames, e.PID, e.Size), e.Stack
+	ps.all[id].made = e.Stack
+	a.setText(ps, id, e)
+}
+
+// setText names a pool by the text that an event tells of.
+func (a *Analyzer) setText(ps *pools, id poolID, e *event.Event) {
+	if ps.setText(id, e.Size) {
+		a.askForPool(UnnamedPool{PID: e.PID, Pool: e.Addr, Text: e.Size})
+	}
 }
 
 // changePool applies a PoolChange.
@@ -66,7 +111,7 @@ func (a *Analyzer) changePool(p *process, e *event.Event) {
 	case event.PoolMoved:
 		ps.attach(id, ps.of(e.Size))
 	case event.PoolNamed:
-		ps.all[id].name = ps.text(a.config.PoolNames, e.PID, e.Size)
+		a.setText(ps, id, e)
 	}
 }
 
@@ -98,14 +143,14 @@ const maxPoolsListed = 64
 
 // reportPools sums up a process's pools by their names, those with most live
 // bytes first, and counts the names that were left out.
-func (a *Analyzer) reportPools(p *process, symb Symbolizer) (out []report.Pool, omitted int) {
+func (a *Analyzer) reportPools(p *process) (out []report.Pool, omitted int) {
 	if p.pools == nil {
 		return nil, 0
 	}
 	at, extra := map[string]int{}, []excess{}
 	for _, id := range p.pools.byAddr {
 		own := &p.pools.all[id]
-		name := a.poolName(p, own, symb)
+		name := a.poolName(p, own)
 		i, ok := at[name]
 		if !ok {
 			i = len(out)
@@ -130,15 +175,12 @@ func (a *Analyzer) reportPools(p *process, symb Symbolizer) (out []report.Pool, 
 
 // poolName is what a pool is called: as the program does, else for the function
 // that made it.
-func (a *Analyzer) poolName(p *process, own *pool, symb Symbolizer) string {
-	if own.name == "" && own.made == 0 && a.config.PoolNames != nil && !p.exited {
-		own.name = a.config.PoolNames.Pool(p.info.PID, own.addr)
-	}
-	if own.name != "" {
-		return own.name
+func (a *Analyzer) poolName(p *process, own *pool) string {
+	if name := p.pools.nameOf(own); name != "" {
+		return name
 	}
 	if ref, ok := p.image.stack(own.made); ok {
-		return "of " + report.SiteFunction(a.symbolize(int(p.info.PID), ref, symb, false))
+		return "of " + report.SiteFunction(a.namesOf(ref))
 	}
 	return "[no name]"
 }

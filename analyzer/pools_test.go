@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -24,8 +25,15 @@ func (t *trace) poolChange(pool uint64, c event.Change, other uint64) *trace {
 // namesByAddress calls a pool by the letters at its name's address.
 type namesByAddress map[uint64]string
 
-func (n namesByAddress) Text(_ uint32, addr uint64) string { return n[addr] }
-func (n namesByAddress) Pool(_ uint32, pool uint64) string { return n[pool] }
+func (n namesByAddress) answer(a *Analyzer) {
+	for _, q := range a.UnnamedPools(true) {
+		in := input.PoolName{PID: q.PID, Pool: q.Pool, Text: q.Text, Name: n[q.Text]}
+		if q.Text == 0 {
+			in.Name = n[q.Pool]
+		}
+		a.Take(in)
+	}
+}
 
 const (
 	poolA = 0x1000 * (1 + iota)
@@ -44,11 +52,12 @@ func familyOfPools() *trace {
 // livePools runs a trace and returns the live bytes of each name of a pool.
 func livePools(t *testing.T, tr *trace) (map[string]uint64, *report.Report) {
 	t.Helper()
-	a := New(Config{Start: testStart, FollowForks: true, PoolNames: namesByAddress{1: "a", 2: "b", 3: "c", 4: "d", 0x9000: "old"}})
+	a := New(Config{Start: testStart, FollowForks: true, NamePools: true})
 	t.Cleanup(a.Close)
 	a.AddProcess(ProcessInfo{PID: testPID})
 	a.Apply(tr.events)
-	r := a.Report(testStart+tr.time, ReportOptions{}, nil)
+	namesByAddress{1: "a", 2: "b", 3: "c", 4: "d", 0x9000: "old"}.answer(a)
+	r := a.reportAt(testStart+tr.time, ReportOptions{}, nil)
 	p := r.Processes[0]
 	live, sum := map[string]uint64{}, uint64(0)
 	for _, pool := range p.Pools {

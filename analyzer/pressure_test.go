@@ -37,7 +37,7 @@ func TestLeftOutCallsAreEvents(t *testing.T) {
 		{Kind: event.Free, PID: 1, Time: 70, Addr: 0x2000, Child: interval},
 	})
 	a.SetLeftOut(report.LeftOut{Alloc: 1000, Free: 999, Realloc: 1})
-	r := a.Report(100, ReportOptions{}, nil)
+	r := a.reportAt(100, ReportOptions{}, nil)
 	e := r.Events
 	if e.Alloc != 1002 || e.Free != 1002 || e.Realloc != 2 {
 		t.Errorf("%d allocations, %d frees, %d reallocations, want 1002, 1002 and 2", e.Alloc, e.Free, e.Realloc)

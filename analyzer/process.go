@@ -127,6 +127,9 @@ func (p *process) describe(info ProcessInfo) {
 	p.info.Attached = info.Attached || p.partial
 }
 
+// Follows reports whether the events of a process are looked at: it is known, or shares the memory of one that is.
+func (a *Analyzer) Follows(pid uint32) bool { return a.byPID[pid] != nil }
+
 // Info returns the description of a process that is known, even if it has exited.
 func (a *Analyzer) Info(pid uint32) (info ProcessInfo, ok bool) {
 	p := a.byPID[pid]

@@ -27,7 +27,8 @@ type regionSite struct {
 	unmappedBytes uint64
 	inherited     uint64 // bytes that a forked process began with
 	peakBytes     uint64
-	reported      uint64 // liveBytes at the preceding Report
+	reported      uint64 // liveBytes at the last Instant
+	grown         int64  // until then, since the one before
 	memory        regionMemory
 	stack         event.StackID
 	proc          *process

@@ -9,7 +9,7 @@ import (
 
 // reportRegions lists the call sites that map memory, those with most
 // resident bytes first, and the number of those left out.
-func (a *Analyzer) reportRegions(top int, symb Symbolizer) ([]report.Region, int) {
+func (a *Analyzer) reportRegions(top int) ([]report.Region, int) {
 	order := make([]regionSiteID, 0, len(a.regions.all))
 	for id := range a.regions.all {
 		if s := &a.regions.all[id]; s.mappedCount > 0 || s.liveCount > 0 {
@@ -28,10 +28,6 @@ func (a *Analyzer) reportRegions(top int, symb Symbolizer) ([]report.Region, int
 	out := make([]report.Region, 0, len(order))
 	for _, id := range order {
 		out = append(out, a.regions.all[id].report(id))
-		a.nameRegion(&out[len(out)-1], symb)
-	}
-	for i := range a.regions.all {
-		a.regions.all[i].reported = a.regions.all[i].liveBytes
 	}
 	return out, omitted
 }
@@ -51,7 +47,7 @@ func (s *regionSite) report(id regionSiteID) report.Region {
 		LiveBytes: s.liveBytes, LiveCount: s.liveCount,
 		MappedBytes: s.mappedBytes, MappedCount: s.mappedCount, UnmappedBytes: s.unmappedBytes,
 		InheritedBytes: s.inherited, PeakLiveBytes: s.peakBytes, ResidentBytes: s.resident(),
-		GrowthBytes: int64(s.liveBytes) - int64(s.reported),
+		GrowthBytes: s.grown,
 	}
 	if s.liveCount > 0 {
 		out.SwappedBytes = s.memory.swapped
@@ -61,9 +57,9 @@ func (s *regionSite) report(id regionSiteID) report.Region {
 }
 
 // nameRegion fills in what a site is called: its stack and function.
-func (a *Analyzer) nameRegion(out *report.Region, symb Symbolizer) {
+func (a *Analyzer) nameRegion(out *report.Region) {
 	s := &a.regions.all[out.ID]
-	n := a.nameStack(out.PID, s.image, s.stack, s.other, symb)
+	n := a.nameStack(s.image, s.stack, s.other)
 	out.Function, out.Stack, out.Truncated, out.FramePointers = n.function, n.frames, n.truncated, n.guessed
 	out.Allocator = out.Allocator || slices.ContainsFunc(n.frames, func(f *report.Frame) bool { return report.IsAllocator(f.Function) })
 }

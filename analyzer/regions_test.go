@@ -27,7 +27,7 @@ type regionCounts struct{ live, pieces, mapped, calls, unmapped, inherited int }
 
 func regionsOf(a *Analyzer, pid int) map[event.StackID]regionCounts {
 	out := make(map[event.StackID]regionCounts)
-	regions, _ := a.reportRegions(0, nil)
+	regions, _ := a.reportRegions(0)
 	for _, r := range regions {
 		if r.PID != pid {
 			continue
@@ -98,7 +98,7 @@ func TestProgramBreak(t *testing.T) {
 	tr := new(trace).add(brk(event.Mmap, 0x1000, 100)).add(brk(event.Mmap, 0x1000+100, 5000)).
 		add(brk(event.Munmap, 0x1000+4000, 1100)).add(brk(event.Munmap, 0x9000, 0x1000))
 	a.Apply(tr.events)
-	r, _ := a.reportRegions(0, nil)
+	r, _ := a.reportRegions(0)
 	if len(r) != 1 || r[0].LiveBytes != 4000 || r[0].MappedBytes != 5100 || r[0].LiveCount != 2 {
 		t.Errorf("got %+v", r)
 	}
@@ -246,7 +246,7 @@ type memoryWant struct {
 
 func checkMemory(t *testing.T, a *Analyzer, want map[event.StackID]memoryWant) {
 	t.Helper()
-	regions, _ := a.reportRegions(0, nil)
+	regions, _ := a.reportRegions(0)
 	for _, r := range regions {
 		got := memoryWant{r.Kind, int(r.ResidentBytes / pageBytes), int(r.SwappedBytes / pageBytes), int(r.LiveBytes / pageBytes), r.Allocator}
 		if w := want[a.regions.all[r.ID].stack]; got != w {

@@ -46,7 +46,7 @@ func TestEveryStackNew(t *testing.T) {
 	if took := inUse() - before; took > limit*3/2 {
 		t.Errorf("%d bytes are in use, the user's part is %d", took, limit)
 	}
-	r := a.Report(uint64(n)*2000, ReportOptions{}, nil)
+	r := a.reportAt(uint64(n)*2000, ReportOptions{}, nil)
 	h := r.Processes[0].Heap
 	if h.AllocCount != n || h.FreeCount != n-n/10 || h.LiveCount != n/10 || h.LiveBytes != 16*n/10 {
 		t.Errorf("the process's sums are %+v", h)

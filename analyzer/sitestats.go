@@ -32,7 +32,8 @@ type site struct {
 	sizes     stats.Histogram // stats.BucketOf of each allocated block's size
 	live      *liveStats
 	extras    *extras // of a sample; nil where all blocks were seen
-	reported  uint64  // held() at the preceding Report
+	reported  uint64  // held() at the last Instant
+	grown     int64   // until then, since the one before
 	gone      uint64  // blocks that ended with their image, at exec
 	inherited uint64  // blocks that a forked process began with
 	stack     event.StackID

@@ -8,6 +8,11 @@ import (
 // Take is told one thing more. It is the one way in: what a Report says depends on the Config and on
 // what Take was given, in that order, and on nothing else.
 func (a *Analyzer) Take(in input.Input) {
+	switch in.(type) {
+	case input.Names, input.PoolName:
+	default:
+		a.drafted = nil
+	}
 	switch v := in.(type) {
 	case *input.Events:
 		a.apply(v.Events)
@@ -37,6 +42,12 @@ func (a *Analyzer) Take(in input.Input) {
 		a.setPause(v)
 	case input.Repair:
 		a.repair(v)
+	case input.Instant:
+		a.mark(v.Now)
+	case input.Names:
+		a.takeNames(v)
+	case input.PoolName:
+		a.namePool(v)
 	case input.Window:
 		a.closeWindow(v.Now)
 	}

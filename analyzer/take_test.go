@@ -40,6 +40,33 @@ func (a *Analyzer) Repair(r *Repair) {
 	}
 }
 
+// A symbolizer names the code at return addresses.
+type symbolizer interface {
+	Frames(pid int, addrs []uint64, at uint64) []*report.Frame
+}
+
+func (a *Analyzer) reportAt(now uint64, opt ReportOptions, symb symbolizer) *report.Report {
+	a.Take(input.Instant{Now: now})
+	if symb != nil {
+		a.answer(a.Unnamed(opt), symb)
+	}
+	return a.Report(opt)
+}
+
+func (a *Analyzer) nameStacks(pid uint32, symb symbolizer, through func(addr uint64) bool) {
+	a.answer(a.UnnamedOf(pid, through), symb)
+}
+
+func (a *Analyzer) answer(stacks []UnnamedStack, symb symbolizer) {
+	for _, u := range stacks {
+		in := input.Names{Stack: u.Stack, Last: u.Last}
+		for _, f := range symb.Frames(u.PID, u.Addrs, u.At) {
+			in.Frames = append(in.Frames, (*input.Frame)(f))
+		}
+		a.Take(in)
+	}
+}
+
 func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) (known bool) {
 	known = a.Knows(pid, last)
 	a.Take(input.ProcessLoss{PID: pid, Events: events, First: first, Last: last})

@@ -52,7 +52,7 @@ func TestFreesThatMatchNothing(t *testing.T) {
 			}
 			a.Apply(events)
 			a.SetLoss(event.Loss{RingFull: c.lost})
-			text := strings.Join(a.Report(1000, ReportOptions{}, nil).Warnings, "\n")
+			text := strings.Join(a.reportAt(1000, ReportOptions{}, nil).Warnings, "\n")
 			var least uint64 // some addresses have the place of others
 			if c.attached && c.again {
 				if _, err := fmt.Sscanf(text, "process 7: at least %d frees", &least); err != nil || least > frees/2 || least < frees/4 {
@@ -72,7 +72,7 @@ func TestUnseenOfAProgramBefore(t *testing.T) {
 	defer a.Close()
 	a.AddProcess(ProcessInfo{PID: 7, GoHeap: true})
 	a.Apply([]event.Event{{Kind: event.Exec, PID: 7, Child: 7, TID: 7, Time: 5}})
-	r := a.Report(1000, ReportOptions{}, nil)
+	r := a.reportAt(1000, ReportOptions{}, nil)
 	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "go tool pprof") {
 		t.Errorf("warnings %q", r.Warnings)
 	}

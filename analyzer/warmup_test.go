@@ -36,7 +36,7 @@ func TestWarmUpMakesNoCandidates(t *testing.T) {
 			a.Window(start + (w+1)*second)
 			// As it still grows, the early site is a candidate.
 			if w == 18 || w == 40 {
-				leaks := a.Report(start+(w+1)*second, ReportOptions{}, nil).Leaks
+				leaks := a.reportAt(start+(w+1)*second, ReportOptions{}, nil).Leaks
 				found = max(found, len(leaks))
 				if w == 18 && warmUp != 0 && len(leaks) != 0 {
 					t.Errorf("during the warm-up: %+v", leaks)
@@ -59,11 +59,11 @@ func TestWarningsOfTheSplitReachTheReport(t *testing.T) {
 	a := newTestAnalyzer(t)
 	a.AddProcess(ProcessInfo{PID: testPID})
 	p := a.byPID[testPID]
-	if w := a.Report(testStart, ReportOptions{}, nil).Warnings; len(w) != 0 {
+	if w := a.reportAt(testStart, ReportOptions{}, nil).Warnings; len(w) != 0 {
 		t.Errorf("%q", w)
 	}
 	p.pages.stacksNotFound, p.pages.unmeasured = 3, 5<<20
-	w := strings.Join(a.Report(testStart, ReportOptions{}, nil).Warnings, "\n")
+	w := strings.Join(a.reportAt(testStart, ReportOptions{}, nil).Warnings, "\n")
 	if !strings.Contains(w, "the stacks of 3 threads were not found") || !strings.Contains(w, "5.00 MiB of resident memory with live blocks") {
 		t.Errorf("%q", w)
 	}

@@ -118,7 +118,7 @@ func TestEstimatesAreUnbiasedAndKnowTheirError(t *testing.T) {
 		for trial := range trials {
 			p := newSampledProgram(t, interval, uint64(trial))
 			p.run(1000)
-			r := p.a.Report(p.time, ReportOptions{}, nil)
+			r := p.a.reportAt(p.time, ReportOptions{}, nil)
 			h := r.Processes[0].Heap
 			vb, vc := p.variances()
 			varBytes, varCount = varBytes+vb, varCount+vc
@@ -179,7 +179,7 @@ func TestExcessVanishesWithItsBlocks(t *testing.T) {
 	for len(p.live) > 0 {
 		p.free()
 	}
-	r := p.a.Report(p.time, ReportOptions{}, nil)
+	r := p.a.reportAt(p.time, ReportOptions{}, nil)
 	if h := r.Processes[0].Heap; h.LiveBytes != 0 || h.LiveCount != 0 || h.Estimate.LiveBytesSE != 0 || h.AllocCount != h.FreeCount {
 		t.Errorf("after all frees: %+v (%+v)", h, h.Estimate)
 	}
@@ -195,13 +195,13 @@ func TestExactAndSampledBlocksAddUp(t *testing.T) {
 	p := newSampledProgram(t, 0, 3)
 	p.run(1000)
 	exact := p.real
-	r := p.a.Report(p.time, ReportOptions{}, nil)
+	r := p.a.reportAt(p.time, ReportOptions{}, nil)
 	if h := r.Processes[0].Heap; h.LiveBytes != exact.LiveBytes || h.Estimate != nil || r.Sampling != nil {
 		t.Fatalf("before: %d bytes (%v), want exactly %d", h.LiveBytes, h.Estimate, exact.LiveBytes)
 	}
 	p.draw.interval = 4096
 	p.run(4000)
-	r = p.a.Report(p.time, ReportOptions{}, nil)
+	r = p.a.reportAt(p.time, ReportOptions{}, nil)
 	h := r.Processes[0].Heap
 	if off := math.Abs(float64(h.LiveBytes) - float64(p.real.LiveBytes)); off > 5*float64(h.Estimate.LiveBytesSE) {
 		t.Errorf("%d ± %d bytes live, want %d", h.LiveBytes, h.Estimate.LiveBytesSE, p.real.LiveBytes)

@@ -42,7 +42,8 @@ func (j *job) exit(pid uint32)   { j.event(event.Event{Kind: event.Exit, PID: pi
 func (j *job) observe(n int)     { j.at += time.Duration(n) * time.Second; j.judge.Observe(j.report()) }
 
 func (j *job) report() *report.Report {
-	return j.analyzer.Report(uint64(j.at), analyzer.ReportOptions{}, nil)
+	j.analyzer.Take(input.Instant{Now: uint64(j.at)})
+	return j.analyzer.Report(analyzer.ReportOptions{})
 }
 
 func (j *job) outcome() *report.Outcome {

@@ -193,7 +193,7 @@ func (f *follower) descend(child, parent int) {
 // had its PID before are named first: their addresses mean something else.
 func (s *session) inheritNames(e event.Event) {
 	if t := s.targets[int(e.Child)]; t == nil || t.since < e.Time {
-		s.analyzer.NameStacks(e.Child, s.names, nil)
+		s.nameStacks(s.analyzer.UnnamedOf(e.Child, nil))
 	}
 	s.names.like(int(e.Child), int(e.PID), e.Time)
 }
@@ -201,7 +201,7 @@ func (s *session) inheritNames(e event.Event) {
 // rename names what is known of a program that another replaced: its addresses
 // mean something else from then on.
 func (s *session) rename(pid int, at uint64) {
-	s.analyzer.NameStacks(uint32(pid), s.names, nil)
+	s.nameStacks(s.analyzer.UnnamedOf(uint32(pid), nil))
 	s.names.executed(pid, at)
 }
 

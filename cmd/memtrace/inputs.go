@@ -1,6 +1,11 @@
 package main
 
-import "github.com/memtrace/memtrace/analyzer/input"
+import (
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // take gives the analyzer one thing more. All that it is told passes here, in the goroutine of loop.
 func (s *session) take(in input.Input) {
@@ -8,4 +13,59 @@ func (s *session) take(in input.Input) {
 		s.tee(in)
 	}
 	s.analyzer.Take(in)
+}
+
+// apply gives the analyzer the events of a batch. Before an exec it stops to name the code of the program
+// that is replaced: its addresses mean something else from then on.
+func (s *session) apply(events []event.Event) {
+	from := 0
+	for i := range events {
+		if e := &events[i]; e.Kind == event.Exec {
+			s.give(events[from:i])
+			from = i
+			if s.analyzer.Follows(e.PID) {
+				s.rename(int(e.PID), e.Time)
+			}
+		}
+	}
+	s.give(events[from:])
+}
+
+func (s *session) give(events []event.Event) {
+	if len(events) == 0 {
+		return
+	}
+	s.batch.Events = events
+	s.take(&s.batch)
+	s.namePools(s.analyzer.UnnamedPools(false))
+}
+
+// namePools answers what pools are called.
+func (s *session) namePools(pools []analyzer.UnnamedPool) {
+	for _, q := range pools {
+		name := ""
+		if q.Text != 0 {
+			name = s.pools.Text(q.PID, q.Text)
+		} else {
+			name = s.pools.Pool(q.PID, q.Pool)
+		}
+		s.take(input.PoolName{PID: q.PID, Pool: q.Pool, Text: q.Text, Name: name})
+	}
+}
+
+// nameStacks answers what the code in stacks is called, where that is known.
+func (s *session) nameStacks(stacks []analyzer.UnnamedStack) {
+	for _, q := range stacks {
+		if frames := s.names.frames(q.PID, q.Addrs, q.At); len(frames) > 0 {
+			s.take(input.Names{Stack: q.Stack, Last: q.Last, Frames: frames})
+		}
+	}
+}
+
+// reportOf has the analyzer make a Report of this instant.
+func (s *session) reportOf(o analyzer.ReportOptions) *report.Report {
+	s.take(input.Instant{Now: now()})
+	s.namePools(s.analyzer.UnnamedPools(true))
+	s.nameStacks(s.analyzer.Unnamed(o))
+	return s.analyzer.Report(o)
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"sync"
 
-	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 )
 
@@ -290,8 +290,10 @@ func (n *namer) space(pid int) *symbol.Space {
 	return n.spaces[pid]
 }
 
-// Frames implements analyzer.Symbolizer.
-func (n *namer) Frames(pid int, addrs []uint64, at uint64) []*report.Frame {
+// frames names the functions of a process's return addresses, innermost first; one address gives several
+// where functions were inlined. at is when the stack was taken, ns of CLOCK_MONOTONIC: other code may be
+// there by now. What is not known yet has no Module.
+func (n *namer) frames(pid int, addrs []uint64, at uint64) []*input.Frame {
 	n.mu.Lock()
 	s := n.spaces[pid]
 	if forked := n.forked[pid]; forked != 0 {
@@ -302,9 +304,9 @@ func (n *namer) Frames(pid int, addrs []uint64, at uint64) []*report.Frame {
 		return nil // it may be known later
 	}
 	found := n.resolver.FramesAt(s, addrs, true, at)
-	out := make([]*report.Frame, len(found))
+	out := make([]*input.Frame, len(found))
 	for i, f := range found {
-		out[i] = (*report.Frame)(f) // the same fields
+		out[i] = (*input.Frame)(f) // the same fields
 	}
 	return out
 }

@@ -170,7 +170,7 @@ func TestNamesOfAProcessWhosePIDComesAgain(t *testing.T) {
 		{Kind: event.Alloc, PID: pid, TID: pid, Addr: 0x1000, Size: 8, Stack: 1}, {Kind: event.Exit, PID: pid},
 	}})
 	s.inheritNames(event.Event{Kind: event.Fork, PID: shell, Child: pid, Time: now()})
-	r := s.analyzer.Report(now(), analyzer.ReportOptions{}, s.names)
+	r := s.reportOf(analyzer.ReportOptions{})
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

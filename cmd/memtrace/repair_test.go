@@ -35,7 +35,8 @@ func TestLossOfAChildWaitsForItsBirth(t *testing.T) {
 	s.noteLoss(tracer.ProcessLoss{PID: child, Count: 7, First: 40, Last: 70}, 2e9) // nothing more
 	s.noteLoss(tracer.ProcessLoss{PID: child, Count: 8, First: 40, Last: 4e9}, 5e9)
 	want := []report.LossSpan{{FromNS: 40, ToNS: 70, Events: 7}, {FromNS: 2e9, ToNS: 4e9, Events: 1}}
-	for _, p := range a.Report(6e9, analyzer.ReportOptions{}, nil).Processes {
+	s.take(input.Instant{Now: 6e9})
+	for _, p := range a.Report(analyzer.ReportOptions{}).Processes {
 		if p.PID == child && (p.Loss == nil || !reflect.DeepEqual(p.Loss.Spans, want)) {
 			t.Errorf("the child lost %+v, want %+v", p.Loss, want)
 		}

@@ -34,6 +34,7 @@ type session struct {
 	batch    input.Events      // lent to the analyzer, one after the other
 	tee      func(input.Input) // is shown all that the analyzer is told; nil: nobody
 	names    *namer
+	pools    poolname.Reader
 	tables   *symbol.FileCache
 	targets  map[int]*target // the latest of each PID
 	bygones  bygones
@@ -89,15 +90,14 @@ func newSession(s settings, out output) (*session, error) {
 	keepWithin(s.memory)
 	siteRoom, blockRoom := rooms(s.memory)
 	started := now()
-	var x *session
-	x = &session{
+	x := &session{
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
+		pools: poolname.Of(s.functions.Layers()),
 		analyzer: analyzer.New(analyzer.Config{
 			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
 			SiteRoom: siteRoom, BlockRoom: blockRoom,
-			Sample: sampleOf(t), Interval: config.Interval, Counted: !config.Sampling, PoolNames: poolname.Of(s.functions.Layers()),
-			Replaced: func(pid uint32, at uint64) { x.rename(int(pid), at) },
-			Tracer:   report.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
+			Sample: sampleOf(t), Interval: config.Interval, Counted: !config.Sampling, NamePools: true,
+			Tracer: report.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 		}),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
@@ -237,8 +237,7 @@ func (s *session) consume(b *tracer.Batch) {
 	for _, e := range b.Life {
 		s.follower.notice(e)
 	}
-	s.batch.Events = b.Events
-	s.take(&s.batch)
+	s.apply(b.Events)
 	s.out.events(b.Events)
 	for i := range b.Events {
 		switch e := &b.Events[i]; e.Kind {
@@ -324,7 +323,7 @@ func (s *session) correlateTarget(t *target) {
 // others may be mapped there later.
 func (s *session) nameUnmapped(t *target) {
 	if gone := t.space.Unmapped(); gone != nil {
-		s.analyzer.NameStacks(uint32(t.pid), s.names, gone)
+		s.nameStacks(s.analyzer.UnnamedOf(uint32(t.pid), gone))
 	}
 }
 
@@ -359,7 +358,7 @@ func (s *session) report(final bool) *report.Report {
 		s.warn("%s", note)
 	}
 	pressure := s.pressure()
-	r := s.analyzer.Report(now(), analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort}, s.names)
+	r := s.reportOf(analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort})
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()
 	r.Overhead, r.Pressure = s.limiter.report(), pressure
 	r.Warnings = append(r.Warnings, s.limiter.warnings()...)
