@@ -59,6 +59,7 @@ func newTestAnalyzer(t *testing.T) *Analyzer {
 	t.Helper()
 	a := New(Config{Start: testStart})
 	t.Cleanup(a.Close)
+	onTape(t, a)
 	a.AddProcess(ProcessInfo{PID: testPID, Comm: "prog"})
 	return a
 }

@@ -16,20 +16,9 @@ func (a *Analyzer) bear(parent *process, e *event.Event) {
 	}
 }
 
-// CloneProcess makes a forked child known that has its own copy of its
-// parent's memory: it starts with copies of the parent's live blocks. Its
-// sites count those as inherited, not as allocated. Call it before the first
-// event of the child is applied; later it does nothing. With
-// Config.FollowForks a Fork event does the same.
-func (a *Analyzer) CloneProcess(parent, child uint32) error {
-	from := a.byPID[parent]
-	if from == nil {
-		a.addProcess(ProcessInfo{PID: child, Attached: true})
-		return nil
-	}
-	return a.clone(from, child, 0)
-}
-
+// clone makes a forked child known that has its own copy of its parent's memory: it starts with copies of the
+// parent's live blocks, which its sites count as inherited, not as allocated. It does nothing once an event of
+// the child has been applied.
 func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 	info := from.info
 	info.PID = child

@@ -14,6 +14,7 @@ import (
 func newFamily(t *testing.T, listed int) *Analyzer {
 	t.Helper()
 	a := New(Config{Start: testStart, FollowForks: true, maxListed: listed})
+	onTape(t, a)
 	t.Cleanup(a.Close)
 	a.AddProcess(ProcessInfo{PID: testPID, Comm: "sh"})
 	return a

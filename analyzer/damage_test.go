@@ -12,6 +12,7 @@ import (
 func TestLossesMakeSpells(t *testing.T) {
 	const s = 1_000_000_000
 	a := New(Config{Start: 100 * s})
+	onTape(t, a)
 	defer a.Close()
 	a.AddProcess(ProcessInfo{PID: 1})
 	a.AddProcessLoss(1, 10, 101*s, 102*s)

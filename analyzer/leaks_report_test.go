@@ -17,6 +17,7 @@ func TestReportNamesTheLeakingSite(t *testing.T) {
 		pid, start         = 77, 5 * second
 	)
 	a := New(Config{Start: start})
+	onTape(t, a)
 	defer a.Close()
 	a.AddProcess(ProcessInfo{PID: pid, Attached: true})
 	next := uint64(0x1000)

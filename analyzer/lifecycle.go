@@ -7,7 +7,7 @@ import (
 
 // fork makes a child that shares its parent's memory another name of its
 // parent, until it execs or exits. A child with memory of its own is followed
-// only if Config says so, or CloneProcess or AddProcess makes it known.
+// only if Config says so, or a Started makes it known.
 func (a *Analyzer) fork(parent *process, e *event.Event) {
 	if e.Child == e.PID {
 		return

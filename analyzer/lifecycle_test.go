@@ -134,7 +134,8 @@ func TestCloneProcess(t *testing.T) {
 	a.AddStack(event.Stack{ID: 1, PID: testPID, Frames: []uint64{0x42}})
 	a.Apply(new(trace).malloc(0x1000, 40, 1).malloc(0x2000, 60, 2).free(0x1000).malloc(0x1000, 41, 1).fork(child, 0).events)
 	a.AddProcess(ProcessInfo{PID: child, Comm: "child"})
-	if err := a.CloneProcess(testPID, child); err != nil {
+	offTape(a)
+	if err := a.clone(a.byPID[testPID], child, 0); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(a.processes); n != 2 || a.processes[1].info.Comm != "child" {
@@ -217,6 +218,7 @@ func TestTooManyFaults(t *testing.T) {
 // TestTooManySites counts what is beyond the limit under one site an image.
 func TestTooManySites(t *testing.T) {
 	a := New(Config{Start: testStart, maxSites: 3})
+	onTape(t, a)
 	defer a.Close()
 	a.AddProcess(ProcessInfo{PID: testPID})
 	var tr trace

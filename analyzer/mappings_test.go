@@ -24,7 +24,7 @@ func TestMappingsOfAnUnprobedProcess(t *testing.T) {
 	a.AddProcess(ProcessInfo{PID: 77, Unprobed: true})
 	sampler := new(Sampler)
 	correlate := func() *report.Report {
-		if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
+		if _, err := sampler.Sample(a, p, nil, testStart+1, a.give); err != nil {
 			t.Fatal(err)
 		}
 		return a.reportAt(testStart+2, ReportOptions{}, nil)
@@ -79,7 +79,7 @@ func TestTooManyMappings(t *testing.T) {
 		sums.sums[mappingKey{name: fmt.Sprint(i)}] = new(mappingSum)
 	}
 	sampler := &Sampler{proc: a.byPID[77], mappings: sums}
-	if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
+	if _, err := sampler.Sample(a, p, nil, testStart+1, a.give); err != nil {
 		t.Fatal(err)
 	}
 	if n, rest := len(sums.sums), sums.sums[mappingKey{name: "[others]"}]; n != maxMappings+1 || rest == nil || rest.count != 1000 || rest.resident != 1000*pageBytes {
@@ -103,7 +103,7 @@ func TestProcessesKeepNoSites(t *testing.T) {
 	a.Apply(tr.events)
 	var sampler Sampler
 	for range 2 {
-		if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
+		if _, err := sampler.Sample(a, p, nil, testStart+1, a.give); err != nil {
 			t.Fatal(err)
 		}
 		c := &a.byPID[77].pages

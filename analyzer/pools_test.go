@@ -31,7 +31,7 @@ func (n namesByAddress) answer(a *Analyzer) {
 		if q.Text == 0 {
 			in.Name = n[q.Pool]
 		}
-		a.Take(in)
+		a.give(in)
 	}
 }
 
@@ -54,6 +54,7 @@ func livePools(t *testing.T, tr *trace) (map[string]uint64, *report.Report) {
 	t.Helper()
 	a := New(Config{Start: testStart, FollowForks: true, NamePools: true})
 	t.Cleanup(a.Close)
+	onTape(t, a)
 	a.AddProcess(ProcessInfo{PID: testPID})
 	a.Apply(tr.events)
 	namesByAddress{1: "a", 2: "b", 3: "c", 4: "d", 0x9000: "old"}.answer(a)

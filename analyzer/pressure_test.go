@@ -10,6 +10,7 @@ import (
 // A phase may leave out blocks without recording any of the sample.
 func TestLeftOutBlocksAreNotSeen(t *testing.T) {
 	a := New(Config{Counted: true})
+	onTape(t, a)
 	defer a.Close()
 	a.AddProcess(ProcessInfo{PID: 1})
 	if !a.sawAll(a.byPID[1]) {
@@ -25,6 +26,7 @@ func TestLeftOutBlocksAreNotSeen(t *testing.T) {
 func TestLeftOutCallsAreEvents(t *testing.T) {
 	const interval = 64 << 10
 	a := New(Config{Counted: true})
+	onTape(t, a)
 	defer a.Close()
 	a.AddProcess(ProcessInfo{PID: 1})
 	a.Apply([]event.Event{

@@ -111,6 +111,7 @@ func TestProgramBreak(t *testing.T) {
 func TestRegionsOfAChild(t *testing.T) {
 	const child = 200
 	a := New(Config{Start: testStart, FollowForks: true})
+	onTape(t, a)
 	t.Cleanup(a.Close)
 	a.AddProcess(ProcessInfo{PID: testPID})
 	tr := new(trace).mmap(16, 4, 1).mmap(30, 4, 2).add(event.Event{Kind: event.Fork, Child: child}).munmap(30, 4)
@@ -208,7 +209,7 @@ func TestSplitByRegions(t *testing.T) {
 	}
 	a.Apply(tr.events)
 	var sampler Sampler
-	if _, err := sampler.Sample(a, p, nil, testStart+1, a.Take); err != nil {
+	if _, err := sampler.Sample(a, p, nil, testStart+1, a.give); err != nil {
 		t.Fatal(err)
 	}
 	c := &a.byPID[77].pages
@@ -229,7 +230,7 @@ func TestSplitByRegions(t *testing.T) {
 	vmas[3].pages = "PPP"
 	rewriteProcess(t, dir, vmas)
 	for _, left := range []int{4, 3} {
-		if _, err := sampler.Sample(a, p, nil, testStart+2, a.Take); err != nil {
+		if _, err := sampler.Sample(a, p, nil, testStart+2, a.give); err != nil {
 			t.Fatal(err)
 		}
 		if got := regionsOf(a, 77); got[8].live != 0 || got[5].live != left {

@@ -1,42 +1,84 @@
 package analyzer
 
 import (
+	"encoding/json"
 	"sync"
+	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/input/inputtest"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
+
+// tapes are of the analyzers of tests that are played back as they end.
+var tapes sync.Map
+
+// onTape has an analyzer play back as the test ends: a fresh one that is told the same has to make
+// the same Reports.
+func onTape(t *testing.T, a *Analyzer) {
+	tape := new(inputtest.Tape[ReportOptions])
+	tapes.Store(a, tape)
+	t.Cleanup(func() {
+		if _, ok := tapes.LoadAndDelete(a); !ok || t.Failed() {
+			return
+		}
+		again := New(a.config)
+		defer again.Close()
+		if err := tape.Replay(again.Take, func(o ReportOptions) []byte { return asJSON(again.Report(o)) }); err != nil {
+			t.Errorf("played back: %v", err)
+		}
+	})
+}
+
+// offTape is for tests that change an analyzer's state by other means than inputs.
+func offTape(a *Analyzer) { tapes.Delete(a) }
+
+// give has an analyzer take an input, on tape.
+func (a *Analyzer) give(in input.Input) {
+	if tape, ok := tapes.Load(a); ok {
+		tape.(*inputtest.Tape[ReportOptions]).Take(in)
+	}
+	a.Take(in)
+}
+
+func asJSON(r *report.Report) []byte {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
 
 // What tests say in short.
 
 func (a *Analyzer) Apply(events []event.Event) {
 	in := lent.Get().(*input.Events)
 	in.Events = events
-	a.Take(in)
+	a.give(in)
 	lent.Put(in)
 }
 
 var lent = sync.Pool{New: func() any { return new(input.Events) }}
 
-func (a *Analyzer) AddStack(s event.Stack)        { a.Take(input.Stack{Stack: s}) }
-func (a *Analyzer) AddProcess(info ProcessInfo)   { a.Take(input.Started{ProcessInfo: info}) }
-func (a *Analyzer) Describe(info ProcessInfo)     { a.Take(input.Described{ProcessInfo: info}) }
-func (a *Analyzer) SetExitCode(pid uint32, n int) { a.Take(input.ExitCode{PID: pid, Code: n}) }
-func (a *Analyzer) SetLoss(l event.Loss)          { a.Take(input.Loss{Loss: l}) }
-func (a *Analyzer) SetLeftOut(l report.LeftOut)   { a.Take(input.LeftOut(l)) }
-func (a *Analyzer) Pause()                        { a.Take(input.Pause{}) }
-func (a *Analyzer) Window(now uint64)             { a.Take(input.Window{Now: now}) }
+func (a *Analyzer) AddStack(s event.Stack)        { a.give(input.Stack{Stack: s}) }
+func (a *Analyzer) AddProcess(info ProcessInfo)   { a.give(input.Started{ProcessInfo: info}) }
+func (a *Analyzer) Describe(info ProcessInfo)     { a.give(input.Described{ProcessInfo: info}) }
+func (a *Analyzer) SetExitCode(pid uint32, n int) { a.give(input.ExitCode{PID: pid, Code: n}) }
+func (a *Analyzer) SetLoss(l event.Loss)          { a.give(input.Loss{Loss: l}) }
+func (a *Analyzer) SetLeftOut(l report.LeftOut)   { a.give(input.LeftOut(l)) }
+func (a *Analyzer) Pause()                        { a.give(input.Pause{}) }
+func (a *Analyzer) Window(now uint64)             { a.give(input.Window{Now: now}) }
 
 func (a *Analyzer) Conclude(c *Check) {
 	if v, err := a.Verdicts(c); err == nil {
-		a.Take(v)
+		a.give(v)
 	}
 }
 
 func (a *Analyzer) Repair(r *Repair) {
 	if in, ok := a.Found(r); ok {
-		a.Take(in)
+		a.give(in)
 	}
 }
 
@@ -46,11 +88,15 @@ type symbolizer interface {
 }
 
 func (a *Analyzer) reportAt(now uint64, opt ReportOptions, symb symbolizer) *report.Report {
-	a.Take(input.Instant{Now: now})
+	a.give(input.Instant{Now: now})
 	if symb != nil {
 		a.answer(a.Unnamed(opt), symb)
 	}
-	return a.Report(opt)
+	r := a.Report(opt)
+	if tape, ok := tapes.Load(a); ok {
+		tape.(*inputtest.Tape[ReportOptions]).Reported(opt, asJSON(r))
+	}
+	return r
 }
 
 func (a *Analyzer) nameStacks(pid uint32, symb symbolizer, through func(addr uint64) bool) {
@@ -63,12 +109,12 @@ func (a *Analyzer) answer(stacks []UnnamedStack, symb symbolizer) {
 		for _, f := range symb.Frames(u.PID, u.Addrs, u.At) {
 			in.Frames = append(in.Frames, (*input.Frame)(f))
 		}
-		a.Take(in)
+		a.give(in)
 	}
 }
 
 func (a *Analyzer) AddProcessLoss(pid uint32, events, first, last uint64) (known bool) {
 	known = a.Knows(pid, last)
-	a.Take(input.ProcessLoss{PID: pid, Events: events, First: first, Last: last})
+	a.give(input.ProcessLoss{PID: pid, Events: events, First: first, Last: last})
 	return known
 }

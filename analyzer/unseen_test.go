@@ -33,6 +33,7 @@ func TestFreesThatMatchNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := New(Config{})
+			onTape(t, a)
 			defer a.Close()
 			a.AddProcess(ProcessInfo{PID: 7, Attached: c.attached, Probed: 1, Untraced: []string{"lib.so!take"}})
 			if c.late {
@@ -69,6 +70,7 @@ func TestFreesThatMatchNothing(t *testing.T) {
 // What a program did stays said when it has executed another.
 func TestUnseenOfAProgramBefore(t *testing.T) {
 	a := New(Config{})
+	onTape(t, a)
 	defer a.Close()
 	a.AddProcess(ProcessInfo{PID: 7, GoHeap: true})
 	a.Apply([]event.Event{{Kind: event.Exec, PID: 7, Child: 7, TID: 7, Time: 5}})

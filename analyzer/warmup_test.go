@@ -16,6 +16,7 @@ func TestWarmUpMakesNoCandidates(t *testing.T) {
 	)
 	for warmUp, want := range map[uint64]int{0: 2, 20 * second: 1} {
 		a := New(Config{Start: start, WarmUp: warmUp})
+		onTape(t, a)
 		a.AddProcess(ProcessInfo{PID: pid})
 		next := uint64(0x1000)
 		alloc := func(at uint64, stack event.StackID) event.Event {
@@ -62,6 +63,7 @@ func TestWarningsOfTheSplitReachTheReport(t *testing.T) {
 	if w := a.reportAt(testStart, ReportOptions{}, nil).Warnings; len(w) != 0 {
 		t.Errorf("%q", w)
 	}
+	offTape(a)
 	p.pages.stacksNotFound, p.pages.unmeasured = 3, 5<<20
 	w := strings.Join(a.reportAt(testStart, ReportOptions{}, nil).Warnings, "\n")
 	if !strings.Contains(w, "the stacks of 3 threads were not found") || !strings.Contains(w, "5.00 MiB of resident memory with live blocks") {
