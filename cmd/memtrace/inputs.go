@@ -7,10 +7,35 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
+// A tee sees all that the analyzer is told, in its order, and each Report that it makes of that.
+type tee interface {
+	Take(input.Input)
+	Reported(analyzer.ReportOptions, *report.Report)
+}
+
+// newTee, if not nil, makes the tee of a session.
+var newTee func(analyzer.Config) tee
+
+// startAnalyzer begins with an analyzer that knows no process.
+func (s *session) startAnalyzer() {
+	config := s.tracer.Config()
+	siteRoom, blockRoom := rooms(s.memory)
+	c := analyzer.Config{
+		Start: s.started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
+		SiteRoom: siteRoom, BlockRoom: blockRoom,
+		Sample: sampleOf(s.tracer), Interval: config.Interval, Counted: !config.Sampling, NamePools: true,
+		Tracer: report.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
+	}
+	s.analyzer = analyzer.New(c)
+	if newTee != nil {
+		s.tee = newTee(c)
+	}
+}
+
 // take gives the analyzer one thing more. All that it is told passes here, in the goroutine of loop.
 func (s *session) take(in input.Input) {
 	if s.tee != nil {
-		s.tee(in)
+		s.tee.Take(in)
 	}
 	s.analyzer.Take(in)
 }
@@ -67,5 +92,9 @@ func (s *session) reportOf(o analyzer.ReportOptions) *report.Report {
 	s.take(input.Instant{Now: now()})
 	s.namePools(s.analyzer.UnnamedPools(true))
 	s.nameStacks(s.analyzer.Unnamed(o))
-	return s.analyzer.Report(o)
+	r := s.analyzer.Report(o)
+	if s.tee != nil {
+		s.tee.Reported(o, r)
+	}
+	return r
 }

@@ -27,6 +27,9 @@ const asMemtrace = "MEMTRACE_TEST_AS_MEMTRACE"
 
 func TestMain(m *testing.M) {
 	launch.Shim()
+	if file := os.Getenv(playsBack); file != "" {
+		playBackInto(file)
+	}
 	if os.Getenv(asMemtrace) != "" {
 		main()
 	}

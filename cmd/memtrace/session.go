@@ -31,8 +31,8 @@ type session struct {
 	fs       procfs.FS
 	tracer   *tracer.Tracer
 	analyzer *analyzer.Analyzer
-	batch    input.Events      // lent to the analyzer, one after the other
-	tee      func(input.Input) // is shown all that the analyzer is told; nil: nobody
+	batch    input.Events // lent to the analyzer, one after the other
+	tee      tee          // nil: nobody
 	names    *namer
 	pools    poolname.Reader
 	tables   *symbol.FileCache
@@ -86,27 +86,20 @@ func newSession(s settings, out output) (*session, error) {
 		tables.Close()
 		return nil, adviseOn(err)
 	}
-	config := t.Config()
 	keepWithin(s.memory)
-	siteRoom, blockRoom := rooms(s.memory)
 	started := now()
 	x := &session{
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
-		pools: poolname.Of(s.functions.Layers()),
-		analyzer: analyzer.New(analyzer.Config{
-			Start: started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
-			SiteRoom: siteRoom, BlockRoom: blockRoom,
-			Sample: sampleOf(t), Interval: config.Interval, Counted: !config.Sampling, NamePools: true,
-			Tracer: report.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
-		}),
+		pools:   poolname.Of(s.functions.Layers()),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
 		loose: make(map[int]bool), left: make(map[int]bool), thrown: make(map[string]bool), bare: make(map[string]bool),
 		unborn: make(map[int]time.Time), losses: make(losses), code: code, finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
 	}
+	x.startAnalyzer()
 	x.follower = newFollower(x)
 	go x.followCode()
-	if x.limiter, err = newLimiter(s.overhead, t, config.Interval); err != nil {
+	if x.limiter, err = newLimiter(s.overhead, t, t.Config().Interval); err != nil {
 		x.close()
 		return nil, err
 	}

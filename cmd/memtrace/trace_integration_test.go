@@ -39,6 +39,12 @@ func beginTracing(t *testing.T, args ...string) *tracing {
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), asMemtrace+"=1")
+	return startTracingBy(t, cmd)
+}
+
+// startTracingBy starts a memtrace, and returns once it has printed its first Report.
+func startTracingBy(t *testing.T, cmd *exec.Cmd) *tracing {
+	t.Helper()
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
