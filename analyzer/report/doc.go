@@ -10,6 +10,7 @@
 //	fingerprint.go  what a leak is called from one run to the next
 //	function.go     the function that a call site is called by
 //	human.go        figures in words
+//	choose.go       the first sites by a figure
 //
 // Sizes are bytes and times nanoseconds, both integers; times count from the
 // attach unless a field says otherwise. The JSON form (Schema) is a contract:
