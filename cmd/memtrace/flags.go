@@ -92,6 +92,7 @@ func commonFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the caches of names and unwinding tables on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
 		warmUpFlag(),
+		exportFlag(),
 	}, gateFlags()...)
 }
 

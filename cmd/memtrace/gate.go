@@ -33,6 +33,7 @@ type job struct {
 	known    *gate.Baseline
 	warmUp   time.Duration
 	outlets  []*outlet
+	exports  exports
 	options  render.Options
 
 	last     *report.Report
@@ -81,7 +82,11 @@ func newJob(c *cli.Context) (*job, error) {
 		return nil, err
 	}
 	g.options.Baseline = g.known != nil
-	if g.outlets, err = outletsOf(c); err != nil {
+	used := map[string]string{c.Path("report"): "report", c.Path("suppressions"): "suppressions", c.Path("baseline"): "baseline"}
+	if g.outlets, err = outletsOf(c, used); err != nil {
+		return nil, err
+	}
+	if g.exports, err = exportsOf(c, used); err != nil {
 		return nil, err
 	}
 	g.judge = gate.New(gate.Options{Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval})

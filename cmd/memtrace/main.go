@@ -79,7 +79,7 @@ func endAtSecondSignal() {
 
 // run runs memtrace and returns its exit code.
 func run(ctx context.Context, args []string) int {
-	err := newApp().RunContext(ctx, args)
+	err := newApp().RunContext(ctx, flagsFirst(args, savedCommands()))
 	if err == nil {
 		return 0
 	}
@@ -155,7 +155,7 @@ func newApp() *cli.App {
 				UsageText: "memtrace doctor [-p PID]", Flags: doctorFlags(), Action: doctorCommand,
 				OnUsageError: onUsageError,
 			},
-		}, snapshotCommands()...),
+		}, append(snapshotCommands(), savedCommands()...)...),
 		OnUsageError:   onUsageError,
 		ExitErrHandler: func(*cli.Context, error) {}, // main alone exits
 	}

@@ -23,8 +23,8 @@ type outlet struct {
 	file       io.WriteCloser // nil until open
 }
 
-// outletsOf reads the flags that name files.
-func outletsOf(c *cli.Context) (out []*outlet, err error) {
+// outletsOf reads the flags that name files. used are the files that other flags name, by name.
+func outletsOf(c *cli.Context, used map[string]string) (out []*outlet, err error) {
 	for _, o := range []outlet{{flag: "junit", format: render.JUnit}, {flag: "sarif", format: render.SARIF}, {flag: "summary", format: render.Markdown}} {
 		if o.path = c.Path(o.flag); o.path != "" {
 			out = append(out, &o)
@@ -37,7 +37,6 @@ func outletsOf(c *cli.Context) (out []*outlet, err error) {
 		}
 		out = append(out, o)
 	}
-	used := map[string]string{c.Path("report"): "report", c.Path("suppressions"): "suppressions", c.Path("baseline"): "baseline"}
 	for _, o := range out {
 		if o.path == "" {
 			return nil, usageError("--%s needs a file", o.flag)
@@ -54,6 +53,9 @@ func outletsOf(c *cli.Context) (out []*outlet, err error) {
 // before it starts anything. They stay empty until the end: an old result must
 // not pass for a new one.
 func (g *job) open() error {
+	if err := g.exports.check(); err != nil {
+		return err
+	}
 	for _, o := range g.outlets {
 		if o.path == "-" && o.style != "" {
 			o.file = keptOpen{os.Stdout}
@@ -83,7 +85,7 @@ func (g *job) finish(err error) error {
 		}
 		r = &report.Report{Schema: report.Schema, Final: true, Outcome: &report.Outcome{Problems: []string{text}}}
 	}
-	var failed error
+	failed := g.exports.write()
 	for _, o := range g.outlets {
 		if o.file != nil {
 			failed = errors.Join(failed, g.write(o, r))

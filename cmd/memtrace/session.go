@@ -351,7 +351,11 @@ func (s *session) report(final bool) *report.Report {
 		s.warn("%s", note)
 	}
 	pressure := s.pressure()
-	r := s.reportOf(analyzer.ReportOptions{Final: final, Top: s.top, Sort: s.sort})
+	top := s.top
+	if final && s.gate.exports.wanted() {
+		top = 0 // what is shown is limited in finish
+	}
+	r := s.reportOf(analyzer.ReportOptions{Final: final, Top: top, Sort: s.sort})
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()
 	r.Overhead, r.Pressure = s.limiter.report(), pressure
 	r.Warnings = append(r.Warnings, s.limiter.warnings()...)
@@ -401,6 +405,7 @@ func (s *session) finish() error {
 	s.correlate(true)
 	r := s.report(true)
 	s.gate.conclude(r, s.leaks, s.problems())
+	s.gate.exports.keep(r, s.top)
 	err := s.out.final(r)
 	if stopErr := <-s.stopped; stopErr != nil {
 		s.warn("%v", stopErr)

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/export"
+	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
+)
+
+// savedCommands open saved Reports again. They need no root and nothing of the kernel.
+func savedCommands() []*cli.Command {
+	return []*cli.Command{
+		{
+			Name: "report", Usage: "show a saved Report again",
+			UsageText: "memtrace report FILE [flags]", Description: reportDescription, Flags: reportFlags(), Action: reportCommand,
+			OnUsageError: onUsageError,
+		},
+		{
+			Name: "export", Usage: "write a saved Report for other tools: profiles, flame graphs, tables",
+			UsageText:   "memtrace export FILE --format FORMAT [--kind KIND] [-o OUT]\nmemtrace export BEFORE AFTER --format flamegraph [-o OUT]",
+			Description: exportDescription, Flags: exportFlags(), Action: exportCommand, OnUsageError: onUsageError,
+		},
+	}
+}
+
+const savedFiles = "FILE is a Report in JSON, as --format json or --report FILE --format json writes it; of several, one a line,\n" +
+	"the last counts. - is stdin.\n\n"
+
+const reportDescription = "Shows a saved Report as the trace showed it.\n" + savedFiles +
+	"Examples:\n" +
+	"  sudo memtrace run --format json --report heap.json -- ./server\n" +
+	"  memtrace report heap.json\n" +
+	"  memtrace report heap.json --sort peak --top 50\n" +
+	"  memtrace report heap.json --format csv > heap.csv"
+
+const exportDescription = "Writes a saved Report for other tools. pprof, html, speedscope and csv have all kinds of bytes; the other\n" +
+	"formats show the one of --kind. " + savedFiles +
+	"Two files give a picture of what changed: red grew, blue shrank.\n\n" +
+	"Examples:\n" +
+	"  memtrace export heap.json --format html -o heap.html\n" +
+	"  memtrace export heap.json --format pprof -o heap.pb.gz && go tool pprof -http : heap.pb.gz\n" +
+	"  memtrace export heap.json --format flamegraph --kind leaked > leaks.svg\n" +
+	"  memtrace export before.json after.json --format flamegraph -o grown.svg"
+
+func reportFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the output: " + strings.Join(reportFormats, ", ")},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` sites; 0 shows all (json, csv: all unless given)"},
+		&cli.StringFlag{Name: "sort", Usage: "sort sites by `KEY`: " + strings.Join(analyzer.SortKeys(), ", ") + " (default: as in the file)"},
+		savedMemoryFlag(),
+	}
+}
+
+func exportFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")},
+		&cli.StringFlag{Name: "kind", Usage: "show `KIND`: " + strings.Join(export.Kinds(), ", ") + " (default: live)"},
+		&cli.BoolFlag{Name: "inverted", Usage: "from the allocating function to its callers"},
+		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of stdout"},
+		savedMemoryFlag(),
+	}
+}
+
+func savedMemoryFlag() cli.Flag {
+	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "keep memtrace itself within `SIZE`: a Report that takes more than half of it is refused"}
+}
+
+var reportFormats = []string{"text", "json", "csv", "markdown"}
+
+func reportCommand(c *cli.Context) error {
+	format, top := c.String("format"), c.Int("top")
+	switch {
+	case !slices.Contains(reportFormats, format):
+		return usageError("--format %q is none of %s", format, strings.Join(reportFormats, ", "))
+	case top < 0:
+		return usageError("--top must not be negative")
+	case c.IsSet("sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
+		return usageError("--sort %q is none of %s", c.String("sort"), strings.Join(analyzer.SortKeys(), ", "))
+	case c.NArg() != 1:
+		return usageError("report takes one file: memtrace report FILE (- is stdin)")
+	}
+	r, _, err := openReport(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	if format == "markdown" && r.Outcome == nil {
+		return errors.New("markdown is the summary of a check, and this Report was not checked (--leaks, --fail-on)")
+	}
+	if c.IsSet("sort") {
+		r.Sort(c.String("sort"))
+	}
+	if c.IsSet("top") || format != "json" && format != "csv" {
+		r.Limit(top)
+	}
+	if format == "csv" {
+		return export.Write(os.Stdout, r, export.Options{Format: export.CSV})
+	}
+	opt := render.Options{Format: render.Format(format), Frames: textFrames, Stacks: textStacks, Version: version}
+	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		opt.Width, opt.Color = width, tui.UseColor(os.Getenv)
+	}
+	return render.Write(os.Stdout, r, opt)
+}
+
+func exportCommand(c *cli.Context) error {
+	opt := export.Options{
+		Format: export.Format(c.String("format")), Kind: export.Kind(c.String("kind")), Inverted: c.Bool("inverted"), Version: version,
+	}
+	if opt.Format == "" {
+		return usageError("--format says what to write: %s", strings.Join(export.Formats(), ", "))
+	}
+	if c.NArg() != 1 && c.NArg() != 2 {
+		return usageError("export takes one Report, or two to compare: memtrace export FILE --format %s (- is stdin)", render.Clean(string(opt.Format)))
+	}
+	if err := opt.Check(c.NArg() == 2); err != nil {
+		return usageError("%v", err)
+	}
+	out := c.Path("output")
+	if (out == "" || out == "-") && opt.Format == export.Pprof && term.IsTerminal(int(os.Stdout.Fd())) {
+		return usageError("pprof would write a binary file to the terminal: name a file with -o FILE")
+	}
+	write, err := exporter(c, &opt)
+	if err != nil {
+		return err
+	}
+	if out != "" && out != "-" {
+		return wholeFile(out).save(write)
+	}
+	var whole bytes.Buffer // so that nobody reads half of it
+	if err := write(&whole); err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(whole.Bytes())
+	return err
+}
+
+// exporter opens the Reports and says how to write them.
+func exporter(c *cli.Context, opt *export.Options) (func(io.Writer) error, error) {
+	var reports []*report.Report
+	for _, path := range c.Args().Slice() {
+		r, made, err := openReport(c, path)
+		if err != nil {
+			return nil, err
+		}
+		reports, opt.Made = append(reports, r), made
+	}
+	if len(reports) == 2 {
+		return func(w io.Writer) error { return export.WriteDiff(w, reports[0], reports[1], *opt) }, nil
+	}
+	tellEmpty(reports[0], *opt, "the export")
+	return func(w io.Writer) error { return export.Write(w, reports[0], *opt) }, nil
+}
+
+// openReport reads a saved Report, and says when it was written.
+func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) {
+	memory, err := memoryLimit(c)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	keepWithin(memory)
+	f, name := os.Stdin, "stdin"
+	if path != "-" {
+		if f, err = openAsCaller(path); err != nil {
+			return nil, time.Time{}, fmt.Errorf("read a report: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		name = path
+	}
+	var made time.Time
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		made = info.ModTime()
+	}
+	r, note, err := export.Read(f, memory/2)
+	switch {
+	case errors.Is(err, export.ErrTooLarge):
+		return nil, made, fmt.Errorf("read %s: %w; a larger --memory lets it have more, a half of that", name, err)
+	case errors.Is(err, export.ErrNotReport), errors.Is(err, export.ErrEmpty):
+		return nil, made, fmt.Errorf("read %s: %w; memtrace run --format json --report FILE makes one", name, err)
+	case err != nil:
+		return nil, made, fmt.Errorf("read %s: %w", name, err)
+	}
+	if note != "" {
+		fmt.Fprintf(os.Stderr, "memtrace: warning: %s: %s\n", render.Clean(name), note)
+	}
+	return r, made, nil
+}
