@@ -1,4 +1,5 @@
 # make build       ./memtrace, static; needs Go alone
+# make install     with manual pages and completions; PREFIX=/usr/local, DESTDIR
 # sudo make demo   builds, starts a service that leaks, traces it for 10 s
 # sudo make test   everything that CI checks
 # The rest stands in CONTRIBUTING.md.
@@ -46,7 +47,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build man docs install uninstall generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -61,6 +62,39 @@ Q := $(if $(V),,@)
 build: check-go
 	@echo "build   memtrace $(VERSION)"
 	$(Q)$(GO_BUILD) -o memtrace ./cmd/memtrace
+
+# Manual pages. The date in them is that of the last commit, so that two builds are the same.
+man: build
+	$(Q)rm -rf build/man && mkdir -p build && $(AS_USER) env SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)}" \
+		./memtrace __manual build/man/man1
+
+# docs/cli.md: all commands and options.
+docs: build
+	$(Q)./memtrace __manual markdown >docs/cli.md.new && mv docs/cli.md.new docs/cli.md
+
+# make install PREFIX=/usr DESTDIR=/tmp/root
+PREFIX  ?= /usr/local
+DESTDIR ?=
+SHARE   := $(DESTDIR)$(PREFIX)/share
+BASH_COMPLETIONS := $(SHARE)/bash-completion/completions
+ZSH_COMPLETIONS  := $(SHARE)/zsh/site-functions
+FISH_COMPLETIONS := $(SHARE)/fish/vendor_completions.d
+
+install: man
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(SHARE)/man/man1" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)" "$(SHARE)/doc/memtrace"
+	install -m 755 memtrace "$(DESTDIR)$(PREFIX)/bin/memtrace"
+	install -m 644 build/man/man1/*.1 "$(SHARE)/man/man1"
+	./memtrace completion bash >"$(BASH_COMPLETIONS)/memtrace"
+	./memtrace completion zsh >"$(ZSH_COMPLETIONS)/_memtrace"
+	./memtrace completion fish >"$(FISH_COMPLETIONS)/memtrace.fish"
+	chmod 644 "$(BASH_COMPLETIONS)/memtrace" "$(ZSH_COMPLETIONS)/_memtrace" "$(FISH_COMPLETIONS)/memtrace.fish"
+	install -m 644 LICENSE LICENSE-GPL CHANGELOG.md README.md "$(SHARE)/doc/memtrace"
+
+# Removes what install has put there, and leaves directories that others may use.
+uninstall:
+	rm -f "$(DESTDIR)$(PREFIX)/bin/memtrace" "$(SHARE)/man/man1/memtrace.1" "$(SHARE)"/man/man1/memtrace-*.1 \
+		"$(BASH_COMPLETIONS)/memtrace" "$(ZSH_COMPLETIONS)/_memtrace" "$(FISH_COMPLETIONS)/memtrace.fish"
+	rm -rf "$(SHARE)/doc/memtrace"
 
 check-go:
 	@[ -n "$(GO)" ] || exit 1 # find-go has said what to do

@@ -13,12 +13,7 @@ import (
 
 func diffFlags() []cli.Flag { return tableFlags("pss", render.DiffFormats()) }
 
-const diffDescription = "Shows what grew where between two snapshots: per process and per component, sorted by growth.\n" +
-	"A process is the same if its PID, its start time and the boot of its machine are.\n\n" +
-	"Examples:\n" +
-	"  memtrace diff before.snap after.snap\n" +
-	"  memtrace diff --by uss --top 5 before.snap after.snap\n" +
-	"  memtrace diff --format json before.snap after.snap"
+const diffDescription = "Shows what grew between two snapshots, by process and by component, the largest growth first. A process is the same if its PID, its start time and the boot of its machine are."
 
 func diffCommand(c *cli.Context) error {
 	opt, err := tableOptions(c, render.DiffFormats())

@@ -18,7 +18,7 @@ import (
 
 func doctorFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "show what would be probed in process `PID`"},
+		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "also show what would be probed in this process"},
 		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),
 	}
 }

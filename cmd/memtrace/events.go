@@ -28,7 +28,7 @@ func readFilter(c *cli.Context) (eventFilter, error) {
 	for _, word := range c.StringSlice("kind") {
 		kind, ok := event.ParseKind(word)
 		if !ok {
-			return f, usageError("--kind %q is none of %s", word, strings.Join(event.Kinds(), ", "))
+			return f, noneOf("--kind", word, event.Kinds())
 		}
 		f.kinds = append(f.kinds, kind)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/tracer"
-	"github.com/memtrace/memtrace/tracer/event"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
@@ -46,50 +45,50 @@ type settings struct {
 
 func traceFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "trace process `PID` (several: -p 1,2 or -p 1 -p 2)"},
-		wholeFlag("comm", "trace the processes named `NAME`, and their children"),
-		wholeFlag("cgroup", "trace the processes in the control group `PATH` and below, and their children"),
-		wholeFlag("container", "trace the processes in the container `ID|NAME` (docker, podman, containerd, Kubernetes' pods, systemd's units), and their children"),
-		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "trace all processes, and those that come; wants --risk-interpreters"},
-		&cli.BoolFlag{Name: "risk-interpreters", Usage: "with --all: begin, though a valgrind or qemu-user that anybody starts meanwhile dies (SIGTRAP)"},
-		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop after `TIME`, such as 30s (default: until Ctrl-C or the processes' end)"},
+		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "trace this process; -p 1,2 or -p 1 -p 2 for several"},
+		wholeFlag("comm", "trace the processes of this name and their children"),
+		wholeFlag("cgroup", "trace the processes in this control group and below"),
+		wholeFlag("container", "trace the processes of this container, pod or systemd unit"),
+		&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "trace all current and future processes; needs --risk-interpreters"},
+		&cli.BoolFlag{Name: "risk-interpreters", Usage: "with --all: accept that a valgrind or qemu-user started meanwhile dies (SIGTRAP)"},
+		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "stop after this time, such as 30s; without it, at Ctrl-C or when the processes end"},
 		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
-		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of `KIND`: " + strings.Join(event.Kinds(), ", ")},
-		&cli.Uint64Flag{Name: "min-size", Usage: "with --events: only events of at least `BYTES`"},
-		&cli.StringFlag{Name: "function", Usage: "with --events: only events with a function in their stack, by its symbol, whose name contains `TEXT`"},
+		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of these kinds"},
+		&cli.Uint64Flag{Name: "min-size", Usage: "with --events: only events of at least so many bytes"},
+		&cli.StringFlag{Name: "function", Usage: "with --events: only events with this text in the name of a function of their stack"},
 	}, commonFlags()...)
 }
 
 func runFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.PathFlag{Name: "report", Usage: "write the Report to `FILE` instead of stderr (text) or stdout (json)"},
+		&cli.PathFlag{Name: "report", Usage: "write the Report to this file instead of stderr (text) or stdout (json)"},
 	}, commonFlags()...)
 }
 
 func commonFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "show and correlate every `TIME`"},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` sites; 0 shows all (json: all unless given)"},
-		&cli.StringFlag{Name: "sort", Value: "live", Usage: "sort sites by `KEY`: " + strings.Join(analyzer.SortKeys(), ", ")},
-		&cli.DurationFlag{Name: "min-age", Usage: "call a block old only if it is at least `TIME` old"},
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(render.Formats(), ", ")},
-		&cli.BoolFlag{Name: "leaks", Usage: "at the end, read the processes' memory for blocks that nothing points to any more"},
-		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still while that is done, and look at their registers too"},
-		&cli.StringFlag{Name: "at-exit", Value: exitAfter, Usage: "check programs that end `WHEN`: after their exit handlers, before them, or off"},
-		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("take `N` frames of each call stack, at most %d", tracer.MaxStackDepth)},
+		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "update the figures this often"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: all unless given)"},
+		&cli.StringFlag{Name: "sort", Value: "live", Usage: "order of the sites"},
+		&cli.DurationFlag{Name: "min-age", Usage: "call no block old that is younger than this"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the Report"},
+		&cli.BoolFlag{Name: "leaks", Usage: "at the end, search the processes' memory for blocks that nothing points to"},
+		&cli.BoolFlag{Name: "stop", Usage: "stop the processes during that check and include their registers"},
+		&cli.StringFlag{Name: "at-exit", Value: exitAfter, Usage: "check programs that end after or before their exit handlers, or not"},
+		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("frames to record of each call stack, at most %d", tracer.MaxStackDepth)},
 		sampleFlag(),
 		overheadFlag(),
 		backPressureFlag(),
 		memoryFlag(),
-		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "walk stacks by `METHOD`: auto, dwarf (.eh_frame, and frame pointers where code has none), fp (frame pointers) or none"},
-		&cli.BoolFlag{Name: "follow", Value: true, Usage: "trace children and what the process executes, too"},
-		&cli.BoolFlag{Name: "hold", Value: true, Usage: "keep each child, by ptrace, from its first instruction until it can be traced; without, nothing is kept under ptrace, and what a child allocates before is not seen; checks for leaks always do so"},
-		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "force the attach `MECHANISM`: uprobe_session, uprobe_multi, perf_cookie, perf"},
-		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "see page faults by `SOURCE`: kprobe, fexit, raw_tracepoint, tracepoint, off"},
+		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "how to walk call stacks: by .eh_frame (dwarf) or frame pointers (fp)"},
+		&cli.BoolFlag{Name: "follow", Value: true, Usage: "do not trace children, nor programs that the processes execute"},
+		&cli.BoolFlag{Name: "hold", Value: true, Usage: "do not hold new children until probes are attached: early allocations are missed (leak checks always hold)"},
+		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "how to attach probes"},
+		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "where to observe page faults"},
 		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
 		namesFlag(),
-		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the caches of names and unwinding tables on disk"},
+		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "do not use the caches of names and unwinding tables on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
 		warmUpFlag(),
 		exportFlag(),
@@ -155,11 +154,11 @@ func (s *settings) check(c *cli.Context) error {
 	case s.top < 0:
 		return usageError("--top must not be negative")
 	case !slices.Contains(analyzer.SortKeys(), s.sort):
-		return usageError("--sort %q is none of %s", s.sort, strings.Join(analyzer.SortKeys(), ", "))
+		return noneOf("--sort", s.sort, analyzer.SortKeys())
 	case !slices.Contains(render.Formats(), string(s.format)):
-		return usageError("--format %q is none of %s", s.format, strings.Join(render.Formats(), ", "))
+		return noneOf("--format", string(s.format), render.Formats())
 	case !slices.Contains(exitTimes, s.atExit):
-		return usageError("--at-exit %q is none of %s", s.atExit, strings.Join(exitTimes, ", "))
+		return noneOf("--at-exit", s.atExit, exitTimes)
 	}
 	return nil
 }
@@ -176,11 +175,11 @@ func (s *settings) checkAll(c *cli.Context) error {
 	}
 	switch {
 	case len(s.pids)+len(s.chosen.comms)+len(s.chosen.cgroups)+len(s.chosen.containers) > 0:
-		return usageError("--all leaves nothing to choose: give it without --pid, --comm, --cgroup and --container")
+		return usageError("--all cannot be combined with --pid, --comm, --cgroup or --container")
 	case s.overhead != 0:
-		return usageError("--all goes without --max-overhead: choose the processes to keep it for")
+		return usageError("--max-overhead cannot be combined with --all: choose processes instead")
 	case s.leaks:
-		return usageError("--all goes without --leaks, --stop and conditions on leaks: choose the processes to check")
+		return usageError("--all cannot be combined with --leaks, --stop or conditions on leaks: choose the processes to check")
 	case !risk:
 		return usageError("--all puts probes into files, for everybody that maps them: a valgrind or qemu-user that anybody starts meanwhile " +
 			"takes them for the program's code and dies (SIGTRAP), and the kernel has no way to leave it out. Choose processes by -p, --comm, " +
@@ -191,7 +190,7 @@ func (s *settings) checkAll(c *cli.Context) error {
 }
 
 func namesFlag() cli.Flag {
-	return &cli.StringFlag{Name: "names", Value: "full", Usage: "write C++, Rust, D and Swift names in `FORM`: full, or short (without parameters and template arguments)"}
+	return &cli.StringFlag{Name: "names", Value: "full", Usage: "C++, Rust, D and Swift names in full or without parameters and template arguments"}
 }
 
 func symbolOptions(c *cli.Context) (symbol.Options, error) {
@@ -204,7 +203,7 @@ func symbolOptions(c *cli.Context) (symbol.Options, error) {
 	case "short":
 		o.Names = symbol.ShortNames
 	default:
-		return o, usageError("--names %q is neither full nor short", form)
+		return o, noneOf("--names", form, nameForms)
 	}
 	if c.Bool("debuginfod") {
 		if o.Debuginfod = symbol.DebuginfodURLs(); len(o.Debuginfod) == 0 {
@@ -235,13 +234,13 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 		return config, err
 	}
 	if !tracer.KnownUnwinder(config.Unwind) {
-		return config, usageError("--unwind %q is none of auto, dwarf, fp, none", config.Unwind)
+		return config, noneOf("--unwind", string(config.Unwind), unwinders)
 	}
 	if !tracer.KnownMechanism(config.Mechanism) {
-		return config, usageError("--attach %q is none of uprobe_session, uprobe_multi, perf_cookie, perf", config.Mechanism)
+		return config, noneOf("--attach", string(config.Mechanism), attachMechanisms)
 	}
 	if !tracer.KnownFaultSource(config.Faults) {
-		return config, usageError("--faults %q is none of kprobe, fexit, raw_tracepoint, tracepoint, off", config.Faults)
+		return config, noneOf("--faults", string(config.Faults), faultSources)
 	}
 	return config, nil
 }

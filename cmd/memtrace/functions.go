@@ -10,19 +10,19 @@ import (
 )
 
 func allocFnFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "alloc-fn", Usage: "trace a function that returns memory: `[OBJECT!]SYMBOL:size=N[*M][,ptr=N][,out=N][,pool=N]`, arguments counted from 0 (OBJECT+0xADDRESS for one without a name), or a USDT probe: usdt:PROVIDER:NAME:block=N,size=N[,weight=N]"}
+	return &cli.StringSliceFlag{Name: "alloc-fn", Usage: "also trace a function that returns memory, such as pool_alloc:size=1 (memtrace help allocators)"}
 }
 
 func freeFnFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "free-fn", Usage: "trace a function that takes memory back: `[OBJECT!]SYMBOL:ptr=N`, or pool=N for one that ends all blocks of a pool, pool=N,reset for one that keeps the pool, or a USDT probe: usdt:PROVIDER:NAME:ptr=N"}
+	return &cli.StringSliceFlag{Name: "free-fn", Usage: "also trace a function that takes memory back, such as pool_free:ptr=1"}
 }
 
 func allocatorFlag() cli.Flag {
-	return &cli.StringFlag{Name: "allocator", Value: anyFamily, Usage: "trace the allocators of `FAMILY` alone: " + strings.Join(families(), ", ")}
+	return &cli.StringFlag{Name: "allocator", Value: anyFamily, Usage: "trace the allocators of this family alone"}
 }
 
 func layerFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "layer", Usage: "trace the allocator over malloc that `LAYER` has, otel_memory instead of malloc: " + strings.Join(probe.Layers(), ", ")}
+	return &cli.StringSliceFlag{Name: "layer", Usage: "count the blocks of an allocator above malloc, not the chunks it gets from malloc"}
 }
 
 // anyFamily: whatever allocators a process has.
@@ -61,7 +61,7 @@ func readFunctions(c *cli.Context) (probe.Choice, error) {
 	family := c.String("allocator")
 	switch {
 	case !slices.Contains(families(), family) && family != "":
-		return choice, usageError("--allocator %q is none of %s", family, strings.Join(families(), ", "))
+		return choice, noneOf("--allocator", family, families())
 	case family != anyFamily:
 		choice.Family = probe.Family(family)
 	}

@@ -42,21 +42,20 @@ type job struct {
 
 func gateFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with code 23 if there is a leak of `KIND` (" + strings.Join(report.LeakKinds(), ", ") +
-			") or a limit is exceeded, as in definite,'leak>1MB,rss>200MiB,growth>1MiB/min,allocs>1e6' (figures: " + strings.Join(gate.Figures(), ", ") + ")"},
-		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit with code `N` when --fail-on is met"},
-		&cli.PathFlag{Name: "baseline", Usage: "don't fail on leaks that `FILE` has, an earlier Report (--format json)"},
-		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that `FILE` names, in LeakSanitizer's or Valgrind's format"},
-		wholeFlag("gen-suppressions", "write suppressions of what was found to `FILE` in Valgrind's format, to lsan:FILE in LeakSanitizer's; - is stdout"),
-		&cli.PathFlag{Name: "junit", Usage: "write the result to `FILE` as JUnit XML"},
-		&cli.PathFlag{Name: "sarif", Usage: "write the leaks to `FILE` as SARIF 2.1.0"},
-		&cli.PathFlag{Name: "summary", Usage: "write a summary to `FILE` in Markdown (and, under GitHub Actions, to the job's summary)"},
+		&cli.StringSliceFlag{Name: "fail-on", Usage: "exit with 23 on such leaks or limits: 'definite,rss>200MiB' (memtrace help ci)"},
+		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit code for a --fail-on condition that is met"},
+		&cli.PathFlag{Name: "baseline", Usage: "do not fail on the leaks in this earlier Report (JSON)"},
+		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that this file names, in LeakSanitizer's or Valgrind's format"},
+		wholeFlag("gen-suppressions", "write suppressions for what was found, in Valgrind's format; lsan:FILE for LeakSanitizer's, - for stdout"),
+		&cli.PathFlag{Name: "junit", Usage: "write the result as JUnit XML"},
+		&cli.PathFlag{Name: "sarif", Usage: "write the leaks as SARIF 2.1.0"},
+		&cli.PathFlag{Name: "summary", Usage: "write a summary in Markdown (under GitHub Actions, to the job's summary too)"},
 	}
 }
 
 // warmUpFlag is for commands that trace.
 func warmUpFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "warmup", Usage: "let growth, candidates and limits count only after `TIME`, such as 30s"}
+	return &cli.DurationFlag{Name: "warmup", Usage: "growth, candidates and limits count only after this time"}
 }
 
 // newJob reads the flags. Nothing is written yet.
@@ -65,7 +64,7 @@ func newJob(c *cli.Context) (*job, error) {
 	g.options = render.Options{Root: sourceRoot(), Version: version}
 	var err error
 	if g.rules, err = gate.ParseRules(c.StringSlice("fail-on")); err != nil {
-		return nil, usageError("--fail-on: %v", err)
+		return nil, usageError("--fail-on: %v%s", err, conditionMeant(c.StringSlice("fail-on")))
 	}
 	switch {
 	case g.code < 1 || g.code > 255:

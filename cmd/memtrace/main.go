@@ -79,14 +79,21 @@ func endAtSecondSignal() {
 
 // run runs memtrace and returns its exit code.
 func run(ctx context.Context, args []string) int {
-	err := newApp().RunContext(ctx, flagsFirst(args, savedCommands()))
+	app := newApp()
+	app.Metadata = map[string]any{argumentsKey: args}
+	cli.HelpPrinter = showHelp
+	err := app.RunContext(ctx, flagsFirst(args, savedCommands()))
 	if err == nil {
 		return 0
 	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.CleanLines(strings.TrimSpace(text)))
+	code := exitCode(err)
+	if text := strings.TrimSpace(err.Error()); text != "" {
+		if code == exitUsage {
+			text = strings.ReplaceAll(text, "\n", " ")
+		}
+		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.CleanLines(shortened(text)))
 	}
-	return exitCode(err)
+	return code
 }
 
 func exitCode(err error) int {
@@ -101,28 +108,16 @@ func exitCode(err error) int {
 }
 
 func newApp() *cli.App {
-	return &cli.App{
+	return forgiving(&cli.App{
 		Name:      "memtrace",
-		Usage:     "tell why a running process uses its memory, and what leaks it",
-		UsageText: "memtrace -p PID [flags]\nmemtrace run [flags] -- COMMAND [ARGUMENT...]\nmemtrace leaks -p PID\nmemtrace top [flags]\nmemtrace doctor [-p PID]",
-		Description: "memtrace attaches eBPF probes to a running process's malloc, free and realloc and to its page\n" +
-			"faults, with no preload, no rebuild and no restart, and shows which call sites hold its memory,\n" +
-			"where its resident pages are, and which sites look like leaks. The process runs on unharmed\n" +
-			"however memtrace ends.\n\n" +
-			"Examples:\n" +
-			"  sudo memtrace -p 1234                 live tables until Ctrl-C\n" +
-			"  sudo memtrace -p 1234 -d 30s          30 seconds, then the result\n" +
-			"  sudo memtrace -p 1234 --format json   one JSON Report a second\n" +
-			"  sudo memtrace -p 1234 --events --min-size 1048576\n" +
-			"  sudo memtrace run -- ./server --port 80\n" +
-			"  sudo memtrace top                     all processes, live: which one to trace\n" +
-			"  sudo memtrace leaks -p 1234           what is leaked by now, without a trace\n" +
-			"  sudo memtrace doctor                  what this kernel allows",
-		Version:              version,
-		HideHelpCommand:      true,
-		EnableBashCompletion: true,
-		Flags:                traceFlags(),
-		Action:               traceCommand,
+		Usage:     "tells why a running process uses its memory, and what leaks it",
+		UsageText: "memtrace -p PID [options]\nmemtrace run [options] -- COMMAND [ARGUMENT...]\nmemtrace COMMAND [options]",
+		Description: "memtrace attaches eBPF probes to malloc, free and page faults of a running process. Nothing is preloaded, rebuilt or " +
+			"restarted, and the process runs on unharmed however memtrace ends.",
+		Version:         version,
+		HideHelpCommand: true,
+		Flags:           traceFlags(),
+		Action:          traceCommand,
 		Before: func(c *cli.Context) error {
 			if c.Args().First() != "run" { // there, signals are the command's
 				context.AfterFunc(c.Context, endAtSecondSignal)
@@ -131,55 +126,27 @@ func newApp() *cli.App {
 		},
 		Commands: append([]*cli.Command{
 			{
-				Name: "trace", Usage: "trace running processes (the default command)",
-				UsageText: "memtrace trace -p PID[,PID...] [flags]", Flags: traceFlags(), Action: traceCommand,
-				OnUsageError: onUsageError,
+				Name: "trace", Usage: "trace running processes (also without the word trace)",
+				UsageText: "memtrace trace -p PID[,PID...] [options]\nmemtrace -p PID[,PID...] [options]", Description: traceDescription, Flags: traceFlags(), Action: traceCommand,
 			},
 			{
-				Name: "run", Usage: "start a command under trace from its first instruction",
-				UsageText: "memtrace run [flags] -- COMMAND [ARGUMENT...]", Flags: runFlags(), Action: runCommand,
-				OnUsageError: onUsageError,
+				Name: "run", Usage: "start a command under trace and report when it ends",
+				UsageText: "memtrace run [options] -- COMMAND [ARGUMENT...]", Description: runDescription, Flags: runFlags(), Action: runCommand,
 			},
 			{
-				Name: "top", Usage: "show the memory of the whole machine, live or once",
-				UsageText: "memtrace top [flags]", Description: topDescription + top.ColumnHelp(), Flags: topFlags(), Action: topCommand,
-				OnUsageError: onUsageError,
+				Name: "top", Usage: "show the memory of the whole machine, live",
+				UsageText: "memtrace top [options]", Description: topDescription + top.ColumnHelp(), Flags: topFlags(), Action: topCommand,
 			},
 			{
-				Name: "leaks", Usage: "say what a running process that was never traced has leaked so far",
-				UsageText: "memtrace leaks -p PID[,PID...] [flags]", Description: leaksDescription, Flags: leaksFlags(), Action: leaksCommand,
-				OnUsageError: onUsageError,
+				Name: "leaks", Usage: "find what a running process has leaked, without a trace",
+				UsageText: "memtrace leaks -p PID[,PID...] [options]", Description: leaksDescription, Flags: leaksFlags(), Action: leaksCommand,
 			},
 			{
-				Name: "doctor", Usage: "say what this kernel and these privileges allow, and what to do about the rest",
+				Name: "doctor", Usage: "show what this kernel and these privileges allow",
 				UsageText: "memtrace doctor [-p PID]", Flags: doctorFlags(), Action: doctorCommand,
-				OnUsageError: onUsageError,
 			},
-		}, append(snapshotCommands(), savedCommands()...)...),
+		}, append(append(snapshotCommands(), savedCommands()...), helpCommands()...)...),
 		OnUsageError:   onUsageError,
 		ExitErrHandler: func(*cli.Context, error) {}, // main alone exits
-	}
-}
-
-func onUsageError(c *cli.Context, err error, _ bool) error {
-	name := "memtrace"
-	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "memtrace" {
-		name += " " + c.Command.Name
-	}
-	return usageError("%v (%s --help lists the flags)", err, name)
-}
-
-// refuseArguments refuses what is left after the flags: a mistyped command, or
-// a flag's value after a stray word, would otherwise be ignored without a word.
-func refuseArguments(c *cli.Context) error {
-	if !c.Args().Present() {
-		return nil
-	}
-	arg := c.Args().First()
-	for _, rest := range c.Args().Slice() {
-		if strings.HasPrefix(rest, "-") {
-			return usageError("the flag %s comes after the argument %q; put flags first", rest, arg)
-		}
-	}
-	return usageError("unknown command or argument %q (memtrace --help lists the commands)", arg)
+	})
 }

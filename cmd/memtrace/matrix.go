@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -16,9 +15,9 @@ import (
 
 func matrixFlags() []cli.Flag {
 	flags := []cli.Flag{
-		&cli.PathFlag{Name: "input", Aliases: []string{"i"}, Usage: "look at the snapshot in `FILE` instead of the live machine"},
-		&cli.StringFlag{Name: "report", Value: "matrix", Usage: "the table to show, `NAME`: " + strings.Join(render.Tables(), ", ")},
-		&cli.IntFlag{Name: "columns", Usage: "show `N` components; 0 shows as many as fit (csv: all)"},
+		&cli.PathFlag{Name: "input", Aliases: []string{"i"}, Usage: "show the snapshot in this file instead of this machine"},
+		&cli.StringFlag{Name: "report", Value: "matrix", Usage: "the table to show"},
+		&cli.IntFlag{Name: "columns", Usage: "number of components to show; 0: as many as fit (csv: all)"},
 	}
 	return append(append(flags, tableFlags("rss", render.MatrixFormats())...), takeFlags()...)
 }
@@ -26,24 +25,16 @@ func matrixFlags() []cli.Flag {
 // tableFlags are those of matrix and diff.
 func tableFlags(by string, formats []string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "by", Value: by, Usage: "the `FIGURE` to compare: " + strings.Join(matrix.Figures(), ", ")},
-		&cli.StringFlag{Name: "unit", Usage: "write sizes in `UNIT`: " + strings.Join(render.Units(), ", ") + " (MB is 1,000,000 bytes)"},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` rows; 0 shows all (other formats than text: all unless given)"},
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the output: " + strings.Join(formats, ", ")},
+		&cli.StringFlag{Name: "by", Value: by, Usage: "figure to compare by"},
+		&cli.StringFlag{Name: "unit", Usage: "unit of sizes; MB is 1,000,000 bytes"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of rows to show; 0: all (other formats than text: all unless given)"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
 		snapshotMemoryFlag(),
 	}
 }
 
-const matrixDescription = "Shows how much memory each process uses of each file, of its heap and stack, of anonymous and of\n" +
-	"shared memory: of the live machine, or of a snapshot of any machine. The cells of a row add up to\n" +
-	"the process's RSS. Rows are in the order of USS, what ending the process would free; columns in that of RSS.\n\n" +
-	"Examples:\n" +
-	"  sudo memtrace matrix\n" +
-	"  sudo memtrace matrix --by pss --unit MB --top 40\n" +
-	"  sudo memtrace matrix --report components\n" +
-	"  sudo memtrace matrix --format html > memory.html\n" +
-	"  sudo memtrace matrix --report pages -p 1234\n" +
-	"  memtrace matrix -i host.snap --report processes --format csv"
+const matrixDescription = "Shows how much memory each process uses of each file, heap, stack, anonymous and shared memory: of this machine, or of a snapshot of any machine.\n\n" +
+	"The cells of a row add up to the process's RSS. Rows are ordered by USS, which is what ending the process would free; columns by RSS."
 
 func matrixCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
@@ -56,7 +47,7 @@ func matrixCommand(c *cli.Context) error {
 	opt.Table, opt.Columns = c.String("report"), c.Int("columns")
 	switch {
 	case !slices.Contains(render.Tables(), opt.Table):
-		return usageError("--report %q is none of %s", opt.Table, strings.Join(render.Tables(), ", "))
+		return noneOf("--report", opt.Table, render.Tables())
 	case opt.Table == "pages" && opt.Format == render.CSV:
 		return usageError("--report pages is written as text or json only")
 	case opt.Columns < 0:
@@ -100,11 +91,11 @@ func tableOptions(c *cli.Context, formats []string) (render.MatrixOptions, error
 	}
 	switch {
 	case !slices.Contains(formats, string(opt.Format)):
-		return opt, usageError("--format %q is none of %s", opt.Format, strings.Join(formats, ", "))
+		return opt, noneOf("--format", string(opt.Format), formats)
 	case !slices.Contains(matrix.Figures(), string(opt.By)):
-		return opt, usageError("--by %q is none of %s", opt.By, strings.Join(matrix.Figures(), ", "))
+		return opt, noneOf("--by", string(opt.By), matrix.Figures())
 	case opt.Unit != "" && !slices.Contains(render.Units(), string(opt.Unit)):
-		return opt, usageError("--unit %q is none of %s", opt.Unit, strings.Join(render.Units(), ", "))
+		return opt, noneOf("--unit", string(opt.Unit), render.Units())
 	case opt.Top < 0:
 		return opt, usageError("--top must not be negative")
 	}

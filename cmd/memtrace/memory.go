@@ -16,13 +16,12 @@ const (
 )
 
 func memoryFlag() cli.Flag {
-	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "keep memtrace itself within `SIZE`, such as 512MiB or 4GiB: beyond their parts of it, " +
-		"no further call stacks and no further blocks are kept, and the Report says so"}
+	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "limit memtrace's own memory; beyond it, further call stacks and blocks are not kept, and the Report says so"}
 }
 
 // snapshotMemoryFlag is memoryFlag for commands that read snapshots.
 func snapshotMemoryFlag() cli.Flag {
-	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "keep memtrace itself within `SIZE`: a snapshot that takes more than a fifth of it is refused"}
+	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "limit memtrace's own memory; a snapshot that needs more than a fifth of it is refused"}
 }
 
 // memoryLimit reads --memory.

@@ -19,7 +19,7 @@ import (
 )
 
 func overheadFlag() cli.Flag {
-	return &cli.StringFlag{Name: "max-overhead", Usage: "take at most `SHARE` of the processes' own processor time, such as 5%: record less, or pause, to keep to that"}
+	return &cli.StringFlag{Name: "max-overhead", Usage: "keep the probes below this share of the processes' CPU time, such as 5%, by recording less or pausing"}
 }
 
 // maxOverhead reads --max-overhead, 0 where it is not given.

@@ -13,7 +13,7 @@ import (
 )
 
 func backPressureFlag() cli.Flag {
-	return &cli.StringFlag{Name: "back-pressure", Value: "64KiB", Usage: "record one allocation every `BYTES` on average while events come faster than memtrace can take them in; 0 loses events instead"}
+	return &cli.StringFlag{Name: "back-pressure", Value: "64KiB", Usage: "sample like that while events come too fast to process; 0: lose and count them"}
 }
 
 // backPressure reads --back-pressure.

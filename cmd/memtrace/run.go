@@ -18,10 +18,16 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
+const runDescription = "Starts COMMAND and traces it and its children from the first instruction. stdin, stdout and stderr belong to the " +
+	"command. The Report comes after it has ended: text on stderr, JSON on stdout, or in --report FILE."
+
 func runCommand(c *cli.Context) error {
 	argv := c.Args().Slice()
 	if len(argv) == 0 {
 		return usageError("no command given: memtrace run [flags] -- COMMAND [ARGUMENT...]")
+	}
+	if err := refuseLateFlags(c, argv); err != nil {
+		return err
 	}
 	set, err := readSettings(c)
 	if err != nil {

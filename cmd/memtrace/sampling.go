@@ -14,7 +14,7 @@ import (
 )
 
 func sampleFlag() cli.Flag {
-	return &cli.StringFlag{Name: "sample-bytes", Value: "0", Usage: "record one allocation every `BYTES` on average, such as 64KiB, and estimate the rest; 0 records every one"}
+	return &cli.StringFlag{Name: "sample-bytes", Value: "0", Usage: "record one allocation per so many bytes on average, such as 64KiB, and estimate the rest; 0: record all"}
 }
 
 // sampleInterval reads --sample-bytes.

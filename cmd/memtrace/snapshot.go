@@ -18,19 +18,16 @@ import (
 func snapshotCommands() []*cli.Command {
 	return []*cli.Command{
 		{
-			Name: "snapshot", Usage: "take a snapshot of the memory of all processes", Description: snapshotDescription,
-			UsageText: "memtrace snapshot -o FILE [flags]\nmemtrace snapshot --watch CONDITION [-o FILE] [flags]", Flags: snapshotFlags(), Action: snapshotCommand,
-			OnUsageError: onUsageError,
+			Name: "snapshot", Usage: "save the memory of all processes to a file", Description: snapshotDescription,
+			UsageText: "memtrace snapshot -o FILE [options]\nmemtrace snapshot --watch CONDITION [-o FILE] [options]", Flags: snapshotFlags(), Action: snapshotCommand,
 		},
 		{
-			Name: "matrix", Usage: "show which processes use how much of which files, heaps and shared memory", Description: matrixDescription,
-			UsageText: "memtrace matrix [-i FILE] [flags]", Flags: matrixFlags(), Action: matrixCommand,
-			OnUsageError: onUsageError,
+			Name: "matrix", Usage: "show which processes use how much of what", Description: matrixDescription,
+			UsageText: "memtrace matrix [-i FILE] [options]", Flags: matrixFlags(), Action: matrixCommand,
 		},
 		{
 			Name: "diff", Usage: "show what grew between two snapshots", Description: diffDescription,
-			UsageText: "memtrace diff [flags] BEFORE AFTER", Flags: diffFlags(), Action: diffCommand,
-			OnUsageError: onUsageError,
+			UsageText: "memtrace diff [options] BEFORE AFTER", Flags: diffFlags(), Action: diffCommand,
 		},
 	}
 }
@@ -38,30 +35,21 @@ func snapshotCommands() []*cli.Command {
 // takeFlags are those of the commands that look at the live machine.
 func takeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "only process `PID` (several: -p 1,2 or -p 1 -p 2)"},
-		&cli.BoolFlag{Name: "pages", Usage: "also look at each page: frame numbers, map counts and flags (needs root)"},
-		&cli.DurationFlag{Name: "stall-budget", Value: 2 * time.Millisecond, Usage: "hold each process's mmap lock for at most `TIME` of each second; 0 for no limit"},
-		&cli.DurationFlag{Name: "time-limit", Value: 30 * time.Second, Usage: "leave unread, and say so, what takes longer than `TIME`; 0 for no limit"},
+		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "only this process; -p 1,2 or -p 1 -p 2 for several"},
+		&cli.BoolFlag{Name: "pages", Usage: "look at each page too: frame numbers, map counts and flags (needs root)"},
+		&cli.DurationFlag{Name: "stall-budget", Value: 2 * time.Millisecond, Usage: "hold a process's memory lock at most this long per second; 0: no limit"},
+		&cli.DurationFlag{Name: "time-limit", Value: 30 * time.Second, Usage: "leave out, and list, processes that take longer to read; 0: no limit"},
 	}
 }
 
 func snapshotFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the snapshot to `FILE`; - is stdout"},
+		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the snapshot to this file; - is stdout"},
 	}, append(takeFlags(), watchFlags()...)...)
 }
 
-const snapshotDescription = "Takes a snapshot of the memory of all processes, mapping by mapping, to be looked at on this or any\n" +
-	"other machine by memtrace matrix and memtrace diff. Without root, processes of other users are in it\n" +
-	"without figures. The file holds command lines, so only its owner may read it.\n\n" +
-	"Examples:\n" +
-	"  sudo memtrace snapshot -o before.snap\n" +
-	"  sudo memtrace snapshot -o after.snap && memtrace diff before.snap after.snap\n" +
-	"  ssh host sudo memtrace snapshot -o - > host.snap\n" +
-	"  memtrace matrix -i host.snap\n" +
-	"  sudo memtrace snapshot --watch 'mem.available<10%' -o low.snap      when memory runs low, then ends with 23\n" +
-	"  sudo memtrace snapshot --watch 'pss(redis)>2GiB,psi.some.avg10>10'  a line at each crossing until Ctrl-C\n" +
-	"  sudo memtrace snapshot --watch 'swap>80%' --exec 'logger \"$MEMTRACE_CONDITION\"'"
+const snapshotDescription = "Saves the memory of all processes, mapping by mapping. memtrace matrix and memtrace diff show it on this or any other machine.\n\n" +
+	"Without root, processes of other users have no figures. The file holds command lines, so only its owner may read it."
 
 func snapshotCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {

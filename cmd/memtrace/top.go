@@ -23,26 +23,26 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 )
 
-const topDescription = `Shows the memory of the whole machine, live: processes with PSS and USS, programs, threads, the memory
-map, sharing, NUMA nodes, cgroups, components and mappings. Key h explains keys, marks and columns;
-Enter traces the process under the cursor.
+const topDescription = `Shows the memory of the whole machine, live: processes with PSS and USS, programs, threads, the memory map, sharing,
+NUMA nodes, cgroups, components and mappings. Key h explains keys, marks and columns; Enter traces the process under the cursor.
 
-Where stdout is no terminal, and with --once, --format json or --format csv, it prints the view once.
+Where stdout is no terminal, and with --once or --format json or csv, it prints the view once.
 
 Views, their keys and their columns (for --sort):
+
 `
 
 func topFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "view", Value: string(top.Processes), Usage: "show `VIEW`: " + strings.Join(top.Views(), ", ")},
-		&cli.IntFlag{Name: "pid", Aliases: []string{"p"}, Usage: "the process `PID` that the views threads and mappings show"},
-		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "refresh every `TIME`; with --once: measure CPU and changes over it"},
-		&cli.StringFlag{Name: "sort", Usage: "sort by `COLUMN` (see above), -COLUMN the other way round"},
-		&cli.StringFlag{Name: "filter", Usage: "show only what `TEXT` takes: words, name:W, pid:N, user:U, cgroup:C, !word; all must hold"},
+		&cli.StringFlag{Name: "view", Value: string(top.Processes), Usage: "what to show"},
+		&cli.IntFlag{Name: "pid", Aliases: []string{"p"}, Usage: "the process that the views threads and mappings show"},
+		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "refresh this often; with --once: measure CPU and changes over it"},
+		&cli.StringFlag{Name: "sort", Usage: "order by this column; -COLUMN reverses it"},
+		&cli.StringFlag{Name: "filter", Usage: "show only rows with these words; name:W, pid:N, user:U, cgroup:C and !word work too"},
 		&cli.BoolFlag{Name: "once", Usage: "print the view once"},
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "with --once: `FORMAT` is one of " + strings.Join(top.Formats(), ", ")},
-		&cli.Int64Flag{Name: "threshold", Value: 1 << 20, Usage: "a change of PSS is bold from `BYTES` on; 0: never"},
-		&cli.DurationFlag{Name: "stall-budget", Value: 2 * time.Millisecond, Usage: "hold the lock of a process's memory at most `TIME` a second; 0: without limit"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the view, printed once"},
+		&cli.Int64Flag{Name: "threshold", Value: 1 << 20, Usage: "show changes of PSS in bold from this size on; 0: never"},
+		&cli.DurationFlag{Name: "stall-budget", Value: 2 * time.Millisecond, Usage: "hold a process's memory lock at most this long per second; 0: no limit"},
 	}
 }
 
@@ -78,11 +78,11 @@ func readTopSettings(c *cli.Context) (topSettings, error) {
 func (s *topSettings) check() error {
 	switch {
 	case !slices.Contains(top.Views(), string(s.view)):
-		return usageError("--view %q is none of %s", s.view, strings.Join(top.Views(), ", "))
+		return noneOf("--view", string(s.view), top.Views())
 	case s.sort != "" && !slices.Contains(s.view.SortKeys(), s.sort):
 		return usageError("--sort %q is none of the columns of view %s: %s", s.sort, s.view, strings.Join(s.view.SortKeys(), ", "))
 	case !slices.Contains(top.Formats(), s.format):
-		return usageError("--format %q is none of %s", s.format, strings.Join(top.Formats(), ", "))
+		return noneOf("--format", s.format, top.Formats())
 	case s.interval < 100*time.Millisecond:
 		return usageError("--interval %v is too short: at least 100ms", s.interval)
 	case s.threshold < 0:

@@ -13,6 +13,9 @@ import (
 	"github.com/memtrace/memtrace/tracer"
 )
 
+const traceDescription = "Shows which call sites hold the memory of running processes, where their resident pages are, and which sites look " +
+	"like leaks: live tables on a terminal, else the result at the end. Give -p, --comm, --cgroup, --container or --all."
+
 func traceCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
 		return err

@@ -27,25 +27,21 @@ import (
 
 func leaksFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "check process `PID` (several: -p 1,2 or -p 1 -p 2)"},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` groups of blocks, and those that leak; 0 shows all (json: all unless given)"},
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the Report: " + strings.Join(render.Formats(), ", ")},
-		&cli.BoolFlag{Name: "stop", Usage: "let the processes stand still meanwhile, and look at all their registers"},
+		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "check this process; -p 1,2 or -p 1 -p 2 for several"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of groups of blocks to show; 0: all (json: all unless given)"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the Report"},
+		&cli.BoolFlag{Name: "stop", Usage: "stop the processes during the check and include their registers"},
 		&cli.BoolFlag{Name: "no-contents", Usage: "do not show what leaked blocks begin with"},
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
 		namesFlag(),
-		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "neither read nor write the caches of names and unwinding tables on disk"},
+		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "do not use the caches of names and unwinding tables on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
 	}, gateFlags()...)
 }
 
-const leaksDescription = "Checks processes that were never traced: the records of glibc's allocator, read from outside, tell which\n" +
-	"blocks are live, and a scan of the memory which of them nothing points to any more. The process is only\n" +
-	"read, and runs on (unless --stop is given). Call stacks are not known; blocks are grouped by size and by\n" +
-	"what they begin with, such as the type of an object. For stacks, trace: memtrace -p PID --leaks.\n\n" +
-	"Examples:\n" +
-	"  sudo memtrace leaks -p 1234\n" +
-	"  sudo memtrace leaks -p 1234 --format json --fail-on definite"
+const leaksDescription = "Checks processes that were never traced. memtrace reads the records of glibc's allocator to find the live blocks, and then the memory for pointers to them." +
+	" The process is only read and runs on, unless --stop is given.\n\n" +
+	"Call stacks are not known: blocks are grouped by size and by what they begin with, such as the type of an object. For stacks, trace the process: memtrace -p PID --leaks."
 
 func leaksCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
@@ -124,7 +120,7 @@ func (u *untraced) checkFlags() error {
 	case u.top < 0:
 		return usageError("--top must not be negative")
 	case !slices.Contains(render.Formats(), string(u.format)):
-		return usageError("--format %q is none of %s", u.format, strings.Join(render.Formats(), ", "))
+		return noneOf("--format", string(u.format), render.Formats())
 	}
 	return nil
 }

@@ -20,14 +20,14 @@ import (
 
 func watchFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "watch", Usage: "wait until `CONDITION` is met, such as 'swap>80%' or 'pss(redis)>2GiB' (several: with commas, or more flags), and then take the snapshot, if there is an -o"},
-		&cli.BoolFlag{Name: "once", Usage: "with --watch: end at the first crossing (also with -o)"},
-		&cli.StringFlag{Name: "exec", Usage: "with --watch: run `COMMAND` by sh at each crossing; it finds MEMTRACE_CONDITION, MEMTRACE_FIGURE and MEMTRACE_LIMIT in its environment"},
-		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "with --watch: look every `TIME`"},
-		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "with --watch: end after `TIME` (default: at Ctrl-C)"},
-		&cli.StringFlag{Name: "hysteresis", Value: "5%", Usage: "with --watch: a crossing is over when the figure is back by `SHARE` of its limit"},
-		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "with --watch: exit with code `N` when a condition was met"},
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "with --watch: `FORMAT` of the lines, text or json"},
+		&cli.StringSliceFlag{Name: "watch", Usage: "wait until this is met, such as 'swap>80%' or 'pss(redis)>2GiB'; then take the snapshot, if -o is given"},
+		&cli.BoolFlag{Name: "once", Usage: "with --watch: end at the first crossing"},
+		&cli.StringFlag{Name: "exec", Usage: "with --watch: run this by sh at each crossing; MEMTRACE_CONDITION, _FIGURE and _LIMIT tell which"},
+		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "with --watch: look this often"},
+		&cli.DurationFlag{Name: "duration", Aliases: []string{"d"}, Usage: "with --watch: end after this time; without it, at Ctrl-C"},
+		&cli.StringFlag{Name: "hysteresis", Value: "5%", Usage: "with --watch: a crossing is over when the figure is back by this share of its limit"},
+		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "with --watch: exit code when a condition was met"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "with --watch: format of the lines"},
 	}
 }
 

@@ -22,7 +22,7 @@ func (v *values) String() string { return strings.Join(*v, " ") }
 
 // wholeFlag is a flag whose value is not split at commas.
 func wholeFlag(name, usage string) cli.Flag {
-	return &cli.GenericFlag{Name: name, Value: new(values), Usage: usage + " (several: give it again)"}
+	return &cli.GenericFlag{Name: name, Value: new(values), Usage: usage + "; may be repeated"}
 }
 
 // wholes are the values of such a flag.

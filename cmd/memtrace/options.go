@@ -1,0 +1,169 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/gate"
+	"github.com/memtrace/memtrace/analyzer/matrix"
+	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/cmd/memtrace/cmdline"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
+	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// The groups of options, in the order in which help shows them.
+const (
+	groupWhat     = "What to trace"
+	groupTime     = "How long"
+	groupShow     = "What to show"
+	groupLeaks    = "Leaks and CI"
+	groupCost     = "Cost"
+	groupSymbols  = "Symbols"
+	groupAdvanced = "Advanced"
+)
+
+var optionGroups = []string{groupWhat, groupTime, groupShow, groupLeaks, groupCost, groupSymbols, groupAdvanced}
+
+// optionDetails are what help, manual pages and completion need of each flag
+// beside its text: its group, what its value is called, and which values there
+// are. A flag that is something else in one command has an entry "COMMAND NAME".
+// TestEveryOptionIsDescribed fails where a flag has none.
+func optionDetails() map[string]cmdline.Detail {
+	all := map[string]cmdline.Detail{"help": {Group: groupAdvanced}, "version": {Group: groupAdvanced}}
+	for _, part := range []map[string]cmdline.Detail{
+		whatDetails(), timeDetails(), showDetails(), leakDetails(), costDetails(), symbolDetails(), advancedDetails(),
+	} {
+		for name, detail := range part {
+			all[name] = detail
+		}
+	}
+	return all
+}
+
+func whatDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"pid":               {Group: groupWhat, Metavar: "PID", Values: cmdline.Processes},
+		"comm":              {Group: groupWhat, Metavar: "NAME", Values: cmdline.Names},
+		"cgroup":            {Group: groupWhat, Metavar: "PATH", Values: cmdline.Groups},
+		"container":         {Group: groupWhat, Metavar: "ID|NAME", Values: cmdline.Containers},
+		"all":               {Group: groupWhat},
+		"risk-interpreters": {Group: groupWhat},
+		"follow":            {Group: groupWhat},
+		"allocator":         {Group: groupWhat, Metavar: "FAMILY", Words: families()},
+		"layer":             {Group: groupWhat, Metavar: "LAYER", Words: probe.Layers()},
+		"alloc-fn":          {Group: groupWhat, Metavar: "SPEC"},
+		"free-fn":           {Group: groupWhat, Metavar: "SPEC"},
+		"input":             {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
+		"output":            {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
+		"pages":             {Group: groupWhat},
+	}
+}
+
+func timeDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"duration":   {Group: groupTime, Metavar: "TIME"},
+		"interval":   {Group: groupTime, Metavar: "TIME"},
+		"time-limit": {Group: groupTime, Metavar: "TIME"},
+		"watch":      {Group: groupTime, Metavar: "CONDITION"},
+		"hysteresis": {Group: groupTime, Metavar: "SHARE"},
+	}
+}
+
+func showDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"top":             {Group: groupShow, Metavar: "N"},
+		"sort":            {Group: groupShow, Metavar: "KEY", Words: analyzer.SortKeys()},
+		"format":          {Group: groupShow, Metavar: "FORMAT", Words: render.Formats()},
+		"events":          {Group: groupShow},
+		"kind":            {Group: groupShow, Metavar: "KIND", Words: event.Kinds()},
+		"min-size":        {Group: groupShow, Metavar: "BYTES"},
+		"function":        {Group: groupShow, Metavar: "TEXT"},
+		"report":          {Group: groupShow, Metavar: "FILE", Values: cmdline.Files},
+		"verbose":         {Group: groupShow},
+		"no-contents":     {Group: groupShow},
+		"view":            {Group: groupShow, Metavar: "VIEW", Words: top.Views()},
+		"filter":          {Group: groupShow, Metavar: "TEXT"},
+		"once":            {Group: groupShow},
+		"exec":            {Group: groupShow, Metavar: "COMMAND"},
+		"threshold":       {Group: groupShow, Metavar: "BYTES"},
+		"columns":         {Group: groupShow, Metavar: "N"},
+		"by":              {Group: groupShow, Metavar: "FIGURE", Words: matrix.Figures()},
+		"unit":            {Group: groupShow, Metavar: "UNIT", Words: render.Units()},
+		"top sort":        {Group: groupShow, Metavar: "COLUMN", Hints: topColumns()},
+		"top format":      {Group: groupShow, Metavar: "FORMAT", Words: top.Formats()},
+		"snapshot format": {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON)}},
+		"matrix format":   {Group: groupShow, Metavar: "FORMAT", Words: render.MatrixFormats()},
+		"diff format":     {Group: groupShow, Metavar: "FORMAT", Words: render.DiffFormats()},
+		"matrix report":   {Group: groupShow, Metavar: "TABLE", Words: render.Tables()},
+	}
+}
+
+// topColumns are the columns of all views of top.
+func topColumns() []string {
+	var out []string
+	for _, view := range top.Views() {
+		out = append(out, top.View(view).SortKeys()...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func leakDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"leaks":            {Group: groupLeaks},
+		"stop":             {Group: groupLeaks},
+		"at-exit":          {Group: groupLeaks, Metavar: "WHEN", Words: exitTimes},
+		"min-age":          {Group: groupLeaks, Metavar: "TIME"},
+		"warmup":           {Group: groupLeaks, Metavar: "TIME"},
+		"fail-on":          {Group: groupLeaks, Metavar: "CONDITIONS", Hints: conditionWords()},
+		"error-exitcode":   {Group: groupLeaks, Metavar: "N"},
+		"baseline":         {Group: groupLeaks, Metavar: "FILE", Values: cmdline.Files},
+		"suppressions":     {Group: groupLeaks, Metavar: "FILE", Values: cmdline.Files},
+		"gen-suppressions": {Group: groupLeaks, Metavar: "FILE", Values: cmdline.Files},
+		"junit":            {Group: groupLeaks, Metavar: "FILE", Values: cmdline.Files},
+		"sarif":            {Group: groupLeaks, Metavar: "FILE", Values: cmdline.Files},
+		"summary":          {Group: groupLeaks, Metavar: "FILE", Values: cmdline.Files},
+	}
+}
+
+// conditionWords are the kinds of leaks and the figures that --fail-on knows.
+func conditionWords() []string { return slices.Concat(report.LeakKinds(), gate.Figures()) }
+
+func costDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"sample-bytes":  {Group: groupCost, Metavar: "SIZE"},
+		"max-overhead":  {Group: groupCost, Metavar: "SHARE"},
+		"back-pressure": {Group: groupCost, Metavar: "SIZE"},
+		"memory":        {Group: groupCost, Metavar: "SIZE"},
+		"stack-depth":   {Group: groupCost, Metavar: "N"},
+		"stall-budget":  {Group: groupCost, Metavar: "TIME"},
+	}
+}
+
+func symbolDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"names":           {Group: groupSymbols, Metavar: "FORM", Words: nameForms},
+		"debuginfod":      {Group: groupSymbols},
+		"no-symbol-cache": {Group: groupSymbols},
+		"unwind":          {Group: groupSymbols, Metavar: "METHOD", Words: unwinders},
+	}
+}
+
+func advancedDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"hold":   {Group: groupAdvanced},
+		"attach": {Group: groupAdvanced, Metavar: "MECHANISM", Words: attachMechanisms},
+		"faults": {Group: groupAdvanced, Metavar: "SOURCE", Words: faultSources},
+	}
+}
+
+// Values of flags that the tracer checks.
+var (
+	unwinders        = []string{"auto", "dwarf", "fp", "none"}
+	attachMechanisms = []string{"auto", "uprobe_session", "uprobe_multi", "perf_cookie", "perf"}
+	faultSources     = []string{"auto", "kprobe", "fexit", "raw_tracepoint", "tracepoint", "off"}
+	nameForms        = []string{"full", "short"}
+)

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/cmdline"
+)
+
+// page is what the help of a command has beside its options.
+type page struct {
+	examples  []cmdline.Example
+	exit      []cmdline.Row
+	see       []string
+	arguments cmdline.Detail
+}
+
+var (
+	exitFine    = cmdline.Row{Key: "0", Text: "fine, also after Ctrl-C"}
+	exitError1  = cmdline.Row{Key: "1", Text: "an operation failed"}
+	exitBadUse  = cmdline.Row{Key: "2", Text: "bad usage"}
+	exitGate    = cmdline.Row{Key: "23", Text: "a --fail-on condition was met (--error-exitcode changes it)"}
+	exitNotHere = cmdline.Row{Key: "77", Text: "the kernel or the privileges do not allow it; memtrace doctor says what to do"}
+
+	exitPlain = []cmdline.Row{exitFine, exitError1, exitBadUse}
+	exitTrace = []cmdline.Row{exitFine, exitError1, exitBadUse, exitGate, exitNotHere}
+	exitRun   = []cmdline.Row{
+		{Key: "0", Text: "the command succeeded and no condition was met"}, exitError1, exitBadUse, exitGate, exitNotHere,
+		{Key: "other", Text: "the command's own; 128 + N for signal N, 126 or 127 where it could not be started"},
+	}
+	exitWatch = []cmdline.Row{
+		exitFine, exitError1, exitBadUse, {Key: "23", Text: "with --watch: a condition was met (--error-exitcode changes it)"},
+	}
+)
+
+// pages has one for each command; "" is memtrace without one.
+// TestEveryCommandIsDescribed fails where one is missing.
+func pages() map[string]page {
+	return map[string]page{
+		"": {exit: exitRun, examples: []cmdline.Example{
+			{Line: "sudo memtrace -p 1234", Text: "trace a process, live"},
+			{Line: "sudo memtrace run --leaks -- ./tests", Text: "what leaks until it exits"},
+			{Line: "sudo memtrace leaks -p 1234", Text: "what has leaked so far"},
+			{Line: "sudo memtrace top", Text: "which process to look at"},
+			{Line: "sudo memtrace doctor", Text: "what works on this machine"},
+		}},
+		"trace": {exit: exitTrace, see: []string{"help leaks", "help cost", "help containers"}, examples: []cmdline.Example{
+			{Line: "sudo memtrace -p 1234", Text: "live tables until Ctrl-C"},
+			{Line: "sudo memtrace -p 1234 -d 30s > result.txt", Text: "30 seconds, into a file"},
+			{Line: "sudo memtrace --comm nginx --leaks -d 1m", Text: "check all nginx for leaks"},
+			{Line: "sudo memtrace -p 1234 --format json", Text: "one JSON Report a second"},
+			{Line: "sudo memtrace -p 1234 --events --min-size 1048576", Text: "large blocks, live"},
+		}},
+		"run": {exit: exitRun, see: []string{"help leaks", "help ci"}, arguments: cmdline.Detail{Values: cmdline.Programs}, examples: []cmdline.Example{
+			{Line: "sudo memtrace run -- ./server --port 80", Text: "from its first instruction to its end"},
+			{Line: "sudo memtrace run --leaks -- ./tests", Text: "and what is leaked when it exits"},
+			{Line: "sudo memtrace run --fail-on 'definite,rss>500MiB' --junit m.xml -- ./tests", Text: "in CI: exit with 23 if something leaks or RSS is above 500 MiB"},
+		}},
+		"top": {exit: exitPlain, see: []string{"help containers"}, examples: []cmdline.Example{
+			{Line: "sudo memtrace top", Text: "live; h shows the keys"},
+			{Line: "sudo memtrace top --view cgroups", Text: "limits, pressure and use"},
+			{Line: "sudo memtrace top --once --sort uss", Text: "print it once"},
+			{Line: "sudo memtrace top --format json", Text: "for scripts"},
+		}},
+		"leaks": {exit: exitTrace, see: []string{"help leaks", "help ci"}, examples: []cmdline.Example{
+			{Line: "sudo memtrace leaks -p 1234", Text: "check now"},
+			{Line: "sudo memtrace leaks -p 1234 --fail-on definite", Text: "exit with 23 on a leak"},
+		}},
+		"doctor": {exit: []cmdline.Row{exitFine, exitError1, exitBadUse, exitNotHere}, see: []string{"help containers"}, examples: []cmdline.Example{
+			{Line: "sudo memtrace doctor", Text: "kernel and privileges"},
+			{Line: "sudo memtrace doctor -p 1234", Text: "and the functions to probe"},
+		}},
+		"snapshot":   snapshotPage(),
+		"matrix":     matrixPage(),
+		"diff":       diffPage(),
+		"completion": completionPage(),
+		"help": {exit: exitPlain, arguments: cmdline.Detail{Hints: helpWords()}, examples: []cmdline.Example{
+			{Line: "memtrace help run", Text: "the options of run"},
+			{Line: "memtrace help ci", Text: "how to fail a build on a leak"},
+		}},
+		"version": {exit: exitPlain, examples: []cmdline.Example{{Line: "memtrace version", Text: "the version"}}},
+	}
+}
+
+func snapshotPage() page {
+	return page{exit: exitWatch, see: []string{"matrix --help", "diff --help"}, examples: []cmdline.Example{
+		{Line: "sudo memtrace snapshot -o before.snap", Text: "all processes, now"},
+		{Line: "ssh host sudo memtrace snapshot -o - > host.snap", Text: "another machine's"},
+		{Line: "sudo memtrace snapshot --watch 'mem.available<10%' -o low.snap", Text: "when memory runs low; then exit with 23"},
+		{Line: "sudo memtrace snapshot --watch 'pss(redis)>2GiB,psi.some.avg10>10'", Text: "a line at each crossing until Ctrl-C"},
+	}}
+}
+
+func matrixPage() page {
+	return page{exit: exitPlain, see: []string{"snapshot --help", "diff --help"}, examples: []cmdline.Example{
+		{Line: "sudo memtrace matrix", Text: "this machine"},
+		{Line: "sudo memtrace matrix --report components", Text: "by file and heap"},
+		{Line: "sudo memtrace matrix --format html > memory.html", Text: "a page to open anywhere"},
+		{Line: "memtrace matrix -i host.snap", Text: "a snapshot of any machine"},
+	}}
+}
+
+func diffPage() page {
+	return page{exit: exitPlain, see: []string{"snapshot --help"}, arguments: cmdline.Detail{Values: cmdline.Files}, examples: []cmdline.Example{
+		{Line: "memtrace diff before.snap after.snap", Text: "what grew, by PSS"},
+		{Line: "memtrace diff --format json before.snap after.snap", Text: "for scripts"},
+	}}
+}
+
+func completionPage() page {
+	return page{exit: exitPlain, arguments: cmdline.Detail{Words: cmdline.Shells()}, examples: []cmdline.Example{
+		{Line: "source <(memtrace completion bash)", Text: "for this bash"},
+		{Line: "source <(memtrace completion zsh)", Text: "for this zsh"},
+		{Line: "memtrace completion fish | source", Text: "for this fish"},
+	}}
+}
+
+//go:embed topics/*.txt
+var topicFiles embed.FS
+
+// topicNames are the texts of memtrace help TOPIC, in the order of their importance.
+var topicNames = []string{"leaks", "ci", "cost", "symbols", "allocators", "containers"}
+
+func topics() []cmdline.Topic {
+	out := make([]cmdline.Topic, 0, len(topicNames))
+	for _, name := range topicNames {
+		text, err := topicFiles.ReadFile("topics/" + name + ".txt")
+		if err != nil {
+			panic(err) // it is built in
+		}
+		summary, _, _ := strings.Cut(string(text), "\n")
+		out = append(out, cmdline.Topic{Name: name, Summary: summary, Text: string(text)})
+	}
+	return out
+}
+
+// helpWords are what memtrace help explains.
+func helpWords() []string {
+	words := append([]string{}, topicNames...)
+	for _, c := range newApp().Commands {
+		if !c.Hidden {
+			words = append(words, c.Name)
+		}
+	}
+	return words
+}
+
+// commandLine describes memtrace's command line as its flags are.
+func commandLine() *cmdline.Program {
+	app, details, more := newApp(), optionDetails(), pages()
+	p := &cmdline.Program{Name: app.Name, Summary: app.Usage, Groups: optionGroups, Topics: topics()}
+	p.Root = describeCommand(&cli.Command{
+		Usage: app.Usage, UsageText: app.UsageText, Description: app.Description,
+		Flags: append(app.Flags, cli.VersionFlag),
+	}, details, more[""])
+	for _, c := range app.Commands {
+		described := *c
+		described.Flags = append(c.Flags[:len(c.Flags):len(c.Flags)], cli.HelpFlag)
+		p.Commands = append(p.Commands, describeCommand(&described, details, more[c.Name]))
+	}
+	return p
+}
+
+func describeCommand(c *cli.Command, details map[string]cmdline.Detail, more page) cmdline.Command {
+	return cmdline.Command{
+		Name: c.Name, Summary: c.Usage, Synopsis: strings.Split(c.UsageText, "\n"), Description: c.Description, Hidden: c.Hidden,
+		Options: cmdline.Describe(c.Name, c.Flags, details), Examples: more.examples, Exit: more.exit, See: more.see, Arguments: more.arguments,
+	}
+}
