@@ -38,7 +38,11 @@ func doctorCommand(c *cli.Context) error {
 	finder := probe.NewFinder("/proc", functions)
 	ready := diagnose(os.Stdout)
 	for _, pid := range pids {
-		if err := showProbes(os.Stdout, finder, pid); err != nil {
+		err := showProbes(os.Stdout, finder, pid)
+		if errors.Is(err, os.ErrProcessDone) {
+			err = endedError(pid)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memtrace/memtrace/analyzer/gate"
 	"github.com/memtrace/memtrace/analyzer/threshold"
+	"github.com/memtrace/memtrace/cmd/memtrace/cmdline"
 )
 
 // forgiving changes all commands so that they help those who mistype: times
@@ -144,10 +146,10 @@ func flagMeant(typed string, flags []cli.Flag) string {
 		names = append(names, f.Names()...)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return len(name) < 2 })
-	for i := range names {
-		names[i] = "--" + names[i]
+	if near := cmdline.Nearest(typed, names); near != "" {
+		return fmt.Sprintf("; did you mean --%s?", near)
 	}
-	return didYouMean("--"+typed, names)
+	return ""
 }
 
 // noneOf refuses a value that is none of a few words.
@@ -163,9 +165,7 @@ func refuseArguments(c *cli.Context) error {
 	}
 	arg := c.Args().First()
 	if c.Command.Name == "memtrace" && c.NumFlags() == 0 {
-		if err := commandMeant(c, arg); err != nil {
-			return err
-		}
+		return commandMeant(c, arg)
 	}
 	for _, rest := range c.Args().Slice() {
 		if strings.HasPrefix(rest, "-") {
@@ -175,7 +175,7 @@ func refuseArguments(c *cli.Context) error {
 	return usageError("unknown command or argument %q (memtrace --help lists the commands)", arg)
 }
 
-// commandMeant says which command was probably meant; nil where nobody can tell.
+// commandMeant refuses an unknown command, and says what was probably meant.
 func commandMeant(c *cli.Context, arg string) error {
 	var names []string
 	for _, command := range c.App.Commands {
@@ -192,7 +192,7 @@ func commandMeant(c *cli.Context, arg string) error {
 	if _, err := exec.LookPath(arg); err == nil {
 		return usageError("unknown command or argument %q: to start a program, write memtrace run -- %s", arg, strings.Join(c.Args().Slice(), " "))
 	}
-	return nil
+	return usageError("unknown command or argument %q (memtrace --help lists the commands)", arg)
 }
 
 // refuseLostFlags refuses flags before a command, which would not reach it.
@@ -247,8 +247,8 @@ func conditionMeant(texts []string) string {
 		for part := range strings.SplitSeq(text, ",") {
 			name := strings.TrimSpace(part)
 			bare := !strings.ContainsAny(name, "<>")
-			if limit := redirected(); bare && limit != "" && slices.Contains(conditionWords(), figureName(name)) {
-				return fmt.Sprintf("; the shell took >%s for a redirection of the output into a file of that name: write it in quotes, --fail-on '%s>%s'",
+			if limit := redirected(); bare && limit != "" && slices.Contains(gate.Figures(), figureName(name)) {
+				return fmt.Sprintf("; the shell took >%s for a redirection and has made a file of that name: write the limit in quotes, --fail-on '%s>%s'",
 					limit, name, limit)
 			}
 			if name = figureName(name); name != "" && !slices.Contains(conditionWords(), name) {
@@ -283,7 +283,7 @@ func redirected() string {
 
 // Bounds on an error's text: a value from the command line may be of any length.
 const (
-	maxErrorLine  = 1200
+	maxErrorLine  = 800
 	maxErrorLines = 40
 )
 

@@ -66,6 +66,9 @@ func newJob(c *cli.Context) (*job, error) {
 	if g.rules, err = gate.ParseRules(c.StringSlice("fail-on")); err != nil {
 		return nil, usageError("--fail-on: %v%s", err, conditionMeant(c.StringSlice("fail-on")))
 	}
+	if limit := redirected(); limit != "" && len(g.rules) > 0 {
+		fmt.Fprintf(os.Stderr, "memtrace: warning: the output goes to a file named %s: if that was a limit of --fail-on, write it in quotes, as in --fail-on 'leak>%[1]s'\n", limit)
+	}
 	switch {
 	case g.code < 1 || g.code > 255:
 		return nil, usageError("--error-exitcode must be from 1 to 255")

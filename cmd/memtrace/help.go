@@ -49,6 +49,16 @@ func showHelp(w io.Writer, _ string, about any) {
 	_, _ = io.WriteString(w, text)
 }
 
+// unknownKey is where noHelp leaves its error, as package cli takes none.
+const unknownKey = "unknown"
+
+// noHelp is what --help says before a word that is no command.
+func noHelp(c *cli.Context, name string) { c.App.Metadata[unknownKey] = noHelpOn(name) }
+
+func noHelpOn(name string) error {
+	return usageError("no help on %q%s (topics: %s; memtrace --help lists the commands)", name, didYouMean(name, helpWords()), strings.Join(topicNames, ", "))
+}
+
 // helpAction prefers topics to commands: leaks is both, and the topic names the command.
 func helpAction(c *cli.Context) error {
 	p, width := commandLine(), cmdline.Width(terminalWidth())
@@ -59,7 +69,7 @@ func helpAction(c *cli.Context) error {
 	} else if command := p.Find(name); command != nil && !command.Hidden {
 		text = p.Help(command, width)
 	} else if name != "" {
-		return usageError("no help on %q%s (topics: %s; memtrace --help lists the commands)", name, didYouMean(name, helpWords()), strings.Join(topicNames, ", "))
+		return noHelpOn(name)
 	}
 	_, err := io.WriteString(c.App.Writer, text)
 	return err

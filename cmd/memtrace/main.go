@@ -82,7 +82,11 @@ func run(ctx context.Context, args []string) int {
 	app := newApp()
 	app.Metadata = map[string]any{argumentsKey: args}
 	cli.HelpPrinter = showHelp
+	app.CommandNotFound = noHelp
 	err := app.RunContext(ctx, flagsFirst(args, savedCommands()))
+	if unknown, ok := app.Metadata[unknownKey].(error); ok {
+		err = unknown
+	}
 	if err == nil {
 		return 0
 	}

@@ -69,7 +69,11 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 	path := c.Path("input")
 	if path == "" {
 		o.Pages = o.Pages || c.String("report") == "pages"
-		return snapshot.Take(c.Context, o)
+		s, err := snapshot.Take(c.Context, o)
+		if err == nil {
+			err = missing(s, o.PIDs)
+		}
+		return s, err
 	}
 	for _, name := range []string{"stall-budget", "time-limit", "pages"} {
 		if c.IsSet(name) {

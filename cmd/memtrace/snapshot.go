@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -81,6 +82,9 @@ func snapshotCommand(c *cli.Context) error {
 // takeAndSave takes a snapshot, saves it and says what is in it.
 func takeAndSave(ctx context.Context, o snapshot.Options, path string, said io.Writer) error {
 	s, err := snapshot.Take(ctx, o)
+	if err == nil {
+		err = missing(s, o.PIDs)
+	}
 	if err != nil {
 		return err
 	}
@@ -95,6 +99,24 @@ func takeAndSave(ctx context.Context, o snapshot.Options, path string, said io.W
 		return err
 	}
 	describeSnapshot(said, path, s)
+	return nil
+}
+
+// missing refuses a snapshot that has none of the processes asked for, and
+// says of those that it lacks beside others that they have ended.
+func missing(s *snapshot.Snapshot, pids []int) error {
+	var gone []int
+	for _, pid := range pids {
+		if !slices.ContainsFunc(s.Processes, func(p snapshot.Process) bool { return p.PID == pid }) {
+			gone = append(gone, pid)
+		}
+	}
+	if len(gone) > 0 && len(gone) == len(pids) {
+		return endedError(gone[0])
+	}
+	for _, pid := range gone {
+		fmt.Fprintf(os.Stderr, "memtrace: warning: %v\n", endedError(pid))
+	}
 	return nil
 }
 

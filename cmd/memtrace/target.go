@@ -62,7 +62,11 @@ func holdTarget(fs procfs.FS, pid int) (*target, error) {
 	since := now()
 	held, err := fs.Hold(pid)
 	if err != nil {
-		return nil, fmt.Errorf("trace process %d: %w", pid, errors.Join(err, threadHint(fs, pid)))
+		hint := threadHint(fs, pid)
+		if errors.Is(hint, procfs.ErrGone) {
+			return nil, hint
+		}
+		return nil, fmt.Errorf("trace process %d: %w", pid, errors.Join(err, hint))
 	}
 	stat, err := held.Stat()
 	if err == nil && stat.KernelThread() {
@@ -75,12 +79,22 @@ func holdTarget(fs procfs.FS, pid int) (*target, error) {
 	return &target{pid: pid, held: held, since: since, unchecked: errEndedFirst}, nil
 }
 
+// endedError says that no process has an ID.
+type endedError int
+
+func (e endedError) Error() string {
+	return fmt.Sprintf("no such process: %d has ended, or never ran (memtrace top shows those that run; --comm NAME chooses by name)", int(e))
+}
+
+// Unwrap lets callers tell it from other failures.
+func (e endedError) Unwrap() error { return procfs.ErrGone }
+
 // threadHint names the process of an ID that turns out to be a thread's, and
-// what to do about one that nobody has.
+// says of one that nobody has that it has ended.
 func threadHint(fs procfs.FS, tid int) error {
 	p, err := fs.Process(tid)
 	if errors.Is(err, procfs.ErrGone) {
-		return errors.New("see memtrace top for those that run, or choose by name: --comm NAME")
+		return endedError(tid)
 	}
 	if err != nil {
 		return nil

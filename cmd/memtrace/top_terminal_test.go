@@ -35,6 +35,12 @@ func startInTerminal(t *testing.T, arguments string, env ...string) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startTerminal(t, env, "sh", "-c", "trap : INT; echo before; "+self+" "+arguments+"; echo ended $?; exec sleep 60")
+}
+
+// startTerminal runs a command in a terminal of 80 × 24, where the test binary is memtrace.
+func startTerminal(t *testing.T, env []string, command ...string) *terminal {
+	t.Helper()
 	x := &terminal{t, filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "conf")}
 	if err := os.WriteFile(x.config, []byte("set -g status off\nset -g escape-time 0\nset -g mouse on\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -43,7 +49,7 @@ func startInTerminal(t *testing.T, arguments string, env ...string) *terminal {
 	for _, v := range env {
 		args = append(args, "-e", v)
 	}
-	x.run(append(args, "sh", "-c", "trap : INT; echo before; "+self+" "+arguments+"; echo ended $?; exec sleep 60")...)
+	x.run(append(args, command...)...)
 	t.Cleanup(func() { _ = exec.Command("tmux", "-S", x.socket, "kill-server").Run() })
 	return x
 }

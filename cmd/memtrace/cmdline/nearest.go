@@ -4,11 +4,18 @@ package cmdline
 const maxCompared = 64
 
 // Nearest returns the one of words that was most likely meant by a misspelt
-// one, or "" where none is close: at most a third of its letters may differ.
-// A word that begins with what was typed is close, too.
+// one: one that begins with it, or else the closest, of which at most a third
+// of the letters may differ; "" where there is none.
 func Nearest(typed string, words []string) string {
 	if typed == "" || len(typed) > maxCompared {
 		return ""
+	}
+	if len(typed) >= 3 {
+		for _, word := range words {
+			if len(word) > len(typed) && word[:len(typed)] == typed {
+				return word
+			}
+		}
 	}
 	best, least := "", len(typed)/3+1
 	for _, word := range words {
@@ -19,15 +26,7 @@ func Nearest(typed string, words []string) string {
 			best, least = word, d
 		}
 	}
-	if best != "" || len(typed) < 3 {
-		return best
-	}
-	for _, word := range words {
-		if len(word) > len(typed) && word[:len(typed)] == typed {
-			return word
-		}
-	}
-	return ""
+	return best
 }
 
 // distance is Damerau and Levenshtein's, of two short words: how many letters
