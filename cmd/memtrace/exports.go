@@ -27,8 +27,7 @@ type exportFile struct {
 }
 
 func exportFlag() cli.Flag {
-	return wholeFlag("export", "at the end, write the Report to a file: `FORMAT[:KIND][:inverted]=FILE`, as in pprof=heap.pb.gz or flamegraph:peak=peak.svg; FORMAT: "+
-		strings.Join(export.Formats(), ", ")+"; KIND: "+strings.Join(export.Kinds(), ", "))
+	return wholeFlag("export", "write the result for other tools too, as in pprof=heap.pb.gz or flamegraph:peak=peak.svg (memtrace export --help)")
 }
 
 // exportsOf reads the flags. used are the files that other flags name, by name.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/gate"
 	"github.com/memtrace/memtrace/analyzer/matrix"
 	"github.com/memtrace/memtrace/analyzer/render"
@@ -97,6 +98,11 @@ func showDetails() map[string]cmdline.Detail {
 		"snapshot format": {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON)}},
 		"matrix format":   {Group: groupShow, Metavar: "FORMAT", Words: render.MatrixFormats()},
 		"diff format":     {Group: groupShow, Metavar: "FORMAT", Words: render.DiffFormats()},
+		"report format":   {Group: groupShow, Metavar: "FORMAT", Words: reportFormats},
+		"export":          {Group: groupShow, Metavar: "FORMAT=FILE", Hints: export.Formats()},
+		"export format":   {Group: groupShow, Metavar: "FORMAT", Words: export.Formats()},
+		"export kind":     {Group: groupShow, Metavar: "KIND", Words: export.Kinds()},
+		"inverted":        {Group: groupShow},
 		"matrix report":   {Group: groupShow, Metavar: "TABLE", Words: render.Tables()},
 	}
 }

@@ -57,25 +57,25 @@ const exportDescription = "Writes a saved Report for other tools. pprof, html, s
 
 func reportFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "`FORMAT` of the output: " + strings.Join(reportFormats, ", ")},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "show `N` sites; 0 shows all (json, csv: all unless given)"},
-		&cli.StringFlag{Name: "sort", Usage: "sort sites by `KEY`: " + strings.Join(analyzer.SortKeys(), ", ") + " (default: as in the file)"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json, csv: all unless given)"},
+		&cli.StringFlag{Name: "sort", Usage: "order of the sites; as in the file unless given"},
 		savedMemoryFlag(),
 	}
 }
 
 func exportFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")},
-		&cli.StringFlag{Name: "kind", Usage: "show `KIND`: " + strings.Join(export.Kinds(), ", ") + " (default: live)"},
+		&cli.StringFlag{Name: "format", Usage: "format of the output; must be given"},
+		&cli.StringFlag{Name: "kind", Usage: "kind of bytes to show; live unless given"},
 		&cli.BoolFlag{Name: "inverted", Usage: "from the allocating function to its callers"},
-		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of stdout"},
+		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write here instead of to stdout"},
 		savedMemoryFlag(),
 	}
 }
 
 func savedMemoryFlag() cli.Flag {
-	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "keep memtrace itself within `SIZE`: a Report that takes more than half of it is refused"}
+	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "memory that memtrace may use; a Report that takes over half of it is refused"}
 }
 
 var reportFormats = []string{"text", "json", "csv", "markdown"}
@@ -84,11 +84,11 @@ func reportCommand(c *cli.Context) error {
 	format, top := c.String("format"), c.Int("top")
 	switch {
 	case !slices.Contains(reportFormats, format):
-		return usageError("--format %q is none of %s", format, strings.Join(reportFormats, ", "))
+		return noneOf("--format", format, reportFormats)
 	case top < 0:
 		return usageError("--top must not be negative")
 	case c.IsSet("sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
-		return usageError("--sort %q is none of %s", c.String("sort"), strings.Join(analyzer.SortKeys(), ", "))
+		return noneOf("--sort", c.String("sort"), analyzer.SortKeys())
 	case c.NArg() != 1:
 		return usageError("report takes one file: memtrace report FILE (- is stdin)")
 	}

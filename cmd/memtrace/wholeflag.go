@@ -17,6 +17,9 @@ func (v *values) Set(value string) error {
 	return nil
 }
 
+// Get is the value as the command line's package asks for it.
+func (v *values) Get() any { return *v }
+
 // String is what the help shows as the default: nothing.
 func (v *values) String() string { return strings.Join(*v, " ") }
 
