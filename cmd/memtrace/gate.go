@@ -46,7 +46,7 @@ func gateFlags() []cli.Flag {
 		&cli.IntFlag{Name: "error-exitcode", Value: exitFound, Usage: "exit code for a --fail-on condition that is met"},
 		&cli.PathFlag{Name: "baseline", Usage: "do not fail on the leaks in this earlier Report (JSON)"},
 		&cli.PathFlag{Name: "suppressions", Usage: "leave out the leaks that this file names, in LeakSanitizer's or Valgrind's format"},
-		wholeFlag("gen-suppressions", "write suppressions for what was found, in Valgrind's format; lsan:FILE for LeakSanitizer's, - for stdout"),
+		wholeFlag("gen-suppressions", "write suppressions in Valgrind's format; lsan:FILE for LeakSanitizer's, - for stdout"),
 		&cli.PathFlag{Name: "junit", Usage: "write the result as JUnit XML"},
 		&cli.PathFlag{Name: "sarif", Usage: "write the leaks as SARIF 2.1.0"},
 		&cli.PathFlag{Name: "summary", Usage: "write a summary in Markdown (under GitHub Actions, to the job's summary too)"},

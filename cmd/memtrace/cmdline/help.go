@@ -116,7 +116,7 @@ func (p *page) examples(examples []Example) {
 
 // command writes a line that is to be typed; one that is too long goes on below, as in a shell.
 func (p *page) command(line string) {
-	lines := wrap(line, p.width-4)
+	lines := wrap(line, p.width-6)
 	for i, part := range lines {
 		end := ""
 		if i < len(lines)-1 {

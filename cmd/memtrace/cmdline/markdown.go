@@ -13,12 +13,12 @@ func (p *Program) Markdown() string {
 	block := func(heading, text string) {
 		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s```\n", heading, text)
 	}
-	block(p.Name, p.Overview(MaxWidth))
+	block(p.Name, p.Overview(DefaultWidth))
 	for _, c := range p.visible() {
-		block(p.Name+" "+c.Name, p.Help(c, MaxWidth))
+		block(p.Name+" "+c.Name, p.Help(c, DefaultWidth))
 	}
 	for i := range p.Topics {
-		block(p.Name+" help "+p.Topics[i].Name, p.About(&p.Topics[i], MaxWidth))
+		block(p.Name+" help "+p.Topics[i].Name, p.About(&p.Topics[i], DefaultWidth))
 	}
 	return b.String()
 }
