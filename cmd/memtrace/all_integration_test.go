@@ -118,7 +118,7 @@ func TestNoSuchContainer(t *testing.T) {
 		t.Errorf("exit code %d, says %q", code, said)
 	}
 	said, code = memtrace(t, "--all", "-p", strconv.Itoa(os.Getpid()))
-	if code != exitUsage || !strings.Contains(said, "--all leaves nothing to choose") {
+	if code != exitUsage || !strings.Contains(said, "--all cannot be combined with --pid") {
 		t.Errorf("exit code %d, says %q", code, said)
 	}
 }
