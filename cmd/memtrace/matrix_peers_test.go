@@ -316,9 +316,7 @@ func renderedDOM(t *testing.T, dir string, page []byte) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	browser := exec.CommandContext(ctx, need(t, "chromium"), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--disable-background-networking", "--no-first-run", "--user-data-dir="+filepath.Join(dir, "profile"),
-		"--window-size=1200,900", "--dump-dom", "file://"+file)
+	browser := browser(ctx, t, dir, "--dump-dom", "file://"+file)
 	var errors bytes.Buffer
 	browser.Stderr = &errors
 	dom, err := browser.Output()
@@ -326,6 +324,16 @@ func renderedDOM(t *testing.T, dir string, page []byte) string {
 		t.Fatalf("%v: %s", err, &errors)
 	}
 	return string(dom)
+}
+
+// browser is Chromium without a window; dir is for its profile.
+func browser(ctx context.Context, t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	return exec.CommandContext(ctx, need(t, "chromium"), append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--disable-background-networking", "--no-first-run", "--user-data-dir=" + filepath.Join(dir, "profile"),
+		"--window-size=1200,900",
+	}, args...)...)
 }
 
 func checkPage(t *testing.T, dom string, pid int) {

@@ -69,7 +69,7 @@
       }
     }
     found.textContent = word || typing
-      ? 'search: ' + word + (typing ? '▏' : '') + (word ? '  ' + hits + ' frames, ' + (100 * share / WIDTH).toFixed(1) + ' %' : '') : ' ';
+      ? 'search: ' + word + (typing ? '▏' : '') + (word ? '  ' + hits + (hits === 1 ? ' frame, ' : ' frames, ') + (100 * share / WIDTH).toFixed(1) + ' %' : '') : ' ';
   }
 
   function invert() {
