@@ -19,8 +19,12 @@ export PATH := $(if $(GO),$(patsubst %/,%,$(dir $(GO))):)$(PATH)
 # and Go's caches stay theirs.
 OWNER      := $(shell stat -c %u .)
 AS_USER    := $(if $(and $(SUDO_UID),$(filter $(OWNER),$(SUDO_UID)),$(filter-out 0,$(SUDO_UID)),$(filter 0,$(shell id -u))),sudo -H -u "$(SUDO_USER)" -- env "PATH=$(PATH)")
-VERSION    := $(shell $(AS_USER) git describe --tags --always --dirty 2>/dev/null || echo unknown)
-GO_BUILD   := $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+# The version is the last tag's, and the number of commits since it: 0.1.0, 0.1.0+5. Without a tag it is the one that
+# this source becomes. COMMIT has -dirty where files differ from it.
+VERSION    := $(or $(shell $(AS_USER) git describe --tags --match 'v[0-9]*' 2>/dev/null | sed -E 's/^v//; s/-([0-9]+)-g[0-9a-f]+$$/+\1/'),$(shell sed -n 's/^const nextRelease = "\(.*\)"/\1/p' cmd/memtrace/version.go))
+COMMIT     := $(shell $(AS_USER) git describe --always --exclude '*' --abbrev=12 --dirty 2>/dev/null)
+LINKED     := -s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)
+GO_BUILD   := $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LINKED)'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VM_TIMEOUT ?= 800
 # Left out in the VMs: services, which are not in them; what does not depend on the kernel, such as what is repaired; children

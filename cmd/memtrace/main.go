@@ -21,9 +21,6 @@ import (
 	"github.com/memtrace/memtrace/tracer/launch"
 )
 
-// version is set by the linker; see the Makefile.
-var version = "dev"
-
 // Exit codes; README.md lists them.
 const (
 	exitFailed      = 1

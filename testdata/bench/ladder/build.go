@@ -80,7 +80,7 @@ func buildRung(dir, sources, rung string) error {
 	if err := write(replace, string(overlay)); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=ladder-"+rung,
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.linkedVersion=ladder-"+rung,
 		"-overlay", replace, "-o", Path(dir, rung), "./cmd/memtrace")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return runCommand(build, "build memtrace for the rung "+rung)
