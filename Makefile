@@ -51,7 +51,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build man docs install uninstall generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build man docs install uninstall release generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -115,14 +115,22 @@ generate:
 check-generate:
 	$(AS_USER) .ci/check-generate $(MAKE)
 
+# --- release ------------------------------------------------------------------
+
+# Packages, tarballs, container images, their checksums and what they are made of, in build/release. Needs the network
+# once, for the tools.
+release: check-go
+	@$(AS_USER) packaging/release $(GO) $(VERSION) '$(COMMIT)' '$(LINKED)'
+
 # --- checks -------------------------------------------------------------------
 
 lint:
-	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd procfs testdata tracer); \
+	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd packaging procfs testdata tracer); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(AS_USER) $(GO) vet ./...
 	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
 	cd testdata/bench/system && $(AS_USER) $(GO) vet .
+	cd packaging && $(AS_USER) $(GO) vet ./...
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
 	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
 	$(AS_USER) .ci/depguard $(GO)
