@@ -51,7 +51,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build man docs install uninstall release generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -121,6 +121,16 @@ check-generate:
 # once, for the tools.
 release: check-go
 	@$(AS_USER) packaging/release $(GO) $(VERSION) '$(COMMIT)' '$(LINKED)'
+
+# Builds them twice and looks into them; then installs, upgrades and removes the deb in trees of other releases, which
+# are fetched once: TREES="bookworm trixie", and MEMTRACE_MIRROR for one of Ubuntu's.
+TREES ?= bookworm
+test-packages: check-root deps-test test-packages-built
+	for suite in $(TREES); do packaging/test-tree $$suite || exit; done
+
+# The first half alone, which the integration tests have.
+test-packages-built: check-root
+	@packaging/test-packages $(GO) $(VERSION) '$(COMMIT)' '$(LINKED)'
 
 # --- checks -------------------------------------------------------------------
 
