@@ -36,7 +36,7 @@ VM_SLOW := BlocksBeingHandedOut|FirstThreadEndedBefore|Container|SampledChildren
 VM_ALLOCATORS := OperatorNewOf|OwnFunction|USDTMechanisms|USDTStacks|OneFamily|OwnInterfaces|OwnAllocator|AllProcesses|Namespaces|PythonLayer|AllocatorTable
 # What programs, allocators and the C library do, on every kernel alike; and children, signals and stops by the dozen.
 VM_USER := ReferenceIsUpToDate|UnquotedLimit|ErrorsAreShort|FlagsAfterTheCommand|EndedProcess|DoctorsRemedy|FilesAreOpenedAs|KilledInEachPhase|Harmless|NoCheckBeside|ProgramInherits|ExecOfAFile|DebugFileOfAnother|ForgedBuildID|CopiedFileShares|RulesOfOthers|AccountInAUser|ProgramHasItsCallers|Interpreters|AllSpares|SuppressionsOfThe|EndedThreads|ChildrenOfAReplaced|LeaksOfA|GridOf|MovedText|LeaksOnEach|MemoryThatJemalloc|OwnProgramBreak|AllocatorThatRuns|LeakInALibrary|LibrariesThatAre|FurtherEntry|UnknownEntry|UnexplainedGrowth|SignalsArePassedOn|StoppedAndFrozen
-VM_SKIP := $(VM_USER)|PredictedResultsOfOther|MissedFrees|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|Debugger|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
+VM_SKIP := $(VM_USER)|PredictedResultsOfOther|MissedFrees|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
 # What depends on how our programs count, rather than on the kernel's ways to attach them: the oldest and the newest kernel,
 # which take most of these ways between them, run it. Each start of memtrace takes an emulator some eight seconds.
 VM_ENDS_ONLY ?= ^Test(ExecByAnother|SampledTotals|PressedCalls|PressedSample|SamplingTracer|TimeOfChildren|Regions|PendingBlocks|PredictedResults|StacksEqualBacktrace|USDTPool|OuterFrames|SignalsAre|FreeThatCalls|PatchedCode)
@@ -44,7 +44,7 @@ VM_TEST_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=500s -te
 # What depends on the size of pages.
 VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegions|TestUntracedHeap
 # arm64: what depends on the architecture or the size of its pages, and what comes with the programs that are built for it.
-VM_ARM64_TESTS := TestKernelHas|TestDetachFromBusy|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunSees|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
+VM_ARM64_TESTS := TestKernelHas|TestDetachFromBusy|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
 VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 # Two run at a time. Those that take longest come first, so that none of them runs alone at the end.
@@ -144,6 +144,9 @@ lint:
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
 	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
 	$(AS_USER) .ci/depguard $(GO)
+	.ci/selectors ^Test '$(VM_SKIP)|$(patsubst ^Test(%),%,$(VM_ENDS_ONLY))'
+	.ci/selectors ^ '$(VM_ARM64_TESTS)'
+	.ci/selectors '' '$(LOADED_PART)'
 
 unit:
 	$(AS_USER) env GO=$(GO) .ci/tests unit -timeout 5m -- ./... ./testdata/bench/... ./testdata/testlog
