@@ -379,6 +379,23 @@ func TestLongNamesAreCut(t *testing.T) {
 	}
 }
 
+// TestDeepStacksAreCut: at their outer end, and the figure stays.
+func TestDeepStacksAreCut(t *testing.T) {
+	r := shop()
+	for i := range 10_000 {
+		r.Sites[0].Stack = append(r.Sites[0].Stack, &report.Frame{Function: "f" + strconv.Itoa(i)})
+	}
+	for _, format := range Formats() {
+		if out := write(t, r, Options{Format: Format(format)}); len(out) > 2<<20 {
+			t.Errorf("%s has %d bytes", format, len(out))
+		}
+	}
+	text := string(write(t, r, Options{Format: Folded}))
+	if !strings.HasPrefix(text, "shop (7);[stack cut];f2045;") || !strings.Contains(text, ";sell 3000\n") || strings.Count(text, ";") > 2100 {
+		t.Errorf("%.100s…", text)
+	}
+}
+
 // large is a Report with many sites.
 func large(sites int) *report.Report {
 	r := shop()

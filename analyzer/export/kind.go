@@ -130,17 +130,30 @@ func stacksOf(r *report.Report) []stack {
 	out := make([]stack, 0, len(r.Sites)+len(r.Regions))
 	for i := range r.Sites {
 		s := &r.Sites[i]
-		one := stack{id: s.ID, process: processes[s.Process], pid: s.PID, frames: s.Stack, truncated: s.Truncated, name: nameless(s)}
+		one := stack{id: s.ID, process: processes[s.Process], pid: s.PID, name: nameless(s)}
+		one.take(s.Stack, s.Truncated)
 		one.weigh(s, leaks[s.ID])
 		out = append(out, one)
 	}
 	for i := range r.Regions {
 		g := &r.Regions[i]
-		one := stack{mapping: true, process: processes[g.Process], pid: g.PID, frames: g.Stack, truncated: g.Truncated, name: g.Function}
+		one := stack{mapping: true, process: processes[g.Process], pid: g.PID, name: g.Function}
+		one.take(g.Stack, g.Truncated)
 		one.weights[Mapped.index()] = weight{g.LiveBytes, g.LiveCount}
 		out = append(out, one)
 	}
 	return out
+}
+
+// maxDepth bounds the frames of a stack in what is written: a browser's script that walks
+// a deeper tree has no stack left itself.
+const maxDepth = 2048
+
+func (s *stack) take(frames []*report.Frame, truncated bool) {
+	s.frames, s.truncated = frames, truncated
+	if len(frames) > maxDepth {
+		s.frames, s.truncated = frames[:maxDepth], true
+	}
 }
 
 type leakOf struct {

@@ -18,7 +18,8 @@ func writeMassif(w io.Writer, r *report.Report, opt Options) error {
 	root := &massifNode{}
 	for i := range stacks {
 		if v := stacks[i].weights[k.index()].figure(k); v > 0 {
-			root.add(stacks[i].lines(), v)
+			lines := stacks[i].lines()
+			root.add(lines[:min(len(lines), maxMassif)], v)
 		}
 	}
 	out := bufio.NewWriter(w)
@@ -29,6 +30,9 @@ func writeMassif(w io.Writer, r *report.Report, opt Options) error {
 	root.write(out, "(heap allocation functions) malloc/new/new[], --alloc-fns, etc.", 0)
 	return out.Flush()
 }
+
+// maxMassif bounds the depth of the tree, as a line is indented by its depth.
+const maxMassif = 256
 
 // massifNode is a frame with those that called it.
 type massifNode struct {

@@ -23,7 +23,7 @@ const (
 	// maxInput bounds how much is read of a file, in bytes: a trace's output may have a
 	// Report for each second of a day.
 	maxInput = 4 << 30
-	// maxFrames bounds the frames of one stack. A trace has at most 1024, and inlined ones.
+	// maxFrames bounds the frames of one stack: far more than a trace takes, inlined ones included.
 	maxFrames = 16 << 10
 )
 
@@ -190,8 +190,14 @@ func element(depth int, object bool) uint64 {
 	return 0
 }
 
+// maxLookups bounds the leaks times the sites: writers look for each leak's site.
+const maxLookups = 1 << 30
+
 // check refuses what no writer writes and every reader would have to look out for.
 func check(r *report.Report) error {
+	if leaks, sites := len(r.Leaks), len(r.Sites); uint64(leaks)*uint64(sites) > maxLookups {
+		return fmt.Errorf("%w: %d leaks of %d sites", ErrTooLarge, leaks, sites)
+	}
 	for i := range r.Sites {
 		if err := checkStack(r.Sites[i].Stack); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -42,6 +43,13 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	if _, _, err := Read(iotest.ErrReader(errRead), 1<<20); !errors.Is(err, errRead) {
+		t.Error(err)
+	}
+}
+
+// TestManyLeaksOfManySites: what would take hours to write is refused.
+func TestManyLeaksOfManySites(t *testing.T) {
+	if err := check(&report.Report{Leaks: make([]report.Leak, 40_000), Sites: make([]report.Site, 40_000)}); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
 }
@@ -136,4 +144,27 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSavedReportIsShownAsItWas compares with the golden texts of the Reports that were saved.
+func TestSavedReportIsShownAsItWas(t *testing.T) {
+	for name, opt := range map[string]render.Options{
+		"service.width=80.frames=3.txt":    {Width: 80, Frames: 3},
+		"service.width=0.frames=all.txt":   {Frames: -1},
+		"lossy.compact.width=160.frames=2": {Width: 160, Frames: 2},
+		"untraced.width=100.txt":           {Width: 100},
+		"unprobed.width=80.txt":            {Width: 80},
+		"empty.width=80.txt":               {Width: 80, Frames: 4},
+	} {
+		saved, _, _ := strings.Cut(name, ".width")
+		want, err := os.ReadFile("../render/testdata/" + strings.Replace(strings.TrimSuffix(name, ".txt"), ".compact", "", 1) + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		r := fixture(t, saved)
+		if err := render.Write(&got, r, opt); err != nil || got.String() != string(want) {
+			t.Errorf("%s: %v: got\n%s\nwant\n%s", name, err, &got, want)
+		}
+	}
 }
