@@ -27,7 +27,7 @@ type exportFile struct {
 }
 
 func exportFlag() cli.Flag {
-	return wholeFlag("export", "write the result for other tools too, as in pprof=heap.pb.gz or flamegraph:peak=peak.svg (memtrace export --help)")
+	return wholeFlag("export", "write the result for other tools too, such as pprof=heap.pb.gz or flamegraph:peak=peak.svg")
 }
 
 // exportsOf reads the flags. used are the files that other flags name, by name.

@@ -75,6 +75,8 @@ func pages() map[string]page {
 		"snapshot":   snapshotPage(),
 		"matrix":     matrixPage(),
 		"diff":       diffPage(),
+		"report":     reportPage(),
+		"export":     exportPage(),
 		"completion": completionPage(),
 		"help": {exit: exitPlain, arguments: cmdline.Detail{Hints: helpWords()}, examples: []cmdline.Example{
 			{Line: "memtrace help run", Text: "the options of run"},
@@ -106,6 +108,24 @@ func diffPage() page {
 	return page{exit: exitPlain, see: []string{"snapshot --help"}, arguments: cmdline.Detail{Values: cmdline.Files}, examples: []cmdline.Example{
 		{Line: "memtrace diff before.snap after.snap", Text: "what grew, by PSS"},
 		{Line: "memtrace diff --format json before.snap after.snap", Text: "for scripts"},
+	}}
+}
+
+func reportPage() page {
+	return page{exit: exitPlain, see: []string{"export --help", "run --help"}, arguments: cmdline.Detail{Values: cmdline.Files}, examples: []cmdline.Example{
+		{Line: "sudo memtrace run --format json --report heap.json -- ./server", Text: "save a Report"},
+		{Line: "memtrace report heap.json", Text: "show it again"},
+		{Line: "memtrace report heap.json --sort peak --top 50", Text: "by peak, 50 sites"},
+		{Line: "memtrace report heap.json --format csv > heap.csv", Text: "for a spreadsheet"},
+	}}
+}
+
+func exportPage() page {
+	return page{exit: exitPlain, see: []string{"report --help"}, arguments: cmdline.Detail{Values: cmdline.Files}, examples: []cmdline.Example{
+		{Line: "memtrace export heap.json --format html -o heap.html", Text: "a page to open anywhere"},
+		{Line: "memtrace export heap.json --format pprof -o heap.pb.gz", Text: "for go tool pprof"},
+		{Line: "memtrace export heap.json --format flamegraph --kind leaked > leaks.svg", Text: "a picture of the leaks"},
+		{Line: "memtrace export before.json after.json --format flamegraph -o grown.svg", Text: "what changed"},
 	}}
 }
 

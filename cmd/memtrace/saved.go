@@ -25,35 +25,23 @@ func savedCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name: "report", Usage: "show a saved Report again",
-			UsageText: "memtrace report FILE [flags]", Description: reportDescription, Flags: reportFlags(), Action: reportCommand,
-			OnUsageError: onUsageError,
+			UsageText: "memtrace report FILE [options]", Description: reportDescription, Flags: reportFlags(), Action: reportCommand,
 		},
 		{
-			Name: "export", Usage: "write a saved Report for other tools: profiles, flame graphs, tables",
+			Name: "export", Usage: "write a saved Report as a profile, flame graph or table",
 			UsageText:   "memtrace export FILE --format FORMAT [--kind KIND] [-o OUT]\nmemtrace export BEFORE AFTER --format flamegraph [-o OUT]",
-			Description: exportDescription, Flags: exportFlags(), Action: exportCommand, OnUsageError: onUsageError,
+			Description: exportDescription, Flags: exportFlags(), Action: exportCommand,
 		},
 	}
 }
 
-const savedFiles = "FILE is a Report in JSON, as --format json or --report FILE --format json writes it; of several, one a line,\n" +
-	"the last counts. - is stdin.\n\n"
+const savedFiles = "FILE is a Report in JSON, as --format json or --report FILE --format json writes it; of several, one a line, " +
+	"the last counts. - is stdin."
 
-const reportDescription = "Shows a saved Report as the trace showed it.\n" + savedFiles +
-	"Examples:\n" +
-	"  sudo memtrace run --format json --report heap.json -- ./server\n" +
-	"  memtrace report heap.json\n" +
-	"  memtrace report heap.json --sort peak --top 50\n" +
-	"  memtrace report heap.json --format csv > heap.csv"
+const reportDescription = "Shows a saved Report as the trace showed it.\n\n" + savedFiles
 
-const exportDescription = "Writes a saved Report for other tools. pprof, html, speedscope and csv have all kinds of bytes; the other\n" +
-	"formats show the one of --kind. " + savedFiles +
-	"Two files give a picture of what changed: red grew, blue shrank.\n\n" +
-	"Examples:\n" +
-	"  memtrace export heap.json --format html -o heap.html\n" +
-	"  memtrace export heap.json --format pprof -o heap.pb.gz && go tool pprof -http : heap.pb.gz\n" +
-	"  memtrace export heap.json --format flamegraph --kind leaked > leaks.svg\n" +
-	"  memtrace export before.json after.json --format flamegraph -o grown.svg"
+const exportDescription = "Writes a saved Report for other tools. pprof, html, speedscope and csv have all kinds of bytes; the other " +
+	"formats show the one of --kind. Two files give a picture of what changed: red grew, blue shrank.\n\n" + savedFiles
 
 func reportFlags() []cli.Flag {
 	return []cli.Flag{
