@@ -71,7 +71,9 @@ func TestLeakScansUnderLoad(t *testing.T) {
 			} else {
 				part("checked from outside", n, func(t *testing.T) { checkUntraced(t, s.pids, n) })
 			}
-			part("traced", 0, func(t *testing.T) { checkTraced(t, s.pids, max(2, n/10), false) })
+			if figuresKept() { // to compare with; else the traces that check say the same of the service
+				part("traced", 0, func(t *testing.T) { checkTraced(t, s.pids, max(2, n/10), false) })
+			}
 			part("traced and checked", n, func(t *testing.T) { checkTraced(t, s.pids, n, true) })
 			s.end()
 		})
