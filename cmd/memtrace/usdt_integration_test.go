@@ -94,27 +94,22 @@ func TestUSDTPool(t *testing.T) {
 	attachedPool(t, "auto")
 }
 
-// So they are on every way to attach, in a sample too, and beside malloc.
+// So they are on every way to attach, and beside malloc.
 func TestUSDTMechanisms(t *testing.T) {
+	t.Parallel()
 	for name, more := range map[string][]string{
 		"run":              nil,
 		"run/uprobe_multi": {"--attach", "uprobe_multi"},
 		"run/perf_cookie":  {"--attach", "perf_cookie"},
 		"run/perf":         {"--attach", "perf"},
-		"run/sampling":     {"--max-overhead", "90%"},
 	} {
-		besideOthers := func(t *testing.T) {
-			if name != "run/sampling" { // whose figures are exact only while tracing takes little time
-				t.Parallel()
-			}
-		}
 		t.Run(name, func(t *testing.T) {
-			besideOthers(t)
+			t.Parallel()
 			c, r := runWith(t, append(more, usdtLayer...), poolPath())
 			checkPool(t, c, &r, true)
 		})
 		t.Run("beside/"+name, func(t *testing.T) {
-			besideOthers(t)
+			t.Parallel()
 			c, r := runWith(t, append(more, usdtProbes...), poolPath())
 			checkPool(t, c, &r, false)
 		})
@@ -123,6 +118,19 @@ func TestUSDTMechanisms(t *testing.T) {
 		t.Run("attach/"+mechanism, func(t *testing.T) {
 			t.Parallel()
 			attachedPool(t, mechanism)
+		})
+	}
+}
+
+// So they are in a sample. Its figures are exact only while tracing takes little time: it runs alone.
+func TestUSDTSample(t *testing.T) {
+	for name, layer := range map[string]struct {
+		flags []string
+		alone bool
+	}{"run": {usdtLayer, true}, "beside/run": {usdtProbes, false}} {
+		t.Run(name, func(t *testing.T) {
+			c, r := runWith(t, append([]string{"--max-overhead", "90%"}, layer.flags...), poolPath())
+			checkPool(t, c, &r, layer.alone)
 		})
 	}
 }
