@@ -172,7 +172,7 @@ test-loaded: check-root build
 	GO=$(GO) testdata/tools/test-loaded $(ROUNDS) $(INTEGRATION) -timeout 2h -run '$(RUN)' $(PACKAGES)
 
 # A part of it for CI: what stops, starts, ends and reads processes while others want the processors.
-LOADED_PART := Attach|Children|Exec|FailOn|FirstThread|Fork|Kill|Matrix|OperatorNew|PID|Prefork|Programs|Scripts|Stop|Terminal|Top|USDT|Verdicts
+LOADED_PART := Attach|Children|Exec|FailOn|FirstThread|Fork|Kill|Matrix|OperatorNew|PID|Prefork|Programs|Stop|Terminal|Top|USDTPool|USDTSIGKILL|USDTStacks|Verdicts
 test-loaded-part:
 	@$(MAKE) --no-print-directory test-loaded ROUNDS=1 PACKAGES='./procfs/... ./analyzer/reach ./cmd/memtrace' RUN='$(LOADED_PART)'
 
