@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"math/rand/v2"
+
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/stats"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -34,6 +36,10 @@ type Config struct {
 	// three quarters of what others' leave.
 	SiteRoom, BlockRoom uint64
 
+	// Seed begins the keys by which blocks are hashed, so that a target cannot choose addresses that collide.
+	// By it a stream that is played back is gone through in the same order. Zero: New takes any.
+	Seed [2]uint64
+
 	maxListed int    // for tests; 0 means maxListed
 	maxSites  uint32 // for tests; 0 means as many as siteID can number
 }
@@ -42,6 +48,7 @@ type Config struct {
 // comment; docs/counting.md states what each counter counts.
 type Analyzer struct {
 	config    Config
+	keys      rand.PCG // for live heaps
 	events    report.Events
 	extra     eventExcess
 	leftOut   report.LeftOut
@@ -83,12 +90,16 @@ type Analyzer struct {
 
 // New returns an Analyzer with no process.
 func New(c Config) *Analyzer {
+	if c.Seed == [2]uint64{} {
+		c.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
+	}
 	limit := uint32(maxSites - spareSites)
 	if c.maxSites != 0 {
 		limit = c.maxSites
 	}
 	return &Analyzer{
 		config:   c,
+		keys:     *rand.NewPCG(c.Seed[0], c.Seed[1]),
 		warmedUp: c.WarmUp == 0,
 		byPID:    make(map[uint32]*process),
 		waiting:  make(map[uint32]ProcessInfo),

@@ -154,7 +154,7 @@ func BenchmarkApplyFloorLoop(b *testing.B) {
 func BenchmarkLiveHeapGrow(b *testing.B) {
 	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("blocks=%d", n), func(b *testing.B) {
-			h := newLiveHeap()
+			h := newTestHeap()
 			for i := range b.N {
 				if i%n == 0 {
 					h.close()
@@ -187,7 +187,7 @@ func BenchmarkLiveHeapDensity(b *testing.B) {
 }
 
 func density(b *testing.B, n uint64) (grown, shrunk float64) {
-	h := newLiveHeap()
+	h := newTestHeap()
 	defer h.close()
 	worst := func(old float64) float64 {
 		if h.count < n/10 || h.count%1000 != 0 {

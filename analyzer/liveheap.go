@@ -45,8 +45,8 @@ const (
 	mergeTry = 84
 )
 
-func newLiveHeap() *liveHeap {
-	return &liveHeap{key: [2]uint64{rand.Uint64(), rand.Uint64() | 1}}
+func newLiveHeap(keys rand.Source) *liveHeap {
+	return &liveHeap{key: [2]uint64{keys.Uint64(), keys.Uint64() | 1}}
 }
 
 // hash mixes an address: a 64 × 64 to 128 bit product folded (as wyhash does).

@@ -14,7 +14,7 @@ type heapModel struct {
 }
 
 func newHeapModel(t *testing.T) *heapModel {
-	m := &heapModel{t, newLiveHeap(), make(map[uint64]block)}
+	m := &heapModel{t, newTestHeap(), make(map[uint64]block)}
 	t.Cleanup(m.heap.close)
 	return m
 }
@@ -110,7 +110,7 @@ func TestLiveHeapAgainstMap(t *testing.T) {
 
 // TestLiveHeapShrinks sees that a heap that empties gives its memory back.
 func TestLiveHeapShrinks(t *testing.T) {
-	h := newLiveHeap()
+	h := newTestHeap()
 	defer h.close()
 	const n = 300_000
 	for i := range uint64(n) {
@@ -139,7 +139,7 @@ func TestLiveHeapShrinks(t *testing.T) {
 // TestLiveHeapDensity holds the memory of a block to 48 bytes from 100,000
 // blocks on, at whatever moment of the growth.
 func TestLiveHeapDensity(t *testing.T) {
-	h := newLiveHeap()
+	h := newTestHeap()
 	defer h.close()
 	for i := range uint64(600_000) {
 		if _, _, err := h.put(block{addr: 0x555500000000 + i*48, size: 40}, h.hash(0x555500000000+i*48)); err != nil {
@@ -185,3 +185,5 @@ func FuzzLiveHeap(f *testing.F) {
 		m.check()
 	})
 }
+
+func newTestHeap() *liveHeap { return newLiveHeap(rand.NewPCG(1, 2)) }

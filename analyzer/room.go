@@ -86,7 +86,7 @@ func (a *Analyzer) keeps(m *image, bytes uint64) bool {
 
 // newHeap returns an empty heap of one of a user's processes.
 func (a *Analyzer) newHeap(uid uint32) *liveHeap {
-	h := newLiveHeap()
+	h := newLiveHeap(&a.keys)
 	h.pool.room, h.pool.owner = &a.blocks, a.blocks.of(uid)
 	return h
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math/rand/v2"
+
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
@@ -22,7 +24,7 @@ func (s *session) startAnalyzer() {
 	siteRoom, blockRoom := rooms(s.memory)
 	c := analyzer.Config{
 		Start: s.started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
-		SiteRoom: siteRoom, BlockRoom: blockRoom,
+		SiteRoom: siteRoom, BlockRoom: blockRoom, Seed: [2]uint64{rand.Uint64(), rand.Uint64()},
 		Sample: sampleOf(s.tracer), Interval: config.Interval, Counted: !config.Sampling, NamePools: true,
 		Tracer: report.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 	}
