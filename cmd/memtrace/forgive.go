@@ -190,7 +190,8 @@ func commandMeant(c *cli.Context, arg string) error {
 		return usageError("unknown command or argument %q: to trace process %d, write memtrace -p %d", arg, pid, pid)
 	}
 	if _, err := exec.LookPath(arg); err == nil {
-		return usageError("unknown command or argument %q: to start a program, write memtrace run -- %s", arg, strings.Join(c.Args().Slice(), " "))
+		line := strings.Join(c.Args().Slice(), " ")
+		return usageError("unknown command or argument %q: to start a program, write memtrace run -- %s", arg, line)
 	}
 	return usageError("unknown command or argument %q (memtrace --help lists the commands)", arg)
 }
@@ -231,8 +232,8 @@ func refuseLateFlags(c *cli.Context, argv []string) error {
 			continue // one letter means something to most programs
 		}
 		if slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }) {
-			return usageError("--%s after the command is the command's own: for memtrace, put it before %s; for the command, write memtrace run [flags] -- %s",
-				name, argv[0], strings.Join(argv, " "))
+			return usageError("--%s after the command is the command's own: for memtrace, put it before %s; "+
+				"for the command, write memtrace run [flags] -- %s", name, argv[0], strings.Join(argv, " "))
 		}
 	}
 	return nil
@@ -248,8 +249,8 @@ func conditionMeant(texts []string) string {
 			name := strings.TrimSpace(part)
 			bare := !strings.ContainsAny(name, "<>")
 			if limit := redirected(); bare && limit != "" && slices.Contains(gate.Figures(), figureName(name)) {
-				return fmt.Sprintf("; the shell took >%s for a redirection and has made a file of that name: write the limit in quotes, --fail-on '%s>%s'",
-					limit, name, limit)
+				return fmt.Sprintf("; the shell took >%s for a redirection and has made a file of that name: "+
+					"write the limit in quotes, --fail-on '%s>%s'", limit, name, limit)
 			}
 			if name = figureName(name); name != "" && !slices.Contains(conditionWords(), name) {
 				return didYouMean(name, conditionWords())
@@ -298,7 +299,8 @@ func shortened(text string) string {
 	for i, line := range lines {
 		if len(line) > maxErrorLine {
 			const part = maxErrorLine / 2
-			lines[i] = strings.ToValidUTF8(fmt.Sprintf("%s … (%d bytes left out) … %s", line[:part], len(line)-2*part, line[len(line)-part:]), "")
+			left := fmt.Sprintf(" … (%d bytes left out) … ", len(line)-2*part)
+			lines[i] = strings.ToValidUTF8(line[:part]+left+line[len(line)-part:], "")
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -56,7 +56,8 @@ const unknownKey = "unknown"
 func noHelp(c *cli.Context, name string) { c.App.Metadata[unknownKey] = noHelpOn(name) }
 
 func noHelpOn(name string) error {
-	return usageError("no help on %q%s (topics: %s; memtrace --help lists the commands)", name, didYouMean(name, helpWords()), strings.Join(topicNames, ", "))
+	return usageError("no help on %q%s (topics: %s; memtrace --help lists the commands)",
+		name, didYouMean(name, helpWords()), strings.Join(topicNames, ", "))
 }
 
 // helpAction prefers topics to commands: leaks is both, and the topic names the command.
