@@ -63,7 +63,7 @@ func (t *Tape[O]) Replay(take func(input.Input), report func(O) []byte) error {
 		}
 		made++
 		if got := report(s.options); !bytes.Equal(got, s.report) {
-			return fmt.Errorf("Report %d, after %d inputs, differs: %s", made, at+1-made, difference(got, s.report))
+			return fmt.Errorf("after %d inputs, Report %d differs: %s", at+1-made, made, difference(got, s.report))
 		}
 	}
 	return nil
