@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -152,5 +153,23 @@ func TestEndedProcess(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "s")); err == nil {
 		t.Error("a snapshot of nothing was written")
+	}
+}
+
+// Package cli reads a flag's value by flag.Getter, and panics where there is none.
+func TestEveryFlagCanBeRead(t *testing.T) {
+	app := newApp()
+	for _, c := range append([]*cli.Command{{Flags: app.Flags}}, app.Commands...) {
+		set := flag.NewFlagSet(c.Name, flag.ContinueOnError)
+		for _, f := range c.Flags {
+			if err := f.Apply(set); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set.VisitAll(func(f *flag.Flag) {
+			if _, ok := f.Value.(flag.Getter); !ok {
+				t.Errorf("the value of --%s of %q, a %T, has no method Get", f.Name, c.Name, f.Value)
+			}
+		})
 	}
 }

@@ -17,8 +17,8 @@ func (v *values) Set(value string) error {
 	return nil
 }
 
-// Get is the value as the command line's package asks for it.
-func (v *values) Get() any { return *v }
+// Get returns the values.
+func (v *values) Get() any { return []string(*v) }
 
 // String is what the help shows as the default: nothing.
 func (v *values) String() string { return strings.Join(*v, " ") }
