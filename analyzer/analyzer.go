@@ -5,6 +5,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/stats"
+	"github.com/memtrace/memtrace/analyzer/wrapper"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -23,6 +24,9 @@ type Config struct {
 	// begins with: see event.Event.Interval.
 	Sample   Sample
 	Interval uint32
+
+	// Wrappers are functions that the user calls wrappers of the allocator; nil: none.
+	Wrappers *wrapper.Patterns
 
 	// Counted says that calls which are not recorded are counted, all of them: see
 	// SetLeftOut. The Report's events are then exact, also where blocks are sampled.
@@ -85,6 +89,8 @@ type Analyzer struct {
 	drafted *draft                     // for the Report of that, nil if there is none
 	named   uint64                     // bytes that they take, about
 
+	wrappers wrappers
+
 	uncheckedExecs int // see UncheckedExecs
 }
 
@@ -100,6 +106,7 @@ func New(c Config) *Analyzer {
 	return &Analyzer{
 		config:   c,
 		keys:     *rand.NewPCG(c.Seed[0], c.Seed[1]),
+		wrappers: wrappers{named: c.Wrappers},
 		warmedUp: c.WarmUp == 0,
 		byPID:    make(map[uint32]*process),
 		waiting:  make(map[uint32]ProcessInfo),

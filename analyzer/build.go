@@ -27,6 +27,7 @@ type draft struct {
 func (a *Analyzer) mark(now uint64) {
 	a.at = a.since(now)
 	clear(a.passing)
+	a.findWrappers(false)
 	a.surveyBlocks(a.at)
 	for _, s := range a.sites.all {
 		s.grown, s.reported = int64(s.held())-int64(s.reported), s.held()
@@ -42,6 +43,9 @@ func (a *Analyzer) mark(now uint64) {
 func (a *Analyzer) Report(opt ReportOptions) *report.Report {
 	r := a.draftOf(opt).report
 	a.drafted = nil
+	if opt.Final {
+		a.findWrappers(true)
+	}
 	for i, p := range a.processes {
 		r.Processes[i].Pools, r.Processes[i].PoolsMore = a.reportPools(p)
 	}
@@ -220,6 +224,9 @@ func (a *Analyzer) name(out *report.Site) {
 	}
 	n := a.nameStack(s.image, s.stack, s.other)
 	out.Function, out.Stack, out.Truncated, out.FramePointers = n.function, n.frames, n.truncated, n.guessed
+	if len(n.frames) > 0 {
+		out.Function, out.FunctionFrame = a.functionOf(n.frames)
+	}
 }
 
 // stackName is what a call site is called by.

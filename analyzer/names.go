@@ -42,6 +42,7 @@ func (a *Analyzer) Unnamed(opt ReportOptions) []UnnamedStack {
 			}
 		}
 	}
+	a.askForWrappers(&q, opt.Final)
 	return q.out
 }
 
@@ -105,21 +106,30 @@ func (a *Analyzer) takeNames(v input.Names) {
 	}
 	if !a.tooManyNames(v.Last, frames) && (v.Last || !slices.ContainsFunc(frames, isNowhere)) {
 		a.frames[v.Stack] = frames
-		return
+	} else {
+		a.passing[v.Stack] = frames
 	}
-	a.passing[v.Stack] = frames
+	a.findWrappers(false)
 }
 
 // namesOf returns the frames of a stack: their addresses where it has no names.
 func (a *Analyzer) namesOf(ref stackRef) []*report.Frame {
+	if frames, ok := a.knownNames(ref); ok {
+		return frames
+	}
+	return bareFrames(a.stacks.frames(ref))
+}
+
+// knownNames returns the frames of a stack that has names.
+func (a *Analyzer) knownNames(ref stackRef) ([]*report.Frame, bool) {
 	if ref.frames != 0 {
 		for _, known := range []map[uint64][]*report.Frame{a.frames, a.passing} {
 			if frames, ok := known[ref.number()]; ok {
-				return frames
+				return frames, true
 			}
 		}
 	}
-	return bareFrames(a.stacks.frames(ref))
+	return nil, false
 }
 
 // tooManyNames reports whether names are not to be kept until the next Report: those

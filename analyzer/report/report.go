@@ -315,8 +315,9 @@ type Site struct {
 	ID             int      `json:"id"`
 	Process        int      `json:"process"` // Process.ID
 	PID            int      `json:"pid"`
-	Function       string   `json:"function"` // the first frame outside the allocator and its wrappers
-	Stack          []*Frame `json:"stack"`    // innermost first, inlined frames included; sites share Frames: they must not be changed
+	Function       string   `json:"function"`       // the first frame outside the allocator and its wrappers
+	FunctionFrame  int      `json:"function_frame"` // the frame of Stack that Function is; those before it are the allocator and its wrappers
+	Stack          []*Frame `json:"stack"`          // innermost first, inlined frames included; sites share Frames: they must not be changed
 	Truncated      bool     `json:"truncated"`
 	FramePointers  bool     `json:"frame_pointers"` // some frame without call frame information was left by its frame pointer: see docs/unwinding.md
 	LiveBytes      uint64   `json:"live_bytes"`

@@ -10,8 +10,9 @@ import "math/bits"
 // The buckets are 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, …:
 // each is named by the largest value in it, which is what BucketMax returns.
 type Histogram struct {
-	n  []uint64 // counts of buckets lo, lo+1, …
-	lo uint8
+	n     []uint64 // counts of buckets lo, lo+1, …
+	lo    uint8
+	began uint8 // bucket of the first value
 }
 
 // buckets is the number of buckets of the scale: 0, four values below the
@@ -85,11 +86,14 @@ func (h *Histogram) First() uint64 {
 	return h.n[0]
 }
 
+// Began returns the bucket of the first value that was counted; 0 where there is none.
+func (h *Histogram) Began() uint8 { return h.began }
+
 // widen makes the span include bucket b.
 func (h *Histogram) widen(b int) {
 	switch {
 	case len(h.n) == 0:
-		h.lo = uint8(b)
+		h.lo, h.began = uint8(b), uint8(b)
 		h.n = append(h.n[:0], 0)
 	case b < int(h.lo):
 		wider := make([]uint64, len(h.n)+int(h.lo)-b)

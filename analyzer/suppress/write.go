@@ -113,7 +113,7 @@ func valgrindSuppression(l *report.Leak, s *report.Site) string {
 		return ""
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "{\n   %s leak in %s\n   Memcheck:Leak\n", oneLine(l.Kind), oneLine(s.Function))
+	fmt.Fprintf(&out, "{\n   %s leak in %s\n   Memcheck:Leak\n", oneLine(l.Kind), oneLine(report.SiteFunction(s.Stack)))
 	if report.IsVerdict(l.Kind) {
 		fmt.Fprintf(&out, "   match-leak-kinds: %s\n", l.Kind)
 	}

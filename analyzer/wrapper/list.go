@@ -36,6 +36,20 @@ type Patterns struct {
 	globs    []string
 }
 
+// Read reads patterns; none gives nil.
+func Read(patterns []string) (*Patterns, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	out := &Patterns{}
+	for _, p := range patterns {
+		if err := out.Add(p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // Add adds a pattern. One that would match every name is refused.
 func (p *Patterns) Add(pattern string) error {
 	if strings.Trim(pattern, "* ") == "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/wrapper"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -54,6 +55,7 @@ const (
 type eventOutput struct {
 	silent
 	filter   eventFilter
+	wrappers *wrapper.Patterns // functions that the user calls wrappers
 	names    *namer
 	fs       procfs.FS
 	start    uint64
@@ -77,9 +79,9 @@ type siteName struct {
 	sought int // whether some function of the stack is the one asked for: 1, it is; -1, it is not; 0, that is not known
 }
 
-func newEventOutput(f eventFilter, names *namer, fs procfs.FS, start uint64) *eventOutput {
+func newEventOutput(f eventFilter, w *wrapper.Patterns, names *namer, fs procfs.FS, start uint64) *eventOutput {
 	o := &eventOutput{
-		filter: f, names: names, fs: fs, start: start,
+		filter: f, wrappers: w, names: names, fs: fs, start: start,
 		frames: make(map[event.StackID]siteName), threads: make(map[uint32]string),
 		text: make(chan []byte, eventBuffers), free: make(chan []byte, eventBuffers),
 	}
@@ -157,7 +159,7 @@ func (o *eventOutput) site(e *event.Event) string {
 	if s.name == "" {
 		for _, ret := range s.frames {
 			s.name = o.names.function(s.pid, ret)
-			if !report.IsAllocator(s.name) {
+			if !report.IsAllocator(s.name) && !wrapper.Known(s.name) && !o.wrappers.Match(s.name) {
 				break
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/symbol"
+	"github.com/memtrace/memtrace/analyzer/wrapper"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
@@ -28,6 +29,7 @@ type settings struct {
 	interval  time.Duration
 	top       int // 0: all
 	sort      string
+	wrappers  *wrapper.Patterns // functions that the user calls wrappers; nil: none
 	minAge    time.Duration
 	format    render.Format
 	gate      *job
@@ -70,6 +72,7 @@ func commonFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "update the figures this often"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: all unless given)"},
 		&cli.StringFlag{Name: "sort", Value: "live", Usage: "order of the sites"},
+		wholeFlag("wrapper", "name sites for the callers of this function, as of malloc's known wrappers; * matches any text"),
 		&cli.DurationFlag{Name: "min-age", Usage: "call no block old that is younger than this"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the Report"},
 		&cli.BoolFlag{Name: "leaks", Usage: "at the end, search the processes' memory for blocks that nothing points to"},
@@ -117,6 +120,9 @@ func readSettings(c *cli.Context) (settings, error) {
 	}
 	if s.functions, err = readFunctions(c); err != nil {
 		return s, err
+	}
+	if s.wrappers, err = wrapper.Read(wholes(c, "wrapper")); err != nil {
+		return s, usageError("--wrapper: %v", err)
 	}
 	if s.gate, err = newJob(c); err != nil {
 		return s, err

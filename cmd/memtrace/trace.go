@@ -58,7 +58,7 @@ func trace(c *cli.Context, set settings) error {
 // chooseOutput comes after the attach, so that its errors find a plain terminal.
 func (s *session) chooseOutput() {
 	if s.settings.events {
-		s.out = newEventOutput(s.settings.filter, s.names, s.fs, s.started)
+		s.out = newEventOutput(s.settings.filter, s.wrappers, s.names, s.fs, s.started)
 		return
 	}
 	s.out = traceOutput(s.settings)
