@@ -15,12 +15,14 @@ type ReportOptions struct {
 	Final bool
 	Top   int    // most sites to list; 0 means all
 	Sort  string // a word of SortKeys; "" means "live"
+	By    string // a word of report.Groupings; "" means no groups
 }
 
 // A draft is a Report without names.
 type draft struct {
-	opt    ReportOptions
-	report *report.Report
+	opt     ReportOptions
+	report  *report.Report
+	leaking map[int]bool // sites by their IDs
 }
 
 // mark takes an Instant.
@@ -41,7 +43,8 @@ func (a *Analyzer) mark(now uint64) {
 // Report tells all that is known at the last Instant, which nothing but Names and PoolName
 // has come after. Code that was not named bears addresses alone.
 func (a *Analyzer) Report(opt ReportOptions) *report.Report {
-	r := a.draftOf(opt).report
+	d := a.draftOf(opt)
+	r := d.report
 	a.drafted = nil
 	if opt.Final {
 		a.findWrappers(true)
@@ -49,9 +52,7 @@ func (a *Analyzer) Report(opt ReportOptions) *report.Report {
 	for i, p := range a.processes {
 		r.Processes[i].Pools, r.Processes[i].PoolsMore = a.reportPools(p)
 	}
-	for i := range r.Sites {
-		a.name(&r.Sites[i])
-	}
+	a.nameSites(d)
 	dropOwnBlocks(r)
 	for i := range r.Regions {
 		a.nameRegion(&r.Regions[i])
@@ -80,9 +81,9 @@ func (a *Analyzer) draftOf(opt ReportOptions) *draft {
 	a.extra.extend(&r.Events)
 	addLeftOut(&r.Events, a.leftOut)
 	r.Stacks = a.stackCounts()
-	r.Sites, r.SitesMore = a.reportSites(a.at, opt, r.Leaks)
 	r.Regions, r.RegionsMore = a.reportRegions(opt.Top)
-	a.drafted = &draft{opt, r}
+	a.drafted = &draft{opt: opt, report: r}
+	a.listSites(a.drafted)
 	return a.drafted
 }
 

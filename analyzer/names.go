@@ -18,15 +18,13 @@ type UnnamedStack struct {
 	At    uint64   // ns, CLOCK_MONOTONIC: when it was taken. Other code may be there by now
 }
 
-// Unnamed lists the stacks that the Report of the last Instant is going to show without names.
+// Unnamed lists the stacks that the Report of the last Instant is going to show without names, and those by
+// which it finds wrappers, rows that print alike and groups: few of these before the last Report.
 func (a *Analyzer) Unnamed(opt ReportOptions) []UnnamedStack {
 	q := stackQuestions{analyzer: a, asked: make(map[uint64]bool)}
-	r := a.draftOf(opt).report
-	for i := range r.Sites {
-		if s := a.sites.at(siteID(r.Sites[i].ID)); !s.other {
-			q.ask(r.Sites[i].PID, s.image, s.stack)
-		}
-	}
+	d := a.draftOf(opt)
+	r := d.report
+	a.askForSites(&q, d)
 	for i := range r.Regions {
 		if s := &a.regions.all[r.Regions[i].ID]; !s.other {
 			q.ask(r.Regions[i].PID, s.image, s.stack)

@@ -23,7 +23,7 @@ var contract = map[string]string{
 	"processes[].heap":         "live_bytes live_count peak_bytes peak_at_ns alloc_bytes alloc_count free_count temporary_count resident_bytes untouched_bytes swapped_bytes",
 	"processes[].anon_mmap_by": "traced untraced",
 	"processes[].rss_by":       "heap_live heap_overhead anon_mmap file stack shmem other",
-	"sites[]":                  "id process pid function stack live_bytes live_count alloc_bytes alloc_count free_count temporary_count peak_live_bytes resident_bytes faults oldest_ns size_histogram",
+	"sites[]":                  "id process pid function function_frame stack live_bytes live_count alloc_bytes alloc_count free_count temporary_count peak_live_bytes resident_bytes faults oldest_ns size_histogram",
 	"sites[].stack[]":          "function file line module build_id offset inlined",
 	"regions[]":                "id process pid function stack kind allocator live_bytes live_count mapped_bytes mapped_count unmapped_bytes inherited_bytes peak_live_bytes resident_bytes swapped_bytes growth_bytes",
 	"leaks[]":                  "site process pid kind bytes count confidence why",

@@ -5,6 +5,7 @@ import "github.com/memtrace/memtrace/analyzer/report"
 // fixtures are Reports made by hand, by name.
 func fixtures() map[string]*report.Report {
 	return map[string]*report.Report{
+		"grouped": groupedReport("function"), "sized": groupedReport("size"),
 		"service": serviceReport(),
 		"lossy":   lossyReport(),
 		"hostile": hostileReport(),
@@ -155,5 +156,14 @@ func hostileReport() *report.Report {
 	p.Mappings, p.Unprobed = []report.Mapping{{Name: attack, Perms: attack, Count: 1, ResidentBytes: 1}}, true
 	r.Leaks[0].Kind, r.Leaks[0].Why = attack, attack
 	r.Warnings = []string{attack}
+	return r
+}
+
+// groupedReport is serviceReport with its sites grouped.
+func groupedReport(by string) *report.Report {
+	r := serviceReport()
+	r.Sites = append(r.Sites, r.Sites[0])
+	r.Sites[len(r.Sites)-1].ID, r.Sites[len(r.Sites)-1].MergedIDs = 40, []int{41, 42}
+	r.GroupBy(by, "live", 0)
 	return r
 }

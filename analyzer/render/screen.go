@@ -91,18 +91,22 @@ func (s screen) sites(rows int) []string {
 		lines := s.part(func(p *page) { addMappings(p, s.r, fit) })
 		return lines[:min(len(lines), rows)]
 	}
-	fit.Top = sitesFor(s.r, s.opt.Top, rows)
-	return s.part(func(p *page) { addSites(p, s.r, fit) })
+	fit.Top = rowsFor(s.r, s.opt.Top, rows)
+	return s.part(func(p *page) { addTable(p, s.r, fit) })
 }
 
-// sitesFor is the number of sites that fit into rows lines with a heading and,
+// rowsFor is the number of sites, or groups of them, that fit into rows lines with a heading and,
 // where some stay out, a line that counts them.
-func sitesFor(r *report.Report, top, rows int) int {
-	n := len(r.Sites)
+func rowsFor(r *report.Report, top, rows int) int {
+	all, more := len(r.Sites), r.SitesMore
+	if r.By != "" {
+		all, more = len(r.Groups), r.GroupsMore
+	}
+	n := all
 	if top > 0 {
 		n = min(n, top)
 	}
-	if n+1 <= rows && n == len(r.Sites) && r.SitesMore == 0 {
+	if n+1 <= rows && n == all && more == 0 {
 		return n
 	}
 	return max(1, min(n, rows-2))

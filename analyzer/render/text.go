@@ -22,7 +22,7 @@ func writeText(w io.Writer, r *report.Report, opt Options) error {
 	} else {
 		addMappings(p, r, opt)
 		if !allUnprobed(r) {
-			addSites(p, r, opt)
+			addTable(p, r, opt)
 			addStacks(p, r, opt)
 		}
 		addRegions(p, r, opt)

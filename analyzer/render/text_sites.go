@@ -10,12 +10,15 @@ import (
 )
 
 // column is one numeric column of the sites table.
-type column struct {
+type column = columnOf[report.Site]
+
+// columnOf is one numeric column of a table whose rows are made of a T each.
+type columnOf[T any] struct {
 	title string
 	// keep says how long the column survives on a narrow terminal: those
 	// with the lowest number go first.
 	keep int
-	cell func(*report.Site) string
+	cell func(*T) string
 
 	cells []string
 	width int
@@ -74,23 +77,30 @@ func siteColumns(r *report.Report, width int) []column {
 	return cols
 }
 
-func age(s *report.Site) string {
-	if s.LiveCount == 0 {
+func age(s *report.Site) string { return ageOf(s.LiveCount, s.OldestNS) }
+
+func ageOf(live, oldest uint64) string {
+	if live == 0 {
 		return "-"
 	}
-	return shortDuration(s.OldestNS)
+	return shortDuration(oldest)
 }
 
 // fitColumns fills in the cells and drops columns until the function has
 // minFunction columns. It returns the room for function and file; 0 where the
 // width has no limit.
 func fitColumns(cols []column, sites []report.Site, width int) ([]column, int) {
+	return fitTable(cols, sites, width)
+}
+
+// fitTable does so for any rows.
+func fitTable[T any](cols []columnOf[T], rows []T, width int) ([]columnOf[T], int) {
 	total := 0
 	for i := range cols {
 		c := &cols[i]
 		c.width = columns(c.title)
-		for j := range sites {
-			text := c.cell(&sites[j])
+		for j := range rows {
+			text := c.cell(&rows[j])
 			c.cells = append(c.cells, text)
 			c.width = max(c.width, columns(text))
 		}
@@ -140,7 +150,7 @@ func tableHead(cols []column, nameWidth, fileWidth int) string {
 }
 
 // tableTitles are the titles of the numeric columns, which stand before a name.
-func tableTitles(cols []column) string {
+func tableTitles[T any](cols []columnOf[T]) string {
 	var b strings.Builder
 	for _, c := range cols {
 		b.WriteString(pad(c.title, c.width, true) + " ")
@@ -201,9 +211,12 @@ func siteName(s *report.Site) string {
 	return "[no stack]"
 }
 
-// siteFrame is the frame that gave the site its name: the first whose function
-// is the site's, else the innermost; nil without a stack.
+// siteFrame is the frame that gave the site its name. Of a Report that doesn't say it is the
+// first whose function is the site's, else the innermost; nil without a stack.
 func siteFrame(s *report.Site) *report.Frame {
+	if i := s.FunctionFrame; i >= 0 && i < len(s.Stack) && s.Stack[i].Function == s.Function {
+		return s.Stack[i]
+	}
 	for i := range s.Stack {
 		if s.Stack[i].Function == s.Function {
 			return s.Stack[i]

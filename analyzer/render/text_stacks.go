@@ -8,7 +8,7 @@ import (
 
 // addStacks adds the stacks of the first sites of the table.
 func addStacks(p *page, r *report.Report, opt Options) {
-	if opt.Frames == 0 {
+	if opt.Frames == 0 || r.By != "" {
 		return
 	}
 	sites := shownSites(r, opt)

@@ -5,13 +5,27 @@ import (
 	"slices"
 )
 
-// Limit keeps the first top sites, regions and mappings of a Report, and the sites of
+// Limit keeps the first top sites, groups of them, regions and mappings of a Report, and the sites of
 // leaks wherever they stand, and counts the others as left out; 0 keeps all.
 func (r *Report) Limit(top int) {
 	if top <= 0 {
 		return
 	}
-	if len(r.Sites) > top {
+	r.LimitSites(top)
+	r.Groups, r.GroupsMore = limit(r.Groups, r.GroupsMore, top)
+	r.Regions, r.RegionsMore = limit(r.Regions, r.RegionsMore, top)
+	if slices.ContainsFunc(r.Processes, func(p Process) bool { return len(p.Mappings) > top }) {
+		r.Processes = slices.Clone(r.Processes)
+		for i := range r.Processes {
+			p := &r.Processes[i]
+			p.Mappings, p.MappingsMore = limit(p.Mappings, p.MappingsMore, top)
+		}
+	}
+}
+
+// LimitSites does so with the sites alone.
+func (r *Report) LimitSites(top int) {
+	if top > 0 && len(r.Sites) > top {
 		leaking := make(map[int]bool, len(r.Leaks))
 		for i := range r.Leaks {
 			leaking[r.Leaks[i].Site] = true
@@ -24,14 +38,6 @@ func (r *Report) Limit(top int) {
 		}
 		r.SitesMore += len(r.Sites) - len(kept)
 		r.Sites = kept
-	}
-	r.Regions, r.RegionsMore = limit(r.Regions, r.RegionsMore, top)
-	if slices.ContainsFunc(r.Processes, func(p Process) bool { return len(p.Mappings) > top }) {
-		r.Processes = slices.Clone(r.Processes)
-		for i := range r.Processes {
-			p := &r.Processes[i]
-			p.Mappings, p.MappingsMore = limit(p.Mappings, p.MappingsMore, top)
-		}
 	}
 }
 

@@ -29,6 +29,10 @@ type Report struct {
 	Processes []Process `json:"processes"`
 	Sites     []Site    `json:"sites"`
 	SitesMore int       `json:"sites_omitted"` // sites left out by --top
+	// By is what Groups have in common: a word of Groupings; "" where there are none.
+	By         string  `json:"by,omitempty"`
+	Groups     []Group `json:"groups,omitempty"`
+	GroupsMore int     `json:"groups_omitted,omitempty"`
 	// Regions are the call sites that map memory themselves, outside of any allocator.
 	Regions     []Region `json:"regions"`
 	RegionsMore int      `json:"regions_omitted"`
@@ -343,6 +347,10 @@ type Site struct {
 	// Group says which blocks these are in a process that was not traced: then
 	// there is no function, no stack, and nothing is known of the past.
 	Group *BlockGroup `json:"group,omitempty"`
+	// MergedIDs are the IDs of sites that this one is the sum of beside its own, ascending: of the
+	// same process, with stacks that print alike. No leak refers to them. PeakLiveBytes is then the
+	// sum of their peaks, the most that it can have been.
+	MergedIDs []int `json:"merged_ids,omitempty"`
 }
 
 // BlockGroup is blocks of one size that look alike.

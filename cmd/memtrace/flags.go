@@ -11,6 +11,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/analyzer/wrapper"
 	"github.com/memtrace/memtrace/tracer"
@@ -29,6 +30,7 @@ type settings struct {
 	interval  time.Duration
 	top       int // 0: all
 	sort      string
+	by        string            // what sites are grouped by; "": nothing
 	wrappers  *wrapper.Patterns // functions that the user calls wrappers; nil: none
 	minAge    time.Duration
 	format    render.Format
@@ -72,6 +74,7 @@ func commonFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "update the figures this often"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: all unless given)"},
 		&cli.StringFlag{Name: "sort", Value: "live", Usage: "order of the sites"},
+		&cli.StringFlag{Name: "by", Value: report.BySite, Usage: "what the sites are grouped by"},
 		wholeFlag("wrapper", "name sites for the callers of this function, as of malloc's known wrappers; * matches any text"),
 		&cli.DurationFlag{Name: "min-age", Usage: "call no block old that is younger than this"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the Report"},
@@ -103,7 +106,7 @@ func commonFlags() []cli.Flag {
 func readSettings(c *cli.Context) (settings, error) {
 	s := settings{
 		duration: c.Duration("duration"), interval: c.Duration("interval"),
-		sort: c.String("sort"), minAge: c.Duration("min-age"),
+		sort: c.String("sort"), by: c.String("by"), minAge: c.Duration("min-age"),
 		format: render.Format(c.String("format")), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"),
@@ -165,6 +168,12 @@ func (s *settings) check(c *cli.Context) error {
 		return noneOf("--format", string(s.format), render.Formats())
 	case !slices.Contains(exitTimes, s.atExit):
 		return noneOf("--at-exit", s.atExit, exitTimes)
+	}
+	if err := report.CheckGrouping(s.by); err != nil {
+		return usageError("--by %v", err)
+	}
+	if s.events && c.IsSet("by") {
+		return usageError("--by groups the sites of a Report: --events shows none")
 	}
 	return nil
 }
