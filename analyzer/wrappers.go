@@ -76,12 +76,37 @@ func (a *Analyzer) functionOf(stack []*report.Frame) (string, int) {
 // outside is the index of the first frame outside of allocators and wrappers; the
 // number of frames where there is none.
 func (w *wrappers) outside(stack []*report.Frame) int {
-	for i, f := range stack {
-		if !f.InLibc() && !inCppLibrary(f.Module) && !w.isWrapper(f) {
+	for i := 0; i < len(stack); i++ {
+		f := stack[i]
+		if f.InLibc() || inCppLibrary(f.Module) || w.isWrapper(f) {
+			continue
+		}
+		n := w.insides(stack[i:])
+		if n == 0 {
 			return i
 		}
+		i += n
 	}
 	return len(stack)
+}
+
+// maxInsides is how many functions of a wrapper's own may lie inside of it.
+const maxInsides = 4
+
+// insides is how many functions without a name a stack begins with that are a listed wrapper's
+// own, as it follows in the same file: palloc calls a function of PostgreSQL's that a stripped file has no name of.
+func (w *wrappers) insides(stack []*report.Frame) int {
+	for i, f := range stack[:min(len(stack), maxInsides+1)] {
+		switch {
+		case f.Module == "" || f.Module != stack[0].Module:
+			return 0
+		case !f.Nameless() && w.isWrapper(f):
+			return i
+		case !f.Nameless():
+			return 0
+		}
+	}
+	return 0
 }
 
 // inCppLibrary tells the file of a C++ standard library: what a program has of one in

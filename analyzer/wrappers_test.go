@@ -66,6 +66,9 @@ func TestFunctionIsOutsideOfWrappers(t *testing.T) {
 		return &report.Frame{Function: function, Module: "/usr/lib/x86_64-linux-gnu/libc.so.6"}
 	}
 	own := func(function string) *report.Frame { return &report.Frame{Function: function, Module: "/bin/program"} }
+	nameless := func(module string) *report.Frame {
+		return &report.Frame{Function: "0x1234", Module: module, Offset: 0x1234}
+	}
 	named, err := wrapper.Read([]string{"grab_*", "_ZN2ns4PoolI*"})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +91,11 @@ func TestFunctionIsOutsideOfWrappers(t *testing.T) {
 		{[]*report.Frame{own("grab_memory"), own("grabbed")}, "grabbed", 1},
 		{[]*report.Frame{{Function: "take", Mangled: "_ZN2ns4PoolIiE4takeEv", Module: "/bin/program"}, own("use")}, "use", 1},
 		{[]*report.Frame{own("malloc"), own("operator new(unsigned long)")}, "malloc", 0},
-		{[]*report.Frame{{Function: "0x1234", Module: "/bin/program", Offset: 0x1234}, own("main")}, "0x1234", 0},
+		{[]*report.Frame{nameless("/bin/program"), own("main")}, "0x1234", 0},
+		{[]*report.Frame{nameless("/bin/program"), nameless("/bin/program"), own("palloc"), own("makeNode")}, "makeNode", 3},
+		{[]*report.Frame{nameless("/lib/plugin.so"), own("palloc"), own("makeNode")}, "0x1234", 0},
+		{[]*report.Frame{nameless("/bin/program"), own("fill"), own("palloc"), own("makeNode")}, "0x1234", 0},
+		{[]*report.Frame{nameless(""), own("palloc"), own("makeNode")}, "0x1234", 0},
 	} {
 		if got, at := a.functionOf(c.stack); got != c.want || at != c.at {
 			t.Errorf("stack %d is called %s, frame %d; want %s, frame %d", i, got, at, c.want, c.at)

@@ -12,7 +12,7 @@ void *apr_pcalloc(apr_pool_t *p, apr_size_t size);
 
 static struct site request_site = {"requests"};
 static struct site config_site = {"configuration"};
-static struct site string_site = {"apr_pmemdup"}; /* apr_pstrdup jumps to it */
+static struct site string_site = {"strings"};
 static struct site nested_site = {"nested"};
 static struct site late_site = {"cleanup"};
 

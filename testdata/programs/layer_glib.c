@@ -10,8 +10,8 @@ static struct site plain_site = {"plain"};
 static struct site grown_site = {"grown"};
 static struct site slice_site = {"slices"};
 static struct site chain_site = {"chained"};
-static struct site list_site = {"g_list_prepend"};
-static struct site string_site = {"g_strdup"};
+static struct site list_site = {"lists"};
+static struct site string_site = {"strings"};
 
 struct link {
 	char before[16];
