@@ -49,7 +49,7 @@ func TestAllProcesses(t *testing.T) {
 	}
 	r.Warnings = nil // of processes that have nothing to do with the test
 	r.Events.UnmatchedFree = 0
-	forks.checkBirths(t, &r)
+	forks.checkForks(t, &r)
 }
 
 // checkTotals compares the blocks of processes with what they say: no more of

@@ -24,58 +24,57 @@ const (
 
 var exitTimes = []string{exitAfter, exitBefore, exitOff}
 
-// A visit is something that the session does while a process stands still.
-type visit struct {
+// A sessionCall is work for the session's goroutine while a process is stopped.
+type sessionCall struct {
 	do   func()
 	done chan struct{}
 }
 
-// visit has the session do something, and returns once it has. It is called
-// from other goroutines than the session's.
-func (s *session) visit(do func()) {
-	v := visit{do, make(chan struct{})}
+// runInSession runs do in the session's goroutine and returns when it is done. Other goroutines call it.
+func (s *session) runInSession(do func()) {
+	v := sessionCall{do, make(chan struct{})}
 	select {
-	case s.visits <- v:
+	case s.calls <- v:
 		<-v.done
 	case <-s.over:
 	}
 }
 
-// receive does what a visit is for.
-func (s *session) receive(v visit) {
+// runCall runs one call. A session that is stopping runs none.
+func (s *session) runCall(v sessionCall) {
 	defer close(v.done)
 	if !s.stopping {
 		v.do()
 	}
 }
 
-// hooks are what the session does at turns of its processes' lives.
+// hooks are what the session does when a process forks, executes a program, exits or is stopped at one of our probes.
 func (s *session) hooks() *launch.Hooks {
 	h := &launch.Hooks{Unknown: s.stoppedAtCode, AtExit: func(e launch.Ending) {
 		s.names.last(s.fs.Root(), e.PID, now())
-		s.known.look(s.fs, s.family, e.PID)
+		s.known.look(s.fs, s.attacher, e.PID)
 		s.limiter.ending(e.PID)
 		if s.leaks || s.looksAtEnd(e.PID) {
-			s.visit(func() { s.lookAtEnd(e) })
+			s.runInSession(func() { s.lookAtEnd(e) })
 		}
 	}}
-	h.Stays = func(pid int) bool { return !s.family.checksItself(pid) }
+	h.Stays = func(pid int) bool { return !s.attacher.checksItself(pid) }
 	h.Tracing, h.LetGo = s.tracer.StoppedAtPtrace, s.letGo
 	if s.hold && !s.tracer.Config().NoFollow {
-		h.Born = s.born
-		h.Started = s.replaced
+		h.Born = s.attachHeldChild
+		h.Started = s.attachHeldExec
 	}
-	h.Moved = s.moved
+	h.Moved = s.detachMoved
 	if !s.leaks {
 		return h
 	}
 	h.Started = func(pid int) (done bool) {
-		s.visit(func() { done = s.executed(pid) })
+		s.runInSession(func() { done = s.executed(pid) })
 		return done
 	}
 	if s.atExit != exitOff {
 		h.Execing = s.tracer.StoppedAtExec
-		h.AtExec = func(e launch.Ending) { s.visit(func() { s.lookAtExec(e) }) }
+		h.AtExec = func(e launch.Ending) { s.runInSession(func() { s.lookAtExec(e) }) }
 	}
 	if s.atExit == exitBefore {
 		h.Exiting = s.tracer.StoppedAtExit
@@ -83,12 +82,12 @@ func (s *session) hooks() *launch.Hooks {
 	return h
 }
 
-// looksAtEnd reports whether a process's last figures are taken as it ends,
-// even where it is not checked for leaks: those of the command that we ran.
+// looksAtEnd reports whether a process's last figures are read as it exits, even without a check for leaks.
+// They are for the command that we started.
 func (s *session) looksAtEnd(pid int) bool { return s.command == pid }
 
-// guard watches the processes that were attached to: their children are held
-// at their births, and they are looked at as they end.
+// guard watches the processes that were attached to. Their children are held at their first instruction, and they
+// are looked at as they exit.
 func (s *session) guard() {
 	ends := s.leaks && s.atExit != exitOff
 	if !ends && (!s.hold || s.tracer.Config().NoFollow) {
@@ -97,8 +96,8 @@ func (s *session) guard() {
 	var watched []int
 	for _, pid := range s.pids {
 		s.guarded[pid] = true
-		if s.family.checksItself(pid) {
-			s.loosen(pid, errChecksItself)
+		if s.attacher.checksItself(pid) {
+			s.notePtraceDetached(pid, errChecksItself)
 			continue
 		}
 		watched = append(watched, pid)
@@ -107,8 +106,7 @@ func (s *session) guard() {
 	if len(watched) == 0 {
 		return
 	}
-	// A stopped memtrace would keep the children that are born meanwhile, and
-	// threads that get a signal, from running.
+	// While memtrace is stopped, new children and threads that get a signal could not run.
 	signal.Ignore(unix.SIGTSTP)
 	watcher, err := launch.Attend(watched, *s.hooks())
 	s.watcher = watcher
@@ -127,8 +125,7 @@ func unguarded(ends bool) string {
 	return text
 }
 
-// stopAtExit has a process stand still as it calls exit, where that is wanted,
-// and as it calls exec.
+// stopAtExit has a process stop as it calls exec and, where that is wanted, as it calls exit.
 func (s *session) stopAtExit(t *target) {
 	if s.leaks && s.atExit != exitOff {
 		if err := s.tracer.StopAtExec(t.pid, t.objects); err != nil {
@@ -143,14 +140,14 @@ func (s *session) stopAtExit(t *target) {
 	}
 }
 
-// adoptNew begins to trace a process that is not known yet.
-func (s *session) adoptNew(pid int, objects []probe.Object, all bool) error {
+// attachNewTarget begins to trace a process that is not known yet.
+func (s *session) attachNewTarget(pid int, objects []probe.Object, all bool) error {
 	t, err := holdTarget(s.fs, pid)
 	if err != nil {
 		probe.CloseAll(objects)
 		return err
 	}
-	if err := s.adopt(t, objects, all); err != nil {
+	if err := s.attachTarget(t, objects, all); err != nil {
 		return err
 	}
 	s.stopAtExit(t)
@@ -158,14 +155,14 @@ func (s *session) adoptNew(pid int, objects []probe.Object, all bool) error {
 	return nil
 }
 
-// executed attaches to a program that has replaced another and not run yet, or
-// has just mapped code. It is content once the C library is mapped.
+// executed attaches to a program after an exec, before its first instruction, and again whenever it has mapped code.
+// It is done once the C library is mapped.
 func (s *session) executed(pid int) (done bool) {
 	s.guarded[pid] = true
-	s.settle() // exec drops what was known of the program before
+	s.syncEvents() // exec drops what was known of the program before
 	objects, err := s.finder.Discover(pid)
 	if err != nil {
-		if err := s.family.spare(pid, err); err != nil {
+		if err := s.attacher.detachInterpreter(pid, err); err != nil {
 			s.warn("%v", err)
 		}
 		if hasLoader(pid) && notLoadedYet(err) {
@@ -182,7 +179,7 @@ func (s *session) executed(pid int) (done bool) {
 	}
 	t := s.targets[pid]
 	if t == nil || t.exited || !t.held.Alive() { // it is one that had its PID before
-		if err := s.adoptNew(pid, objects, true); err != nil {
+		if err := s.attachNewTarget(pid, objects, true); err != nil {
 			s.warn("process %d is not traced: %v", pid, err)
 			if s.targets[pid] == t {
 				s.missed++ // it could not even be held
@@ -193,7 +190,7 @@ func (s *session) executed(pid int) (done bool) {
 	}
 	t.base, t.space, t.unchecked = nil, nil, errEndedFirst
 	t.programs++
-	if err := s.adopt(t, objects, true); err != nil {
+	if err := s.attachTarget(t, objects, true); err != nil {
 		s.warn("%v", err)
 		return true
 	}
@@ -213,9 +210,9 @@ func (s *session) noteUntraced(pid int, err error) {
 	s.missed++
 }
 
-// lookAtEnd takes the last figures of a program that stands still at its end.
+// lookAtEnd reads the last figures of a program that is stopped at its exit.
 func (s *session) lookAtEnd(e launch.Ending) {
-	s.settle() // the news of its birth may be among what waits
+	s.syncEvents() // its fork may be among the waiting events
 	t := s.ending(e.PID)
 	if t == nil {
 		return
@@ -230,53 +227,51 @@ func (s *session) lookAtEnd(e launch.Ending) {
 	}
 }
 
-// lookAtExec checks a program that is about to be replaced by another, as far as
-// it has blocks of its own that could be lost with it.
+// lookAtExec checks a program that is about to call exec, if it has blocks of its own.
 func (s *session) lookAtExec(e launch.Ending) {
-	s.settle()
+	s.syncEvents()
 	t := s.targets[e.PID]
 	if t == nil || t.exited || t.untraced != nil || !t.held.Alive() || s.analyzer.OwnBlocks(uint32(e.PID)) == 0 {
 		return
 	}
 	check, err := s.checkStill(t, still(t, e))
 	if err != nil {
-		s.bygones.add(&s.bygones.unchecked, e.PID, fmt.Errorf("before it executed another program: %w", err))
+		s.endedGaps.add(&s.endedGaps.unchecked, e.PID, fmt.Errorf("before it executed another program: %w", err))
 		return
 	}
 	if err := s.conclude(check, analyzer.CheckBeforeExec, time.Since(e.Since)); err != nil {
-		s.bygones.add(&s.bygones.unchecked, e.PID, err)
+		s.endedGaps.add(&s.endedGaps.unchecked, e.PID, err)
 	}
 }
 
-// ending returns the target of a process that stands still at its end. There is none
-// where the news of its birth could not be had in time: nothing will say later that
-// it was not checked.
+// ending returns the target of a process that is stopped at its exit. It is nil if the fork was not read in time;
+// that is noted here, as nothing later would say that the process was not checked.
 func (s *session) ending(pid int) *target {
 	if t := s.targets[pid]; t != nil && !t.exited && t.held.Alive() {
 		return t
 	}
 	if s.leaks && s.atExit != exitOff {
-		s.bygones.add(&s.bygones.unchecked, pid, errNotTraced)
+		s.endedGaps.add(&s.endedGaps.unchecked, pid, errNotTraced)
 	}
 	return nil
 }
 
-// still are the threads of a program that stands still at its end.
+// still are the threads of a program that is stopped at its exit.
 func still(t *target, e launch.Ending) []reach.Thread {
 	threads := make([]reach.Thread, 0, len(e.Threads))
 	for _, thread := range e.Threads {
 		still := reach.Thread{TID: thread.TID, SP: thread.SP, Words: thread.Words, Exits: thread.Exits}
 		if thread.Exits {
-			leave(&still, t, e.Before)
+			trimExitFrame(&still, t, e.Before)
 		}
 		threads = append(threads, still)
 	}
 	return threads
 }
 
-// leave takes from a thread that has called exit what nobody has a use for any more: what exit itself keeps
-// on the stack, and the registers that a call does not save.
-func leave(thread *reach.Thread, t *target, before bool) {
+// trimExitFrame removes from a thread that has called exit what is dead: exit's own frames, and the registers that a
+// call does not save.
+func trimExitFrame(thread *reach.Thread, t *target, before bool) {
 	if before { // it stands at exit's first instruction
 		if saved, ok := tracer.SavedAcrossCalls(thread.Words); ok {
 			thread.Keep(saved)
@@ -289,7 +284,7 @@ func leave(thread *reach.Thread, t *target, before bool) {
 	}
 }
 
-// checkEnding checks a program that stands still at its end.
+// checkEnding checks a program that is stopped at its exit.
 func (s *session) checkEnding(t *target, e launch.Ending) error {
 	if t.untraced != nil {
 		return t.untraced
@@ -311,7 +306,7 @@ func (s *session) checkEnding(t *target, e launch.Ending) error {
 	return err
 }
 
-// checkStill scans a process all of whose threads stand still.
+// checkStill scans a process whose threads are all stopped.
 func (s *session) checkStill(t *target, threads []reach.Thread) (*analyzer.Check, error) {
 	check, err := s.analyzer.NewCheck(uint32(t.pid))
 	if err != nil {
@@ -320,8 +315,7 @@ func (s *session) checkStill(t *target, threads []reach.Thread) (*analyzer.Check
 	return check, s.scan(t, check, threads)
 }
 
-// conclude turns what a process's scans found into verdicts. paused is how
-// long it stood still for that.
+// conclude turns what a process's scans found into verdicts. paused is how long the process was stopped for them.
 func (s *session) conclude(check *analyzer.Check, when analyzer.CheckTime, paused time.Duration) error {
 	check.When, check.Paused = when, paused
 	v, err := s.analyzer.Verdicts(check)
@@ -332,18 +326,18 @@ func (s *session) conclude(check *analyzer.Check, when analyzer.CheckTime, pause
 }
 
 const (
-	// settleTime bounds how long the events of the past are waited for while none arrive.
-	settleTime = 2 * time.Second
-	// settleMost bounds it where there is a backlog: several times what all rings
-	// and batches can hold takes to be applied.
-	settleMost = 30 * time.Second
-	settlePoll = time.Millisecond
+	// syncIdleTimeout bounds how long syncEvents waits while no events arrive.
+	syncIdleTimeout = 2 * time.Second
+	// syncTimeout bounds how long it takes in all: several times what it takes to apply all that the rings
+	// and batches can hold.
+	syncTimeout = 30 * time.Second
+	syncPoll    = time.Millisecond
 )
 
-// settle consumes all events until now. It reports whether it could.
-func (s *session) settle() bool {
+// syncEvents consumes all events until now. It reports whether it got them all in time.
+func (s *session) syncEvents() bool {
 	limit, began := now(), time.Now()
-	for progress := began; time.Since(progress) < settleTime && time.Since(began) < settleMost; {
+	for progress := began; time.Since(progress) < syncIdleTimeout && time.Since(began) < syncTimeout; {
 		all := s.tracer.Through() > limit
 		some, open := s.consumeWaiting()
 		if !open {
@@ -357,13 +351,13 @@ func (s *session) settle() bool {
 			continue
 		}
 		s.tracer.Hurry()
-		time.Sleep(settlePoll)
+		time.Sleep(syncPoll)
 	}
 	return false
 }
 
-// consumeWaiting consumes the events that are there already, if there are some.
-// open is false once there will be no more.
+// consumeWaiting consumes the events that have arrived. some is false if there were none; open is false once there
+// will be no more.
 func (s *session) consumeWaiting() (some, open bool) {
 	batches := s.tracer.Batches()
 	for range len(batches) + 1 { // more may come all the time

@@ -127,7 +127,7 @@ func (s *session) beginAll() error {
 	if err != nil {
 		return err
 	}
-	if err := s.refuseHarm(pids); err != nil {
+	if err := s.refuseUnsafeProbes(pids); err != nil {
 		return err
 	}
 	var failures failures

@@ -53,7 +53,7 @@ const (
 // eventOutput prints events as lines. It never waits for the terminal: lines
 // that it can't take are counted.
 type eventOutput struct {
-	silent
+	noOutput
 	filter   eventFilter
 	wrappers *wrapper.Patterns // functions that the user calls wrappers
 	names    *namer

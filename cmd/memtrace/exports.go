@@ -106,13 +106,13 @@ func (e *exports) write() (failed error) {
 			failed = errors.Join(failed, fmt.Errorf("--export %s: %w", f.path, err))
 			continue
 		}
-		tellEmpty(e.whole, f.options, "--export "+string(f.path))
+		warnEmpty(e.whole, f.options, "--export "+string(f.path))
 	}
 	return failed
 }
 
-// tellEmpty says where a picture is empty because its Report has nothing of the kind.
-func tellEmpty(r *report.Report, opt export.Options, what string) {
+// warnEmpty warns that a picture is empty because its Report has nothing of the kind.
+func warnEmpty(r *report.Report, opt export.Options, what string) {
 	if have, empty := export.Empty(r, opt); empty {
 		fmt.Fprintf(os.Stderr, "memtrace: warning: %s is empty: the Report has nothing of this kind; it has: %s\n", render.Clean(what), have)
 	}

@@ -39,7 +39,7 @@ type settings struct {
 	// standStill: while the processes are stopped
 	standStill bool
 	atExit     string // when a program that ends is checked: exitAfter, exitBefore, exitOff
-	hold       bool   // children stand still at their birth until they have their probes
+	hold       bool   // children are stopped at their first instruction until they have their probes
 	events     bool
 	filter     eventFilter
 	overhead   float64 // limit on the probes' share of the targets' time; 0: none
@@ -179,7 +179,7 @@ func (s *settings) check(c *cli.Context) error {
 }
 
 // checkAll checks what goes with --all, where probes are in files rather than in
-// processes: nobody needs to be held at a birth.
+// processes: no child needs to be held.
 func (s *settings) checkAll(c *cli.Context) error {
 	risk := c.Bool("risk-interpreters")
 	if !s.chosen.all {

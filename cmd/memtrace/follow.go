@@ -16,27 +16,27 @@ import (
 )
 
 // follower attaches to what appears while a trace runs: children, programs
-// that targets execute, and allocators that they load later. The slow part,
-// looking into files, is done in a goroutine of its own.
+// that targets execute, and allocators that they load later. Files are read,
+// which is slow, in a goroutine of its own.
 type follower struct {
-	session *session
-	queue   chan search
-	results chan found
-	births  chan int
-	code    map[int]uint64 // per target, what was mapped at the last look
-	noticed map[int]bool   // children whose fork has been noticed
-	early   []event.Event  // forks that were read before that of the process that forked
+	session     *session
+	queue       chan search
+	results     chan found
+	attachQueue chan int
+	code        map[int]uint64 // per target, what was mapped at the last look
+	noticed     map[int]bool   // children whose fork has been noticed
+	early       []event.Event  // forks that were read before that of the process that forked
 }
 
 // search asks what to probe in a process.
 type search struct {
-	pid   int
-	birth bool // it is a new child
-	exec  bool // it has replaced its program
-	still bool // it stands still meanwhile: at its birth or at an exec
+	pid     int
+	child   bool // it is a new child
+	exec    bool // it has replaced its program
+	stopped bool // it is stopped meanwhile: at its first instruction or at an exec
 
-	loaded bool // it has loaded the code while it ran, and has its probes before that runs
-	told   bool // its loader told of the code, and did not stop for it
+	loaded   bool // it has loaded the code while it ran, and has its probes before that runs
+	reported bool // its loader reported the code, and did not stop for it
 
 	held  *procfs.Held
 	until time.Time // when to give up: a new program needs time to load its libraries
@@ -51,36 +51,36 @@ type found struct {
 
 const (
 	maxSearches = 4096
-	// loadPatience is how long a new program may take to load its allocator.
-	loadPatience = 10 * time.Second
-	loadPoll     = 2 * time.Millisecond
+	// loadTimeout is how long a new program may take to load its allocator.
+	loadTimeout = 10 * time.Second
+	loadPoll    = 2 * time.Millisecond
 )
 
 func newFollower(s *session) *follower {
 	f := &follower{
 		session: s, queue: make(chan search, maxSearches), results: make(chan found, maxSearches),
-		births: make(chan int, maxSearches), code: make(map[int]uint64), noticed: make(map[int]bool),
+		attachQueue: make(chan int, maxSearches), code: make(map[int]uint64), noticed: make(map[int]bool),
 	}
 	go f.work()
-	for range birthWorkers {
-		go f.midwife()
+	for range attachWorkers {
+		go f.attachWorker()
 	}
 	return f
 }
 
-// birthWorkers attach to children that run: most of the time they wait for the kernel.
-const birthWorkers = 4
+// attachWorkers attach to children that run. Most of the time they wait for the kernel.
+const attachWorkers = 4
 
-func (f *follower) midwife() {
-	for pid := range f.births {
-		f.answer(found{search: search{pid: pid, birth: true}, err: f.session.family.inherit(pid, false)})
+func (f *follower) attachWorker() {
+	for pid := range f.attachQueue {
+		f.answer(found{search: search{pid: pid, child: true}, err: f.session.attacher.inherit(pid, false)})
 	}
 }
 
-// bear attaches to a child that runs.
-func (f *follower) bear(pid int) {
+// queueAttach queues a running child for the attachWorkers.
+func (f *follower) queueAttach(pid int) {
 	select {
-	case f.births <- pid:
+	case f.attachQueue <- pid:
 	default:
 		f.session.missed++
 	}
@@ -100,7 +100,7 @@ func (f *follower) answer(r found) {
 func (f *follower) work() {
 	for q := range f.queue {
 		objects, err := f.session.finder.Discover(q.pid)
-		if q.exec && notLoadedYet(err) && !staysBare(q.pid, err) && time.Now().Before(q.until) && (q.held == nil || q.held.Alive()) {
+		if q.exec && notLoadedYet(err) && !staysWithoutAllocator(q.pid, err) && time.Now().Before(q.until) && (q.held == nil || q.held.Alive()) {
 			time.Sleep(loadPoll)
 			select {
 			case f.queue <- q:
@@ -113,7 +113,7 @@ func (f *follower) work() {
 }
 
 func (f *follower) ask(q search) {
-	q.until = time.Now().Add(loadPatience)
+	q.until = time.Now().Add(loadTimeout)
 	select {
 	case f.queue <- q:
 	default:
@@ -156,7 +156,7 @@ func (f *follower) fork(e event.Event) {
 	child := int(e.Child)
 	f.noticed[child] = true
 	f.session.inheritNames(e)
-	f.descend(child, int(e.PID))
+	f.attachChild(child, int(e.PID))
 	for {
 		i := slices.IndexFunc(f.early, func(e event.Event) bool { return int(e.PID) == child })
 		if i < 0 {
@@ -168,24 +168,23 @@ func (f *follower) fork(e event.Event) {
 	}
 }
 
-// settle notices a fork in its turn, if it has not been before.
-func (f *follower) settle(e event.Event) {
+// noticePending notices a fork in the order of events, if it has not been noticed as it was read.
+func (f *follower) noticePending(e event.Event) {
 	if i := slices.Index(f.early, e); i >= 0 {
 		f.early = slices.Delete(f.early, i, i+1)
 		f.fork(e)
 	}
 }
 
-// descend gives a child the probes that it has from its parent, if it does not get
-// them at its birth.
-func (f *follower) descend(child, parent int) {
+// attachChild gives a child its parent's probes, unless it is held and gets them at its first instruction.
+func (f *follower) attachChild(child, parent int) {
 	switch {
 	case f.session.tracer.Config().Everywhere:
-		f.session.family.like(child, parent) // its probes are in the files
+		f.session.attacher.inheritProbes(child, parent) // its probes are in the files
 	case f.session.holds(parent):
-		f.session.guarded[child] = true // it is held at its birth
+		f.session.guarded[child] = true // it is held at its first instruction
 	default:
-		f.bear(child)
+		f.queueAttach(child)
 	}
 }
 
@@ -212,12 +211,12 @@ func (f *follower) execed(e event.Event) {
 	if t != nil {
 		t.replaced = true
 	}
-	if f.session.left[pid] {
+	if f.session.ptracedByOther[pid] {
 		return
 	}
 	if f.session.leaks && f.session.holds(pid) && t != nil {
 		t.shared = false
-		return // it is a visit
+		return // executed attaches to it, while it is stopped
 	}
 	if t == nil {
 		if !f.session.tracer.Config().NoFollow {
@@ -225,18 +224,19 @@ func (f *follower) execed(e event.Event) {
 		}
 		return
 	}
-	t.execed, t.shared, t.bare = e.Time, false, false
+	t.execed, t.shared, t.noAllocator = e.Time, false, false
 	t.execs++
 	if e.Child != e.PID && !f.session.standsAtExec(pid) && !f.session.tracer.Config().Everywhere {
 		// The kernel's scope went with the thread that led the process.
 		if err := f.session.tracer.Lapse(pid); err != nil {
 			f.session.warn("%v", err)
 		}
-		f.session.family.forget(pid)
+		f.session.attacher.forget(pid)
 		t.objects, t.left = nil, nil
 	}
-	if reason := f.session.family.bareSince(pid, t.execs); f.session.traceBare(reason) && !f.session.stopping {
-		f.session.execedBare(pid, reason) // it may have ended, or execute the next one already
+	reason := f.session.attacher.noAllocatorSince(pid, t.execs)
+	if f.session.tracesWithoutAllocator(reason) && !f.session.stopping {
+		f.session.execedWithoutAllocator(pid, reason) // it may have ended, or execute the next one already
 		return
 	}
 	f.ask(search{pid: pid, exec: true, held: t.held})
@@ -262,26 +262,27 @@ func (f *follower) rescan(t *target) {
 	}
 }
 
-// followed takes in what was found, and attaches to it.
+// followed attaches to what was found.
 func (s *session) followed(r found) {
 	t := s.targets[r.pid]
-	if err := s.family.spare(r.pid, r.err); err != nil { // it was not held at its exec
+	if err := s.attacher.detachInterpreter(r.pid, r.err); err != nil { // it was not held at its exec
 		s.warn("%v", err)
 	}
 	switch {
-	case r.birth:
-		s.bore(r)
+	case r.child:
+		s.childAttached(r)
 		return
-	case s.stopping && (r.err == nil || s.traceBare(r.err)): // nothing is attached to any more; what failed is still told
+	case s.stopping && (r.err == nil || s.tracesWithoutAllocator(r.err)):
+		// Nothing is attached to any more; what failed is still reported.
 		probe.CloseAll(r.objects)
 		return
-	case r.loaded && r.err == nil && t != nil && !t.exited && !t.bare:
+	case r.loaded && r.err == nil && t != nil && !t.exited && !t.noAllocator:
 		s.extended(t, r.objects)
 		return
 	case isGone(r.err), r.err != nil && !s.alive(r.pid):
 		return
-	case r.exec && s.traceBare(r.err) && (t != nil || !s.tracer.Config().Everywhere):
-		s.execedBare(r.pid, r.err)
+	case r.exec && s.tracesWithoutAllocator(r.err) && (t != nil || !s.tracer.Config().Everywhere):
+		s.execedWithoutAllocator(r.pid, r.err)
 		return
 	case r.err != nil:
 		if t == nil || r.exec {
@@ -322,13 +323,13 @@ func (s *session) extend(t *target, r found) {
 		whole = len(news) == 0 && len(t.objects) > 0 && t.probed != 0 && t.probed < t.execed || s.wasHeldAtExec(t, news)
 	}
 	if r.exec && s.tracer.Config().Everywhere {
-		whole = s.family.ready(r.objects, t.execed)
+		whole = s.attacher.ready(r.objects, t.execed)
 	}
 	if whole {
 		t.base = nil
 	}
 	t.found(r.objects, r.exec)
-	if err := s.adopt(t, r.objects, whole); err != nil {
+	if err := s.attachTarget(t, r.objects, whole); err != nil {
 		if !isGone(err) {
 			s.warn("%v", err)
 		}
@@ -337,19 +338,19 @@ func (s *session) extend(t *target, r found) {
 	s.say("attached to process %d (%d more files)", t.pid, len(news))
 }
 
-// lateNews are those of a running process's allocators that have no probes yet, and says that
-// they had none before they ran. It reports whether they are to be probed now.
+// lateNews are a running process's allocators that have no probes yet. It warns that they ran without any, and
+// reports whether they are to be probed now.
 func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Object, bool) {
-	probed := s.family.of(t.pid) // of which the news may still be to come
-	if len(probed) == 0 && !t.bare {
+	probed := s.attacher.of(t.pid) // the session may not have been told yet
+	if len(probed) == 0 && !t.noAllocator {
 		return nil, false // it is about to get its first, as a child or at an exec
 	}
 	news = slices.DeleteFunc(news, func(o probe.Object) bool { return hasFile(probed, &o) })
 	if r.loaded || len(news) == 0 {
 		return news, len(news) > 0
 	}
-	if !t.unsure && !r.told && (t.child || s.tracer.WatchesLoader(t.pid)) {
-		t.unsure = true // its loader, or the news of an exec, may be about to tell; else it is found again
+	if !t.unsure && !r.reported && (t.child || s.tracer.WatchesLoader(t.pid)) {
+		t.unsure = true // its loader or an exec event may be about to report it; otherwise it is found again
 		delete(s.follower.code, t.pid)
 		return nil, false
 	}
@@ -359,10 +360,9 @@ func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Obj
 	return news, true
 }
 
-// extended takes in allocators that a process has loaded, and that had their probes before
-// they ran.
+// extended notes allocators that a process has loaded and that got their probes before they ran.
 func (s *session) extended(t *target, news []probe.Object) {
-	t.objects = s.family.of(t.pid)
+	t.objects = s.attacher.of(t.pid)
 	t.found(news, false)
 	s.take(input.Described{ProcessInfo: t.describe()})
 	s.warnOfThrows(t)

@@ -25,16 +25,16 @@ import (
 //     before it is shown,
 //   - returns finish(result()), or finish of the error that kept it from that.
 type job struct {
-	rules    gate.Rules
-	judge    *gate.Judge
-	code     int // to exit with when a rule is met
-	suppress *suppress.List
-	embedded suppress.List // what programs have built in
-	known    *gate.Baseline
-	warmUp   time.Duration
-	outlets  []*outlet
-	exports  exports
-	options  render.Options
+	rules       gate.Rules
+	judge       *gate.Judge
+	code        int // to exit with when a rule is met
+	suppress    *suppress.List
+	embedded    suppress.List // what programs have built in
+	known       *gate.Baseline
+	warmUp      time.Duration
+	resultFiles []*resultFile
+	exports     exports
+	options     render.Options
 
 	last     *report.Report
 	problems []error
@@ -85,7 +85,7 @@ func newJob(c *cli.Context) (*job, error) {
 	}
 	g.options.Baseline = g.known != nil
 	used := map[string]string{c.Path("report"): "report", c.Path("suppressions"): "suppressions", c.Path("baseline"): "baseline"}
-	if g.outlets, err = outletsOf(c, used); err != nil {
+	if g.resultFiles, err = resultFilesOf(c, used); err != nil {
 		return nil, err
 	}
 	if g.exports, err = exportsOf(c, used); err != nil {
@@ -148,8 +148,8 @@ func readBaseline(path string) (*gate.Baseline, error) {
 
 // wantsLeaks reports whether the memory has to be read for leaks.
 func (g *job) wantsLeaks() bool {
-	return g.rules.NeedScan() || len(g.rules) == 0 && len(g.outlets) > 0 ||
-		slices.ContainsFunc(g.outlets, func(o *outlet) bool { return o.style != "" })
+	return g.rules.NeedScan() || len(g.rules) == 0 && len(g.resultFiles) > 0 ||
+		slices.ContainsFunc(g.resultFiles, func(o *resultFile) bool { return o.style != "" })
 }
 
 // observe takes the figures of a Report.
@@ -185,7 +185,7 @@ func (g *job) conclude(r *report.Report, leaks bool, problems []error) {
 }
 
 // active reports whether any condition, or any file that tells of them, was asked for.
-func (g *job) active() bool { return len(g.rules) > 0 || len(g.outlets) > 0 || g.suppress != nil }
+func (g *job) active() bool { return len(g.rules) > 0 || len(g.resultFiles) > 0 || g.suppress != nil }
 
 // failed reports whether a rule was met.
 func (g *job) failed() bool { return g.last != nil && g.last.Outcome != nil && g.last.Outcome.Failed }

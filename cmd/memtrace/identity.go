@@ -62,7 +62,7 @@ type identities struct {
 
 // look notes what a process that stands still at its end is called. It may be
 // called from any goroutine.
-func (k *identities) look(fs procfs.FS, f *family, pid int) {
+func (k *identities) look(fs procfs.FS, f *attacher, pid int) {
 	p, err := fs.Process(pid)
 	if err != nil {
 		return // it was killed meanwhile

@@ -21,7 +21,7 @@ var newTee func(analyzer.Config) tee
 // startAnalyzer begins with an analyzer that knows no process.
 func (s *session) startAnalyzer() {
 	config := s.tracer.Config()
-	siteRoom, blockRoom := rooms(s.memory)
+	siteRoom, blockRoom := memoryShares(s.memory)
 	c := analyzer.Config{
 		Start: s.started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
 		SiteRoom: siteRoom, BlockRoom: blockRoom, Seed: [2]uint64{rand.Uint64(), rand.Uint64()},

@@ -39,7 +39,7 @@ func (s *session) checkLeaks() {
 		s.watcher.Close() // a thread has one tracer at a time
 		s.watcher = nil
 	}
-	// Processes go on to be born while others are checked.
+	// Processes go on to fork while others are checked.
 	type program struct {
 		*target
 		number int
@@ -85,7 +85,7 @@ func (s *session) checkLiving(t *target) {
 
 // scan reads the memory of a process once.
 func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread) error {
-	if !s.settle() {
+	if !s.syncEvents() {
 		return errors.New("the events before it could not be had in time")
 	}
 	s.repair(t, threads)
@@ -163,7 +163,7 @@ func (s *session) checkRunning(t *target) error {
 			return errReplaced
 		}
 	}
-	if !s.settle() { // what was freed meanwhile is no leak
+	if !s.syncEvents() { // what was freed meanwhile is no leak
 		return errors.New("the events after it could not be had in time")
 	}
 	return s.conclude(check, analyzer.CheckRunning, 0)
@@ -179,8 +179,8 @@ func (s *session) consumeFor(d time.Duration) {
 				return
 			}
 			s.consume(b)
-		case v := <-s.visits:
-			s.receive(v)
+		case v := <-s.calls:
+			s.runCall(v)
 		case <-over:
 			return
 		}
@@ -263,7 +263,7 @@ func (s *session) unchecked() (out []error) {
 	if !s.leaks {
 		return nil
 	}
-	for _, c := range s.bygones.asked {
+	for _, c := range s.endedGaps.asked {
 		out = append(out, fmt.Errorf("check process %d for leaks: %w", c.pid, c.reason))
 	}
 	for _, pid := range s.pids {
@@ -287,13 +287,13 @@ func (s *session) unchecked() (out []error) {
 
 // uncheckedChildren are the children that were to be checked and were not, by PID, and
 // the number of those that are not remembered one by one.
-func (s *session) uncheckedChildren() (children []shortcoming, more int) {
+func (s *session) uncheckedChildren() (children []coverageGap, more int) {
 	if s.atExit != exitOff {
-		children, more = slices.Clone(s.bygones.unchecked), s.bygones.more
+		children, more = slices.Clone(s.endedGaps.unchecked), s.endedGaps.more
 	}
 	for pid, t := range s.targets {
 		if t.unchecked != nil && !slices.Contains(s.pids, pid) && (s.atExit != exitOff || !t.exited) {
-			children = append(children, shortcoming{pid, t.unchecked})
+			children = append(children, coverageGap{pid, t.unchecked})
 		}
 	}
 	slices.SortStableFunc(children, byPID)
@@ -335,7 +335,7 @@ func (s *session) problems() []error {
 	if s.missed > 0 {
 		out = append(out, fmt.Errorf("%s could not be attached to, or ended before %s", children(s.missed), instead))
 	}
-	if n := s.family.leftAlone(); n > 0 {
+	if n := s.attacher.skipped(); n > 0 {
 		out = append(out, fmt.Errorf("%s came while the probes of too many others were being removed, and were left alone %s", children(n), instead))
 	}
 	return out
@@ -343,17 +343,17 @@ func (s *session) problems() []error {
 
 // untraced says of which processes nothing is seen, and why.
 func (s *session) untraced() (out []error) {
-	all := slices.Clone(s.bygones.untraced)
+	all := slices.Clone(s.endedGaps.untraced)
 	for pid, t := range s.targets {
 		if t.untraced != nil {
-			all = append(all, shortcoming{pid, t.untraced})
+			all = append(all, coverageGap{pid, t.untraced})
 		}
 	}
 	slices.SortStableFunc(all, byPID)
 	for _, c := range all[:min(len(all), maxUnchecked)] {
 		out = append(out, fmt.Errorf("trace process %d: %w", c.pid, c.reason))
 	}
-	if rest := max(len(all)-maxUnchecked, 0) + s.bygones.more; rest > 0 {
+	if rest := max(len(all)-maxUnchecked, 0) + s.endedGaps.more; rest > 0 {
 		out = append(out, fmt.Errorf("%s more could not be traced", children(rest)))
 	}
 	return out

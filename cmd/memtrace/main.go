@@ -109,7 +109,7 @@ func exitCode(err error) int {
 }
 
 func newApp() *cli.App {
-	return forgiving(&cli.App{
+	return withUsageHelp(&cli.App{
 		Name:      "memtrace",
 		Usage:     "tells why a running process uses its memory, and what leaks it",
 		UsageText: "memtrace -p PID [options]\nmemtrace run [options] -- COMMAND [ARGUMENT...]\nmemtrace COMMAND [options]",

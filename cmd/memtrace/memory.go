@@ -40,9 +40,9 @@ func memoryLimit(c *cli.Context) (uint64, error) {
 	return bytes, nil
 }
 
-// rooms are the parts of --memory for call sites and for live blocks. The rest
+// memoryShares are the parts of --memory for call sites and for live blocks. The rest
 // is for what is read of files, and for the Reports.
-func rooms(memory uint64) (sites, blocks uint64) { return memory / 16 * 5, memory / 16 * 7 }
+func memoryShares(memory uint64) (sites, blocks uint64) { return memory / 16 * 5, memory / 16 * 7 }
 
 // snapshotRoom is the part of --memory for a snapshot that is read.
 func snapshotRoom(memory uint64) uint64 { return memory / 5 }

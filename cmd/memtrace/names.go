@@ -196,7 +196,7 @@ func (n *namer) last(root string, pid int, at uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all[s] = true
-	if !n.retire(s) {
+	if !n.keepEnded(s) {
 		return
 	}
 	n.final[pid] = true
@@ -211,18 +211,18 @@ func (n *namer) last(root string, pid int, at uint64) {
 // processes whose sites are listed one by one.
 const maxEnded = 2048
 
-// keep lets go of the spaces of process pid, which has ended, if too many have.
+// keep drops the space of process pid, which has ended, if there are too many.
 func (n *namer) keep(pid int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.spaces[pid]; s != nil && n.made[pid] != 0 && !n.final[pid] && !n.retire(s) {
+	if s := n.spaces[pid]; s != nil && n.made[pid] != 0 && !n.final[pid] && !n.keepEnded(s) {
 		delete(n.spaces, pid)
 		delete(n.made, pid)
 	}
 }
 
-// retire notes that s is of a program that has ended. It reports whether s is kept.
-func (n *namer) retire(s *symbol.Space) bool {
+// keepEnded notes that s is of a program that has ended. It reports whether s is kept.
+func (n *namer) keepEnded(s *symbol.Space) bool {
 	if n.ended >= maxEnded {
 		delete(n.all, s)
 		s.Close()
@@ -258,7 +258,7 @@ func (n *namer) executed(pid int, at uint64) {
 // drop takes its space from process pid. Its children may still go by it.
 func (n *namer) drop(pid int) {
 	if s := n.spaces[pid]; s != nil && n.made[pid] != 0 && n.all[s] {
-		n.retire(s)
+		n.keepEnded(s)
 	}
 	delete(n.spaces, pid)
 	delete(n.made, pid)

@@ -134,7 +134,7 @@ func TestEndedProcessIsNamed(t *testing.T) {
 	}
 	s := &session{analyzer: analyzer.New(analyzer.Config{})}
 	s.take(input.Started{ProcessInfo: analyzer.ProcessInfo{PID: uint32(pid), Comm: "before", Exe: "/bin/before", Allocators: []string{"known"}}})
-	s.known.look(fs, newFamily(nil, fs), pid)
+	s.known.look(fs, newAttacher(nil, fs), pid)
 	s.nameEnded(pid)
 	info, known := s.analyzer.Info(uint32(pid))
 	if !known || info.Comm != want.comm || info.Exe != want.exe || !slices.Equal(info.InnerPIDs, want.inner) {
@@ -183,8 +183,8 @@ func TestNamesOfAProcessWhosePIDComesAgain(t *testing.T) {
 	}
 }
 
-// A child goes by what its parent had mapped when it forked, until it is looked at itself; that the
-// news of the fork come later changes nothing.
+// A child goes by what its parent had mapped when it forked, until it is looked at itself. That
+// its fork is read later changes nothing.
 func TestNamesOfAChildThatIsLookedAtFirst(t *testing.T) {
 	const parent = 1 << 30
 	n, pid := testNamer(t), os.Getpid()

@@ -24,9 +24,9 @@ func (s *session) stoppedAtCode(tid int) (learn func()) {
 		began := time.Now()
 		s.tracer.Learn(stop.PID)
 		if stop.Loaded {
-			s.probeLoaded(stop.PID, holdPatience-time.Since(began))
+			s.probeLoaded(stop.PID, holdTimeout-time.Since(began))
 			// Names that take longer come a little later, as those of threads that are not held.
-			_ = within(holdPatience-time.Since(began), func() error { s.lookUp(stop.PID, at); return nil })
+			_ = within(holdTimeout-time.Since(began), func() error { s.lookUp(stop.PID, at); return nil })
 		}
 	}
 }
@@ -46,12 +46,12 @@ func (s *session) lookUp(pid int, at uint64) {
 func (s *session) probeLoaded(pid int, patience time.Duration) {
 	looked := make(chan []probe.Object, 1)
 	err := within(patience, func() error {
-		objects, err := s.family.look(pid, s.finder.DiscoverNew)
+		objects, err := s.attacher.look(pid, s.finder.DiscoverNew)
 		looked <- objects
 		return err
 	})
 	var news []probe.Object
-	if !errors.Is(err, errTooSlow) { // else they are the family's all the same, and it is said
+	if !errors.Is(err, errTooSlow) { // else the attacher has them all the same, and it is said
 		news = <-looked
 	}
 	if len(news) > 0 || err != nil && !isGone(err) {
@@ -69,7 +69,7 @@ type codeNews struct {
 // mapped is what is known of code that a process has mapped.
 type mapped struct {
 	at     uint64 // ns of CLOCK_MONOTONIC: the first that was not looked at
-	loaded bool   // by its loader, which told of it
+	loaded bool   // by its loader, which reported it
 }
 
 // maxCodeNews bounds the processes that wait; the others are looked at once an interval.
@@ -120,8 +120,8 @@ func (s *session) followCode() {
 		began := time.Now()
 		for pid, m := range s.code.take() {
 			s.lookUp(pid, m.at)
-			if m.loaded || !s.tracer.WatchesLoader(pid) { // else the loader will tell, or stop for it
-				s.follower.later(search{pid: pid, told: m.loaded})
+			if m.loaded || !s.tracer.WatchesLoader(pid) { // else the loader will report it, or stop for it
+				s.follower.later(search{pid: pid, reported: m.loaded})
 			}
 		}
 		time.Sleep(restFromLooks * time.Since(began))

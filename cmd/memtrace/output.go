@@ -24,17 +24,17 @@ type output interface {
 	warning(string)
 }
 
-// silent is what outputs that ignore some of it build on.
-type silent struct{}
+// noOutput does nothing. Outputs that ignore some of the calls embed it.
+type noOutput struct{}
 
-func (silent) wantsIntervals() bool       { return false }
-func (silent) interval(*report.Report)    {}
-func (silent) final(*report.Report) error { return nil }
-func (silent) stack(event.Stack)          {}
-func (silent) events([]event.Event)       {}
+func (noOutput) wantsIntervals() bool       { return false }
+func (noOutput) interval(*report.Report)    {}
+func (noOutput) final(*report.Report) error { return nil }
+func (noOutput) stack(event.Stack)          {}
+func (noOutput) events([]event.Event)       {}
 
 // A name in a warning may be hostile.
-func (silent) warning(text string) {
+func (noOutput) warning(text string) {
 	fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", render.Clean(text))
 }
 
@@ -48,7 +48,7 @@ const (
 // may be slow or stopped: the trace goes on meanwhile, and Reports that could
 // not be written are counted.
 type stream struct {
-	silent
+	noOutput
 	to      io.Writer
 	opt     render.Options
 	mail    chan *report.Report // at most one Report waits; nil: only the last is written

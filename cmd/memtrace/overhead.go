@@ -115,7 +115,7 @@ func (s *session) keepWithin() {
 func (s *session) enter(was, level tracer.Level) error {
 	if level == tracer.Paused {
 		err := s.tracer.Pause()
-		s.lostSight()
+		s.dropLiveBlocks()
 		return err
 	}
 	if err := s.tracer.SetInterval(s.limiter.intervalOf(level)); err != nil {
@@ -124,12 +124,12 @@ func (s *session) enter(was, level tracer.Level) error {
 	if was != tracer.Paused {
 		return nil
 	}
-	s.lostSight() // what was still in the rings
+	s.dropLiveBlocks() // what was still in the rings
 	return s.tracer.Resume()
 }
 
-// lostSight drops what is known of live blocks.
-func (s *session) lostSight() {
+// dropLiveBlocks drops what is known of live blocks.
+func (s *session) dropLiveBlocks() {
 	s.take(input.Pause{})
 	for _, t := range s.targets {
 		if t.exited {

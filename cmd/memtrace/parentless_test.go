@@ -21,7 +21,7 @@ func TestParentlessChildrenAreCounted(t *testing.T) {
 	}
 	a := analyzer.New(analyzer.Config{})
 	defer a.Close()
-	s := &session{fs: fs, analyzer: a, targets: make(map[int]*target), family: newFamily(&tracer.Tracer{}, fs)}
+	s := &session{fs: fs, analyzer: a, targets: make(map[int]*target), attacher: newAttacher(&tracer.Tracer{}, fs)}
 	for n := range 3 {
 		child := exec.Command("sleep", "600")
 		if err := child.Start(); err != nil {
@@ -36,7 +36,7 @@ func TestParentlessChildrenAreCounted(t *testing.T) {
 		defer held.close()
 		held.child = true
 		s.targets[pid] = held
-		s.bore(found{search: search{pid: pid, birth: true}, err: fmt.Errorf("attach to process %d: %w", pid, errNoParent)})
+		s.childAttached(found{search: search{pid: pid, child: true}, err: fmt.Errorf("attach to process %d: %w", pid, errNoParent)})
 		texts := s.missedChildren()
 		if want := children(n + 1); len(s.warnings) != 0 || len(texts) != 1 || !strings.HasPrefix(texts[0], want+" could not be attached to") {
 			t.Errorf("warnings %q and %q, want one of %s", s.warnings, texts, want)

@@ -53,7 +53,7 @@ func (s *session) repair(t *target, threads []reach.Thread) {
 	if s.noteLosses(); !s.analyzer.HasLost(uint32(t.pid)) {
 		return
 	}
-	if !s.settle() {
+	if !s.syncEvents() {
 		return // the blocks stay in doubt, which the Report says
 	}
 	s.noteLosses()
@@ -81,7 +81,7 @@ func (s *session) repair(t *target, threads []reach.Thread) {
 		}
 		r.Spare(s.pending(t))
 	}
-	if !s.settle() {
+	if !s.syncEvents() {
 		return
 	}
 	if found, ok := s.analyzer.Found(r); ok {
@@ -101,7 +101,7 @@ func (s *session) isGlibcAlone(t *target) bool {
 
 // repairAll repairs what is known of all processes that still run, before the trace ends.
 func (s *session) repairAll() {
-	if s.stopping || !s.settle() { // children may be among what waits
+	if s.stopping || !s.syncEvents() { // children may be among what waits
 		return
 	}
 	for _, t := range s.targets {

@@ -11,8 +11,8 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
-// A child loses events while the news of its birth still wait. Whoever looks
-// then must not take the loss for told: all of it is the child's once that is known.
+// A child loses events before its fork is read. Whoever looks then must not take
+// the loss for reported: all of it is the child's once that is known.
 func TestLossOfAChildWaitsForItsBirth(t *testing.T) {
 	const parent, child = 1, 2
 	a := analyzer.New(analyzer.Config{FollowForks: true})

@@ -60,7 +60,7 @@ func bareSession(t *testing.T) *session {
 	t.Helper()
 	s, err := newSession(settings{
 		tracer: tracer.Config{StackDepth: 8, Unwind: tracer.UnwindFP}, interval: time.Second, gate: &job{},
-	}, silent{})
+	}, noOutput{})
 	if err != nil {
 		t.Fatal(err)
 	}

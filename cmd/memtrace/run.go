@@ -170,8 +170,8 @@ func (s *session) attachAtStart(pid int) (bool, error) {
 		if hasLoader(pid) && notLoadedYet(err) {
 			return false, nil
 		}
-		if s.traceBare(err) {
-			return true, s.startBare(pid, err)
+		if s.tracesWithoutAllocator(err) {
+			return true, s.startWithoutAllocator(pid, err)
 		}
 		return false, err
 	}
@@ -181,15 +181,15 @@ func (s *session) attachAtStart(pid int) (bool, error) {
 			return false, err
 		}
 	}
-	if err := s.adopt(t, objects, true); err != nil {
+	if err := s.attachTarget(t, objects, true); err != nil {
 		return false, err
 	}
 	if !mapsLast(t) {
 		return false, nil
 	}
 	s.guarded[pid], s.command = s.hold, pid
-	if s.hold && s.family.checksItself(pid) {
-		s.loosen(pid, errChecksItself)
+	if s.hold && s.attacher.checksItself(pid) {
+		s.notePtraceDetached(pid, errChecksItself)
 		return true, nil
 	}
 	s.stopAtExit(t)

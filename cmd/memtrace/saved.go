@@ -148,7 +148,7 @@ func exporter(c *cli.Context, opt *export.Options) (func(io.Writer) error, error
 	if len(reports) == 2 {
 		return func(w io.Writer) error { return export.WriteDiff(w, reports[0], reports[1], *opt) }, nil
 	}
-	tellEmpty(reports[0], *opt, "the export")
+	warnEmpty(reports[0], *opt, "the export")
 	return func(w io.Writer) error { return export.Write(w, reports[0], *opt) }, nil
 }
 

@@ -27,42 +27,42 @@ import (
 // All of it but the attaching of children runs in the goroutine of loop.
 type session struct {
 	settings
-	started  uint64 // ns, CLOCK_MONOTONIC
-	fs       procfs.FS
-	tracer   *tracer.Tracer
-	analyzer *analyzer.Analyzer
-	batch    input.Events // lent to the analyzer, one after the other
-	tee      tee          // nil: nobody
-	names    *namer
-	pools    poolname.Reader
-	tables   *symbol.FileCache
-	targets  map[int]*target // the latest of each PID
-	bygones  bygones
-	out      output
-	follower *follower
-	limiter  *limiter // nil without --max-overhead
-	losses   losses
-	finder   *probe.Finder
-	family   *family
-	known    identities
-	code     *codeNews
+	started   uint64 // ns, CLOCK_MONOTONIC
+	fs        procfs.FS
+	tracer    *tracer.Tracer
+	analyzer  *analyzer.Analyzer
+	batch     input.Events // lent to the analyzer, one after the other
+	tee       tee          // nil: nobody
+	names     *namer
+	pools     poolname.Reader
+	tables    *symbol.FileCache
+	targets   map[int]*target // the latest of each PID
+	endedGaps endedGaps
+	out       output
+	follower  *follower
+	limiter   *limiter // nil without --max-overhead
+	losses    losses
+	finder    *probe.Finder
+	attacher  *attacher
+	known     identities
+	code      *codeNews
 
-	exits    chan *target // whose process ended
-	stopped  chan error   // the result of tracer.Stop
-	visits   chan visit
-	over     chan struct{}     // closed once visits are not received any more
-	watcher  *launch.Watcher   // of processes that were attached to; nil: none
-	embedded scopes            // programs whose built-in suppressions were read
-	guarded  map[int]bool      // processes that are held at births and execs
-	loose    map[int]bool      // those of them that were let go; see giveway.go
-	left     map[int]bool      // those of them that another tracer has
-	thrown   map[string]bool   // files of which warnOfThrows has spoken
-	unborn   map[int]time.Time // children that have no probes yet
-	bare     map[string]bool   // programs that were warned of, as they have no allocator
-	command  int               // run: the process that we started
-	stopping bool
-	warnings []string
-	missed   int // children that were not attached to, or ended before
+	exits             chan *target // whose process ended
+	stopped           chan error   // the result of tracer.Stop
+	calls             chan sessionCall
+	over              chan struct{}     // closed once no calls are run any more
+	watcher           *launch.Watcher   // of processes that were attached to; nil: none
+	embedded          scopes            // programs whose built-in suppressions were read
+	guarded           map[int]bool      // processes that are held at their first instruction and at execs
+	ptraceDetached    map[int]bool      // those of them that were detached from ptrace; see othertracer.go
+	ptracedByOther    map[int]bool      // those of them that another tracer has
+	thrown            map[string]bool   // files of which warnOfThrows has spoken
+	unprobed          map[int]time.Time // children without probes, and since when
+	warnedNoAllocator map[string]bool   // programs that were warned of, as they have no allocator
+	command           int               // run: the process that we started
+	stopping          bool
+	warnings          []string
+	missed            int // children that were not attached to, or ended before
 
 	startPercent int // how memtrace's own heap grew at first; 0: it still does
 
@@ -92,9 +92,10 @@ func newSession(s settings, out output) (*session, error) {
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
 		pools:   poolname.Of(s.functions.Layers()),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
-		visits: make(chan visit), over: make(chan struct{}), guarded: make(map[int]bool),
-		loose: make(map[int]bool), left: make(map[int]bool), thrown: make(map[string]bool), bare: make(map[string]bool),
-		unborn: make(map[int]time.Time), losses: make(losses), code: code, finder: probe.NewFinder(fs.Root(), s.functions), family: newFamily(t, fs),
+		calls: make(chan sessionCall), over: make(chan struct{}), guarded: make(map[int]bool),
+		ptraceDetached: make(map[int]bool), ptracedByOther: make(map[int]bool), thrown: make(map[string]bool),
+		warnedNoAllocator: make(map[string]bool), unprobed: make(map[int]time.Time), losses: make(losses), code: code,
+		finder: probe.NewFinder(fs.Root(), s.functions), attacher: newAttacher(t, fs),
 	}
 	x.startAnalyzer()
 	x.follower = newFollower(x)
@@ -106,25 +107,25 @@ func newSession(s settings, out output) (*session, error) {
 	return x, nil
 }
 
-// adopt begins to trace a held process whose objects were found. all says that
+// attachTarget begins to trace a held process whose objects were found. all says that
 // its first instruction is still to come, so that every block will be seen.
-func (s *session) adopt(t *target, objects []probe.Object, all bool) error {
+func (s *session) attachTarget(t *target, objects []probe.Object, all bool) error {
 	if !all {
 		t.base = &analyzer.Baseline{}
 	}
 	known := s.targets[t.pid] == t
 	t.goHeap = slices.ContainsFunc(objects, func(o probe.Object) bool { return o.WithGo })
-	s.enlist(t)
-	if _, err := s.family.extend(t.pid, objects); err != nil {
+	s.setTarget(t)
+	if _, err := s.attacher.extend(t.pid, objects); err != nil {
 		if !isGone(err) { // else what it ran had its probes, or it counts as missed
 			t.untraced = err
 		}
 		return err
 	}
-	s.family.noteTracing(t.pid, objects, false)
+	s.attacher.noteTracing(t.pid, objects, false)
 	t.untraced = nil
-	t.objects, t.probed = s.family.of(t.pid), now()
-	t.bare = len(objects) == 0 // the probes of a program before stay in its files
+	t.objects, t.probed = s.attacher.of(t.pid), now()
+	t.noAllocator = len(objects) == 0 // the probes of a program before stay in its files
 	s.take(input.Started{ProcessInfo: t.describe()})
 	s.warnOfThrows(t)
 	if !all {
@@ -169,8 +170,8 @@ func (s *session) loop(ctx context.Context) error {
 	ticker, windows := time.NewTicker(s.interval), time.NewTicker(windowInterval)
 	defer ticker.Stop()
 	defer windows.Stop()
-	settled := time.NewTimer(settledAfter)
-	defer settled.Stop()
+	startupOver := time.NewTimer(startupTime)
+	defer startupOver.Stop()
 	var over <-chan time.Time
 	if s.duration > 0 {
 		timer := time.NewTimer(s.duration)
@@ -191,9 +192,9 @@ func (s *session) loop(ctx context.Context) error {
 			s.take(input.Window{Now: now()})
 			s.noteLosses()
 			s.keepWithin()
-			s.lookAfterChildren()
-		case <-settled.C:
-			s.keepSmall()
+			s.checkChildren()
+		case <-startupOver.C:
+			s.keepHeapSmall()
 		case <-over:
 			s.checkLeaks()
 			s.repairAll()
@@ -205,8 +206,8 @@ func (s *session) loop(ctx context.Context) error {
 			s.stop()
 		case t := <-s.exits:
 			s.gone(t)
-		case v := <-s.visits:
-			s.receive(v)
+		case v := <-s.calls:
+			s.runCall(v)
 		case r := <-s.follower.results:
 			s.followed(r)
 		}
@@ -286,7 +287,7 @@ func (s *session) correlate(final bool) {
 		if t.exited || t.shared {
 			continue
 		}
-		s.revive(t)
+		s.reattach(t)
 		if !final && !t.pace.Ready(time.Now()) {
 			continue
 		}
@@ -301,7 +302,7 @@ func (s *session) correlateTarget(t *target) {
 		s.warn("%v", err)
 	}
 	t.pace.Done(time.Now(), cost)
-	if t.space == nil && t.isYoung() {
+	if t.space == nil && t.usesParentNames() {
 		return // it has its parent's names, and may be about to execute a program
 	}
 	if err = s.renew(t); err != nil {
@@ -312,7 +313,7 @@ func (s *session) correlateTarget(t *target) {
 	}
 }
 
-// nameUnmapped names the stacks through libraries that a process has let go of:
+// nameUnmapped names the stacks through libraries that a process has unmapped:
 // others may be mapped there later.
 func (s *session) nameUnmapped(t *target) {
 	if gone := t.space.Unmapped(); gone != nil {
@@ -320,10 +321,10 @@ func (s *session) nameUnmapped(t *target) {
 	}
 }
 
-// revive attaches again to a process whose first thread has ended, for the
-// probes are tied to that.
-func (s *session) revive(t *target) {
-	if t.deaf || t.bare || s.stopping {
+// reattach attaches again to a process whose first thread has ended, as the
+// probes were tied to that.
+func (s *session) reattach(t *target) {
+	if t.probesLost || t.noAllocator || s.stopping {
 		return
 	}
 	revived, err := s.tracer.Revive(t.pid, t.objects)
@@ -331,7 +332,7 @@ func (s *session) revive(t *target) {
 		if !t.held.Alive() {
 			return
 		}
-		t.deaf = true
+		t.probesLost = true
 		s.warn("the thread that the probes of process %d were tied to has ended, and nothing more is seen of the others' allocations: %v", t.pid, err)
 		return
 	}
@@ -347,7 +348,7 @@ func (s *session) report(final bool) *report.Report {
 	}
 	s.take(input.Loss{Loss: loss})
 	s.noteLosses()
-	for _, note := range s.family.noted() {
+	for _, note := range s.attacher.noted() {
 		s.warn("%s", note)
 	}
 	pressure := s.pressure()
@@ -363,7 +364,7 @@ func (s *session) report(final bool) *report.Report {
 	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
 	r.Warnings = append(r.Warnings, s.tracer.UnwindProblems()...)
 	r.Warnings = append(r.Warnings, s.missedChildren()...)
-	if err := s.family.loaderProblem(); err != nil {
+	if err := s.attacher.loaderProblem(); err != nil {
 		r.Warnings = append(r.Warnings, err.Error()+": what a library allocates right after it was loaded may have a cut stack")
 	}
 	r.Warnings = append(r.Warnings, s.unreadFiles()...)
@@ -379,8 +380,8 @@ func (s *session) report(final bool) *report.Report {
 	return r
 }
 
-// drain takes in what other goroutines have found out already, before the last Report: that a child
-// was let go without its probes, say.
+// drain handles what other goroutines have found already, before the last Report: that a child
+// runs without its probes, say.
 func (s *session) drain() {
 	for {
 		select {
@@ -398,7 +399,7 @@ func (s *session) drain() {
 func (s *session) finish() error {
 	close(s.over)
 	s.drain()
-	s.letGrow()
+	s.letHeapGrow()
 	if s.beforeFinish != nil {
 		s.beforeFinish()
 	}
@@ -413,7 +414,7 @@ func (s *session) finish() error {
 	return err
 }
 
-// warn tells the user of a trouble once, on stderr and in the Reports.
+// warn reports a problem once, on stderr and in the Reports.
 func (s *session) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if slices.Contains(s.warnings, text) || len(s.warnings) >= maxWarnings {
@@ -423,7 +424,7 @@ func (s *session) warn(format string, args ...any) {
 	s.out.warning(text)
 }
 
-// maxWarnings bounds what a process full of surprises can make us say.
+// maxWarnings bounds how many warnings a process can cause.
 const maxWarnings = 100
 
 func (s *session) say(format string, args ...any) {
@@ -440,7 +441,7 @@ func (s *session) close() {
 	for _, t := range s.targets {
 		t.close()
 	}
-	s.family.close()
+	s.attacher.close()
 	s.tables.Close()
 	s.names.close()
 	s.analyzer.Close()

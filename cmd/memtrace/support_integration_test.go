@@ -69,7 +69,7 @@ var builds = []build{
 var columns = []string{"run", "attach", "fork", "vfork", "posix_spawn", "exec"}
 
 // births' names for the ways to make a child.
-var birthModes = map[string]string{"fork": "fork", "vfork": "vfork", "posix_spawn": "spawn", "exec": "exec"}
+var forkModes = map[string]string{"fork": "fork", "vfork": "vfork", "posix_spawn": "spawn", "exec": "exec"}
 
 // TestAllocatorTable tests what README.md's table says: all of it with
 // -write-support, which writes it, else one mode of each row, another each row,
@@ -153,8 +153,8 @@ func (b build) try(t *testing.T, column string) string {
 		c, r := b.attachTo(t, "every_function", "no-pvalloc")
 		problems = append(c.siteErrors(t, r), lossErrors(r)...)
 	default:
-		c, r := b.attachTo(t, "births", birthModes[column], "5", "2")
-		problems = c.birthErrors(t, r)
+		c, r := b.attachTo(t, "births", forkModes[column], "5", "2")
+		problems = c.forkErrors(t, r)
 	}
 	if len(problems) > 0 {
 		t.Logf("%s", strings.Join(problems, "\n"))

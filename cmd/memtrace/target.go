@@ -22,7 +22,7 @@ const initPIDNamespace = 0xEFFFFFFC
 type target struct {
 	pid     int
 	held    *procfs.Held
-	objects []probe.Object     // attached to; their files are the family's
+	objects []probe.Object     // attached to; the attacher owns their files
 	left    []probe.Object     // of them: those of a program before, which this one does not map
 	space   *symbol.Space      // the namer's; nil: none of its own is known
 	base    *analyzer.Baseline // nil where the trace saw every block
@@ -30,18 +30,18 @@ type target struct {
 	exited  bool
 	since   uint64 // ns: when it lived for certain, no later than its first event
 
-	bare     bool      // it has no allocator that can be probed
-	goHeap   bool      // it has a heap of Go's runtime beside those that are probed
-	child    bool      // it was made by a process under trace
-	shared   bool      // its memory is its parent's, until it executes a program
-	probed   uint64    // ns: when it got its probes, 0 before
-	programs int       // changes whenever it has executed one under leak checks
-	execed   uint64    // ns: when it replaced its program last
-	execs    int       // how often
-	unsure   bool      // it has an allocator without probes, which its loader may be about to tell of
-	deaf     bool      // its probes ended with the thread that they were tied to
-	gone     time.Time // when its process was seen to have ended
-	born     time.Time // of a child: when that was seen
+	noAllocator bool      // it has no allocator that can be probed
+	goHeap      bool      // it has a heap of Go's runtime beside those that are probed
+	child       bool      // it was made by a process under trace
+	shared      bool      // its memory is its parent's, until it executes a program
+	probed      uint64    // ns: when it got its probes, 0 before
+	programs    int       // changes whenever it has executed one under leak checks
+	execed      uint64    // ns: when it replaced its program last
+	execs       int       // how often
+	unsure      bool      // it has an allocator without probes, which its loader may be about to report
+	probesLost  bool      // its probes ended with the thread that they were tied to
+	gone        time.Time // when its process was seen to have ended
+	forkSeen    time.Time // of a child: when that was seen
 
 	// unchecked says why there was no leak check, where there was to be one.
 	unchecked error
@@ -49,7 +49,7 @@ type target struct {
 	// are in place after all. Its heap is then empty for us, and no check of it
 	// says anything.
 	untraced error
-	replaced bool // it has executed a program: news of its birth that come late say nothing of that
+	replaced bool // it has executed a program: a late answer about its attach as a child says nothing of that
 	sampler  analyzer.Sampler
 	check    bool // it was checked at its end
 }
@@ -86,7 +86,7 @@ func (e endedError) Error() string {
 	return fmt.Sprintf("no such process: %d has ended, or never ran (memtrace top shows those that run; --comm NAME chooses by name)", int(e))
 }
 
-// Unwrap lets callers tell it from other failures.
+// Unwrap lets callers distinguish it from other failures.
 func (e endedError) Unwrap() error { return procfs.ErrGone }
 
 // threadHint names the process of an ID that turns out to be a thread's, and
@@ -109,14 +109,14 @@ func threadHint(fs procfs.FS, tid int) error {
 
 // describe says who the process is, for the Report.
 func (t *target) describe() analyzer.ProcessInfo {
-	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Probed: t.probed, Unprobed: t.bare}
+	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Probed: t.probed, Unprobed: t.noAllocator}
 	// A process that has just ended has no names any more. Where it stood still
 	// before, they were read then, and are added once its last event is read.
 	identify(t.held.Process).describe(&info)
 	if slices.ContainsFunc(t.objects, namesFunctions) {
 		info.Probed = 0 // calls within those functions are theirs, and not seen
 	}
-	if !t.bare {
+	if !t.noAllocator {
 		info.Allocators = allocatorNames(t.objects, t.left)
 		info.GoHeap, info.Untraced = t.goHeap, untracedNames(t.objects, t.left)
 	}
@@ -177,12 +177,14 @@ func (t *target) found(mapped []probe.Object, executed bool) {
 	t.left = slices.DeleteFunc(t.left, func(o probe.Object) bool { return hasFile(mapped, &o) })
 }
 
-// youth is how long a child goes by its parent's names. Most of those that
+// parentNamesTime is how long a child uses its parent's names. Most of those that
 // execute a program do so at once, and what they map then must not be taken
 // for what they mapped before.
-const youth = time.Second
+const parentNamesTime = time.Second
 
-func (t *target) isYoung() bool { return t.execs == 0 && time.Since(t.born) < youth }
+func (t *target) usesParentNames() bool {
+	return t.execs == 0 && time.Since(t.forkSeen) < parentNamesTime
+}
 
 func (t *target) close() {
 	_ = t.held.Close()

@@ -39,7 +39,7 @@ func traceCommand(c *cli.Context) error {
 
 // trace attaches to running processes and follows them.
 func trace(c *cli.Context, set settings) error {
-	s, err := newSession(set, silent{})
+	s, err := newSession(set, noOutput{})
 	if err != nil {
 		return err
 	}
@@ -84,14 +84,14 @@ func (s *session) beginHeld(t *target) error {
 	if errors.Is(err, os.ErrPermission) {
 		err = adviseOn(fmt.Errorf("%w: %w", tracer.ErrNotPermitted, err))
 	}
-	if s.traceBare(err) && slices.Contains(s.pids, t.pid) {
-		return s.beginBare(t, err)
+	if s.tracesWithoutAllocator(err) && slices.Contains(s.pids, t.pid) {
+		return s.beginWithoutAllocator(t, err)
 	}
 	if err != nil {
 		return err
 	}
 	s.say("attaching to process %d: %d files", t.pid, len(objects))
-	if err := s.adopt(t, objects, false); err != nil {
+	if err := s.attachTarget(t, objects, false); err != nil {
 		return err
 	}
 	if t.goHeap {

@@ -14,10 +14,10 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// mute is an output that nobody sees.
-type mute struct{ silent }
+// discardOutput drops warnings, too.
+type discardOutput struct{ noOutput }
 
-func (mute) warning(string) {}
+func (discardOutput) warning(string) {}
 
 // jobOf is a session without a tracer that has one child, to be judged by a
 // rule. The child is the process that runs this test's binary.
@@ -35,8 +35,8 @@ func jobOf(t *testing.T, rule string, leaks bool) (*session, *target) {
 	t.Cleanup(a.Close)
 	s := &session{
 		settings: settings{leaks: leaks, atExit: exitAfter, gate: &job{rules: rules}},
-		fs:       fs, analyzer: a, out: mute{}, family: newFamily(nil, fs), names: testNamer(t),
-		targets: make(map[int]*target), unborn: make(map[int]time.Time),
+		fs:       fs, analyzer: a, out: discardOutput{}, attacher: newAttacher(nil, fs), names: testNamer(t),
+		targets: make(map[int]*target), unprobed: make(map[int]time.Time),
 	}
 	child, err := holdTarget(fs, os.Getppid())
 	if err != nil {
@@ -57,9 +57,9 @@ func (s *session) saysProblem(text string) bool {
 // A child that did not get its probes is not found to be without leaks at its
 // end, as nothing was seen of it.
 func TestUntracedChildIsNoPass(t *testing.T) {
-	for _, reason := range []error{errTooSlow, errCrowded, errors.New("too many open files")} {
+	for _, reason := range []error{errTooSlow, errTooManyChildren, errors.New("too many open files")} {
 		s, child := jobOf(t, "definite", true)
-		s.bore(found{search: search{pid: child.pid, birth: true, still: true}, err: reason})
+		s.childAttached(found{search: search{pid: child.pid, child: true, stopped: true}, err: reason})
 		child.unchecked = s.checkEnding(child, launch.Ending{PID: child.pid})
 		if !s.saysProblem(reason.Error()) {
 			t.Errorf("%v: problems %q", reason, s.problems())
@@ -71,11 +71,11 @@ func TestUntracedChildIsNoPass(t *testing.T) {
 	}
 }
 
-// What failed is told, and fails a job, even where the session gets to it only once the trace stops. That is chance.
+// What failed is reported, and fails a job, even where the session gets to it only once the trace stops. That is chance.
 func TestUntracedProcessIsNoPassAtTheEnd(t *testing.T) {
 	for _, r := range []found{
-		{search: search{birth: true, still: true}, err: errTooSlow},
-		{search: search{birth: true}, err: errNoParent},
+		{search: search{child: true, stopped: true}, err: errTooSlow},
+		{search: search{child: true}, err: errNoParent},
 		{search: search{exec: true}, err: probe.ErrStripped},
 	} {
 		s, child := jobOf(t, "allocs>1e6", false)
@@ -89,36 +89,36 @@ func TestUntracedProcessIsNoPassAtTheEnd(t *testing.T) {
 	}
 }
 
-// A child that stands still at its birth for long, as on a slow machine, is not taken for one that runs: its blocks
-// would be taken for older than its probes.
+// A child that is stopped at its first instruction for long, as on a slow machine, is not taken for one that runs:
+// its blocks would be taken for older than its probes.
 func TestSlowBirthIsWaitedFor(t *testing.T) {
 	s, child := jobOf(t, "definite", true)
-	s.guarded, s.follower = map[int]bool{child.pid: true}, &follower{births: make(chan int, 1)}
-	s.unborn[child.pid] = time.Now().Add(-latest)
-	s.family.beginBirth(child.pid)
-	s.lookAfterChildren()
-	if child.untraced != nil || !s.guarded[child.pid] || len(s.follower.births) != 0 {
+	s.guarded, s.follower = map[int]bool{child.pid: true}, &follower{attachQueue: make(chan int, 1)}
+	s.unprobed[child.pid] = time.Now().Add(-childStopTimeout)
+	s.attacher.beginChildHold(child.pid)
+	s.checkChildren()
+	if child.untraced != nil || !s.guarded[child.pid] || len(s.follower.attachQueue) != 0 {
 		t.Errorf("a child that stands still is taken for one that runs: %v", child.untraced)
 	}
-	s.bore(found{search: search{pid: child.pid, birth: true, still: true}})
-	s.unborn[child.pid] = time.Now().Add(-latest)
-	s.lookAfterChildren()
-	if child.untraced == nil || s.guarded[child.pid] || len(s.follower.births) != 1 {
+	s.childAttached(found{search: search{pid: child.pid, child: true, stopped: true}})
+	s.unprobed[child.pid] = time.Now().Add(-childStopTimeout)
+	s.checkChildren()
+	if child.untraced == nil || s.guarded[child.pid] || len(s.follower.attachQueue) != 1 {
 		t.Error("a child that should stand still and does not is waited for, forever")
 	}
 }
 
-// What comes of a birth is often told after the child has executed a program, of
+// The answer about a child's attach often comes after the child has executed a program, of
 // which it says nothing.
 func TestLateNewsOfABirth(t *testing.T) {
 	s, child := jobOf(t, "definite", true)
 	child.replaced = true
-	s.bore(found{search: search{pid: child.pid, birth: true, still: true}, err: errTooSlow})
+	s.childAttached(found{search: search{pid: child.pid, child: true, stopped: true}, err: errTooSlow})
 	if child.untraced != nil {
 		t.Errorf("a program that is traced is not any more, by its process's birth: %v", child.untraced)
 	}
 	child.untraced = errNotTraced
-	s.bore(found{search: search{pid: child.pid, birth: true, still: true}})
+	s.childAttached(found{search: search{pid: child.pid, child: true, stopped: true}})
 	if child.untraced == nil {
 		t.Error("a program that is not traced is, by its process's birth")
 	}
@@ -148,7 +148,7 @@ func TestUntracedChildIsNoPassForCounts(t *testing.T) {
 // Children that were left alone fail a job also where nothing else is known of them.
 func TestChildrenLeftAloneAreNoPass(t *testing.T) {
 	s, _ := jobOf(t, "definite", true)
-	s.family.alone = 3
+	s.attacher.skippedChildren = 3
 	if !s.saysProblem("3 child processes came while") {
 		t.Errorf("problems %q", s.problems())
 	}

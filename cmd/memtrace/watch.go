@@ -118,7 +118,7 @@ func (w *watching) run(ctx context.Context) error {
 				return err
 			}
 		}
-		crossing, err := w.tell(events)
+		crossing, err := w.report(events)
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func unreadable(events []watch.Event) error {
 }
 
 // tell shows the events and runs the command at crossings.
-func (w *watching) tell(events []watch.Event) (crossing bool, err error) {
+func (w *watching) report(events []watch.Event) (crossing bool, err error) {
 	for _, e := range events {
 		if err := w.show(e); err != nil {
 			return crossing, err

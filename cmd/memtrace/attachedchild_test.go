@@ -15,12 +15,12 @@ func TestNewbornHasItsObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{targets: map[int]*target{2: {pid: 2, child: true}}, family: newFamily(&tracer.Tracer{}, fs)}
-	s.family.probed[2] = []probe.Object{{Inode: 1}}
-	if child := s.newborn(2); child == nil || len(child.objects) != 1 {
+	s := &session{targets: map[int]*target{2: {pid: 2, child: true}}, attacher: newAttacher(&tracer.Tracer{}, fs)}
+	s.attacher.probed[2] = []probe.Object{{Inode: 1}}
+	if child := s.attachedChild(2); child == nil || len(child.objects) != 1 {
 		t.Errorf("the child is %+v, want one with an object", child)
 	}
-	if s.newborn(3) != nil {
+	if s.attachedChild(3) != nil {
 		t.Error("a child whose fork is not known is a target")
 	}
 }

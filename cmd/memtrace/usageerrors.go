@@ -22,7 +22,7 @@ import (
 
 // forgiving changes all commands so that they help those who mistype: times
 // may be bare seconds, and an error says what was probably meant.
-func forgiving(app *cli.App) *cli.App {
+func withUsageHelp(app *cli.App) *cli.App {
 	app.Flags = append(secondsFlags(app.Flags), cli.HelpFlag) // which package cli leaves out where there is a command help
 	before := app.Before
 	app.Before = func(c *cli.Context) error {

@@ -7,9 +7,10 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// refuseHarm is an error if probes in files, which everybody gets who maps them, would break a process that runs: one that
-// interprets machine code, or whose allocator was patched. Each process alone is left alone where it has probes of its own.
-func (s *session) refuseHarm(pids []int) error {
+// refuseUnsafeProbes is an error if probes in files would break a running process: one that interprets machine code, or
+// whose allocator was patched. Every process that maps a file gets the probes in it. Where each process has probes of
+// its own, only such a process is left out.
+func (s *session) refuseUnsafeProbes(pids []int) error {
 	if !s.tracer.Config().Everywhere {
 		return nil
 	}

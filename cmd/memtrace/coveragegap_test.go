@@ -24,7 +24,7 @@ func again(t *testing.T, s *session, pid int, another bool) *target {
 	if another {
 		next.held.StartTime++
 	}
-	s.enlist(next)
+	s.setTarget(next)
 	return next
 }
 
@@ -85,14 +85,14 @@ func TestUntracedProcessWhosePIDComesAgain(t *testing.T) {
 func TestManyUncheckedChildrenOfOnePID(t *testing.T) {
 	s, child := jobOf(t, "definite", true)
 	child.exited = true
-	for range maxBygone + 9 {
+	for range maxEndedGaps + 9 {
 		again(t, s, child.pid, true).exited = true
 	}
-	if want := fmt.Sprintf("%d more child processes", maxBygone+10-maxUnchecked); !s.saysProblem(want) {
+	if want := fmt.Sprintf("%d more child processes", maxEndedGaps+10-maxUnchecked); !s.saysProblem(want) {
 		t.Errorf("%q, want %s", s.problems(), want)
 	}
-	if n := len(s.bygones.unchecked); n != maxBygone {
-		t.Errorf("%d are kept, want %d", n, maxBygone)
+	if n := len(s.endedGaps.unchecked); n != maxEndedGaps {
+		t.Errorf("%d are kept, want %d", n, maxEndedGaps)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestEndOfTheProcessBefore(t *testing.T) {
 	}
 }
 
-// A child that ends before the news of its birth are there is not checked: neither
+// A child that ends before its fork is read is not checked: neither
 // the one that had its PID before nor nobody stands for it.
 func TestChildThatEndsUnknown(t *testing.T) {
 	for _, known := range []bool{false, true} {
@@ -127,13 +127,13 @@ func TestChildThatEndsUnknown(t *testing.T) {
 	}
 }
 
-// What comes of a birth does not belong to the process that had the PID before.
+// The answer about a child's attach does not belong to the process that had the PID before.
 func TestBirthUnderThePIDOfAnother(t *testing.T) {
 	s, before := jobOf(t, "definite", true)
 	before.exited = true
-	s.family.born[before.pid] = true
-	s.bore(found{search: search{pid: before.pid, birth: true, still: true}})
-	if !s.family.wasBorn(before.pid) {
+	s.attacher.attachedAtStart[before.pid] = true
+	s.childAttached(found{search: search{pid: before.pid, child: true, stopped: true}})
+	if !s.attacher.takeAttachedAtStart(before.pid) {
 		t.Error("that it has its probes from its birth on is forgotten before it is known")
 	}
 }

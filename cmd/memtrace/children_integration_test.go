@@ -43,12 +43,12 @@ func TestChildrenAreSeenFromTheirFirstInstruction(t *testing.T) {
 			if err := c.end(); err != nil {
 				t.Error(err)
 			}
-			c.checkBirths(t, &r)
+			c.checkForks(t, &r)
 		})
 		t.Run("run/"+b.how, func(t *testing.T) {
 			t.Parallel()
 			c, r := runUnderTrace(t, "births", b.how, b.children, "2")
-			c.checkBirths(t, &r)
+			c.checkForks(t, &r)
 			for _, p := range r.Processes {
 				if p.Attached {
 					t.Errorf("process %d is said to have blocks from before the attach", p.PID)
@@ -58,17 +58,17 @@ func TestChildrenAreSeenFromTheirFirstInstruction(t *testing.T) {
 	}
 }
 
-// checkBirths compares what was seen of all processes at each site with what
+// checkForks compares what was seen of all processes at each site with what
 // the program says.
-func (c *child) checkBirths(t *testing.T, r *report.Report) {
+func (c *child) checkForks(t *testing.T, r *report.Report) {
 	t.Helper()
-	for _, problem := range c.birthErrors(t, r) {
+	for _, problem := range c.forkErrors(t, r) {
 		t.Error(problem)
 	}
 }
 
-// birthErrors says what differs.
-func (c *child) birthErrors(t *testing.T, r *report.Report) (problems []string) {
+// forkErrors says what differs.
+func (c *child) forkErrors(t *testing.T, r *report.Report) (problems []string) {
 	t.Helper()
 	type sums struct{ count, bytes, frees uint64 }
 	got := make(map[string]sums)
@@ -150,7 +150,7 @@ func TestPreforkServer(t *testing.T) {
 	if err := c.end(); err != nil {
 		t.Error(err)
 	}
-	c.checkBirths(t, &r)
+	c.checkForks(t, &r)
 	if len(r.Processes) != children+1 {
 		t.Fatalf("%d processes, want the server and %d children", len(r.Processes), children)
 	}
@@ -205,13 +205,13 @@ func TestSIGKILLWhileChildrenAreBorn(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			for range 5 {
-				killWhileBorn(t, how)
+				killAtStart(t, how)
 			}
 		})
 	}
 }
 
-func killWhileBorn(t *testing.T, how string) {
+func killAtStart(t *testing.T, how string) {
 	t.Helper()
 	c := program(t, "births", how, "200", "4")
 	tr := attach(t, c.cmd.Process.Pid)
@@ -266,7 +266,7 @@ func TestForkStorm(t *testing.T) {
 		t.Error(err)
 	}
 	if busy := others.share(t); busy < quiet {
-		c.checkBirths(t, &r)
+		c.checkForks(t, &r)
 	} else {
 		c.checkSeenOrSaid(t, &r, children)
 	}

@@ -15,23 +15,23 @@ import (
 	"github.com/memtrace/memtrace/analyzer/suppress"
 )
 
-// An outlet is a file that tells others how a job ended.
-type outlet struct {
+// A resultFile is a file that says how a job ended, in a format for other programs.
+type resultFile struct {
 	flag, path string
 	format     render.Format  // or
 	style      suppress.Style // of suppressions
 	file       io.WriteCloser // nil until open
 }
 
-// outletsOf reads the flags that name files. used are the files that other flags name, by name.
-func outletsOf(c *cli.Context, used map[string]string) (out []*outlet, err error) {
-	for _, o := range []outlet{{flag: "junit", format: render.JUnit}, {flag: "sarif", format: render.SARIF}, {flag: "summary", format: render.Markdown}} {
+// resultFilesOf reads the flags that name files. used are the files that other flags name, by name.
+func resultFilesOf(c *cli.Context, used map[string]string) (out []*resultFile, err error) {
+	for _, o := range []resultFile{{flag: "junit", format: render.JUnit}, {flag: "sarif", format: render.SARIF}, {flag: "summary", format: render.Markdown}} {
 		if o.path = c.Path(o.flag); o.path != "" {
 			out = append(out, &o)
 		}
 	}
 	for _, path := range wholes(c, "gen-suppressions") {
-		o := &outlet{flag: "gen-suppressions", path: path, style: suppress.Valgrind}
+		o := &resultFile{flag: "gen-suppressions", path: path, style: suppress.Valgrind}
 		if rest, ok := strings.CutPrefix(path, "lsan:"); ok {
 			o.path, o.style = rest, suppress.LSan
 		}
@@ -49,14 +49,14 @@ func outletsOf(c *cli.Context, used map[string]string) (out []*outlet, err error
 	return out, nil
 }
 
-// open creates the files, so that a job whose result could not be told fails
+// open creates the files, so that a job whose result could not be written fails
 // before it starts anything. They stay empty until the end: an old result must
 // not pass for a new one.
 func (g *job) open() error {
 	if err := g.exports.check(); err != nil {
 		return err
 	}
-	for _, o := range g.outlets {
+	for _, o := range g.resultFiles {
 		if o.path == "-" && o.style != "" {
 			o.file = keptOpen{os.Stdout}
 			continue
@@ -75,7 +75,7 @@ type keptOpen struct{ io.Writer }
 func (keptOpen) Close() error { return nil }
 
 // finish writes all files and returns the error to end with: err, or that of
-// writing. Where err came before there was a Report, the files tell of that.
+// writing. Where err came before there was a Report, the files say so.
 func (g *job) finish(err error) error {
 	r := g.last
 	if r == nil {
@@ -86,12 +86,12 @@ func (g *job) finish(err error) error {
 		r = &report.Report{Schema: report.Schema, Final: true, Outcome: &report.Outcome{Problems: []string{text}}}
 	}
 	failed := g.exports.write()
-	for _, o := range g.outlets {
+	for _, o := range g.resultFiles {
 		if o.file != nil {
 			failed = errors.Join(failed, g.write(o, r))
 		}
 	}
-	g.tellGitHub(r)
+	g.writeToGitHub(r)
 	switch {
 	case failed == nil:
 		return err
@@ -102,7 +102,7 @@ func (g *job) finish(err error) error {
 	return err
 }
 
-func (g *job) write(o *outlet, r *report.Report) error {
+func (g *job) write(o *resultFile, r *report.Report) error {
 	var text bytes.Buffer
 	var err error
 	if o.style != "" {
@@ -125,7 +125,7 @@ func (g *job) write(o *outlet, r *report.Report) error {
 }
 
 // suppressions writes those of some leaks, and says which it can't.
-func (o *outlet) suppressions(w io.Writer, r *report.Report, leaks []int) error {
+func (o *resultFile) suppressions(w io.Writer, r *report.Report, leaks []int) error {
 	left, err := suppress.Write(w, r, leaks, o.style)
 	for i, what := range left {
 		if i == maxUnwritten {
@@ -161,10 +161,10 @@ func (g *job) toSuppress(r *report.Report) (out []int) {
 	return out
 }
 
-// tellGitHub annotates the job, and appends to its summary, under GitHub
+// writeToGitHub annotates the job, and appends to its summary, under GitHub
 // Actions. Annotations go to stderr, which its runner reads as it does stdout:
 // that is the command's, or the Report's.
-func (g *job) tellGitHub(r *report.Report) {
+func (g *job) writeToGitHub(r *report.Report) {
 	if os.Getenv("GITHUB_ACTIONS") != "true" || r.Outcome == nil || g.last == nil && !g.active() {
 		return
 	}
@@ -182,7 +182,7 @@ func (g *job) tellGitHub(r *report.Report) {
 		options.Format = render.Markdown
 		err = errors.Join(render.Write(f, r, options), f.Close())
 	}
-	if err != nil { // the result itself is told otherwise
+	if err != nil { // the exit code has the result
 		fmt.Fprintf(os.Stderr, "memtrace: append to the job's summary: %v\n", err)
 	}
 }

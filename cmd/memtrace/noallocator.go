@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// tracesWithoutAllocator reports whether a process is traced although no allocator
+// was found, for this reason: for its page faults and for where its memory is. It is
+// not if allocations were asked for, as by a check for leaks.
+func (s *session) tracesWithoutAllocator(reason error) bool {
+	if s.leaks || s.gate.rules.NeedTrace() || len(s.functions.Functions) > 0 || s.functions.Family != "" {
+		return false
+	}
+	if errors.Is(reason, probe.ErrFileReplaced) || errors.Is(reason, os.ErrPermission) {
+		return false // it may have one
+	}
+	return errors.Is(reason, probe.ErrGoProgram) || errors.Is(reason, probe.ErrStripped) || errors.Is(reason, probe.ErrNoAllocator) ||
+		errors.Is(reason, probe.ErrInterpreter)
+}
+
+// staysWithoutAllocator reports whether a program in which no allocator was found, for
+// this reason, cannot load one later. A loader that was called as a program can.
+func staysWithoutAllocator(pid int, reason error) bool {
+	return (errors.Is(reason, probe.ErrGoProgram) || errors.Is(reason, probe.ErrStripped)) && !hasLoader(pid) ||
+		errors.Is(reason, probe.ErrInterpreter)
+}
+
+// beginWithoutAllocator begins to trace a running process without an allocator.
+func (s *session) beginWithoutAllocator(t *target, reason error) error {
+	if err := s.attachTarget(t, nil, false); err != nil {
+		return err
+	}
+	s.warnNoAllocator(t, reason)
+	return nil
+}
+
+// startWithoutAllocator is beginWithoutAllocator for a program that has not run yet.
+func (s *session) startWithoutAllocator(pid int, reason error) error {
+	t, err := holdTarget(s.fs, pid)
+	if err != nil {
+		return err
+	}
+	if err := s.attachTarget(t, nil, true); err != nil {
+		return err
+	}
+	s.guarded[pid], s.command = s.hold, pid
+	s.warnNoAllocator(t, reason)
+	return nil
+}
+
+// execedWithoutAllocator goes on with a process that has executed a program without
+// an allocator. Nothing of that program is missed: page faults are counted by
+// process, whatever it runs.
+func (s *session) execedWithoutAllocator(pid int, reason error) {
+	t := s.targets[pid]
+	if t == nil || t.exited {
+		var err error
+		if t, err = holdTarget(s.fs, pid); err != nil {
+			return // it ended
+		}
+		t.child = true
+	}
+	t.base, t.space, t.noAllocator = nil, nil, true // of the program before; the names that it gave stay
+	s.take(input.Described{ProcessInfo: t.describe()})
+	if err := s.attachTarget(t, nil, true); err != nil && !isGone(err) {
+		s.warn("%v", err)
+		return
+	}
+	s.warnNoAllocator(t, reason) // even if it has ended meanwhile
+}
+
+// warnNoAllocator warns once for each program of what is not seen, and takes the
+// reading that later ones are compared with.
+func (s *session) warnNoAllocator(t *target, reason error) {
+	exe, err := t.held.Exe()
+	if err != nil || !s.warnedNoAllocator[exe] {
+		s.warn("process %d: its allocations are not seen, only its page faults, its memory and which of its mappings grow: %v", t.pid, reason)
+	}
+	if err == nil && len(s.warnedNoAllocator) < maxWarnings {
+		s.warnedNoAllocator[exe] = true
+	}
+	s.correlateTarget(t)
+}
