@@ -56,7 +56,7 @@ func TestOtherAllocators(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, file)}, "every_function", "no-pvalloc")
 			a, events, _, loss := trace(t, Config{StackDepth: 32}, p)
 			p.finish()
-			if got := tally(events); got != a.Total {
+			if got := countCalls(events); got != a.Total {
 				t.Errorf("\n got %+v\nwant %+v", got, a.Total)
 			}
 			if loss.Lost() != 0 {
@@ -75,7 +75,7 @@ func TestOperatorNewOfOtherAllocators(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, file)}, "cxx_containers")
 			a, events, _, _ := trace(t, Config{StackDepth: 8}, p)
 			p.finish()
-			got := tally(events)
+			got := countCalls(events)
 			if got.Free != a.Total.Free || got.Alloc != a.Total.Alloc || got.LiveBytes != a.Total.LiveBytes {
 				t.Errorf("\n got %+v\nwant %+v", got, a.Total)
 			}
@@ -90,7 +90,7 @@ func TestLongjmpAndExceptions(t *testing.T) {
 			p := start(t, nil, "longjmp_throw")
 			a, events, _, loss := trace(t, Config{Mechanism: m, StackDepth: 8}, p)
 			p.finish()
-			got := tally(events)
+			got := countCalls(events)
 			if got.LiveBytes != a.Total.LiveBytes || loss.Lost() != 0 {
 				t.Errorf("\n got %+v\nwant %+v, lost %+v", got, a.Total, loss)
 			}
@@ -107,7 +107,7 @@ func TestOperatorNewMayThrow(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, allocators[family])}, "longjmp_throw")
 			a, events, _, loss := trace(t, Config{Mechanism: Session, StackDepth: 8}, p)
 			p.finish()
-			got := tally(events)
+			got := countCalls(events)
 			if got.LiveBytes != a.Total.LiveBytes || got.Failed != a.Total.Failed || got.Failed == 0 || loss.Lost() != 0 {
 				t.Errorf("\n got %+v\nwant %+v, lost %+v", got, a.Total, loss)
 			}
@@ -135,7 +135,7 @@ func TestEscapesFromAnAllocator(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + lib}, "escape")
 			a, events, _, loss := trace(t, Config{Mechanism: m, StackDepth: 8}, p)
 			p.finish()
-			got := tally(slices.DeleteFunc(events, isThreadVector))
+			got := countCalls(slices.DeleteFunc(events, isThreadVector))
 			if got.Alloc != a.Total.Alloc || got.LiveBytes != a.Total.LiveBytes || loss.Lost() != 0 {
 				t.Errorf("\n got %+v\nwant %+v, lost %+v", got, a.Total, loss)
 			}

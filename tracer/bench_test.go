@@ -30,7 +30,7 @@ func BenchmarkMerge(b *testing.B) {
 			time++
 			q := &m.queues[i>>4&1]
 			*q.slot() = event.Event{Time: time}
-			q.settle()
+			q.sortIn()
 		}
 		out = m.release(time+1, out[:0], func(full []event.Event) []event.Event {
 			sum += uint64(len(full))

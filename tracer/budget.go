@@ -26,8 +26,8 @@ func (l Level) String() string {
 }
 
 // A Budget decides at which level to trace so that the probes take no more
-// than a share of the targets' own processor time. It only reckons: its
-// caller counts hits, reads clocks, and does what it says.
+// than a share of the targets' own processor time. It only computes: its
+// caller counts hits, reads clocks, and applies the level.
 //
 // It goes down a level as soon as a second's mean is above the limit, and up
 // again only once the finer level would have stayed below most of it for a
@@ -38,22 +38,22 @@ type Budget struct {
 	Floor Level   // the finest level allowed
 	Costs Costs
 
-	level   Level
-	since   time.Duration // when the level began
-	calm    time.Duration // since when the finer level would do; 0: it would not
-	pause   time.Duration // of the pause under way
-	mean    float64       // of the overhead, over about a second
-	record  float64       // ns of a recorded call beyond its hits
-	cost    float64       // ns since the beginning
-	cpu     float64       // of the targets, cost included
-	blind   bool          // nothing has been observed at this level yet
-	started bool
+	level      Level
+	since      time.Duration // when the level began
+	fitsSince  time.Duration // since when the finer level would keep within the limit; 0: it would not
+	pause      time.Duration // of the pause under way
+	mean       float64       // of the overhead, over about a second
+	record     float64       // ns of a recorded call beyond its hits
+	cost       float64       // ns since the beginning
+	cpu        float64       // of the targets, cost included
+	unobserved bool          // nothing has been observed at this level yet
+	started    bool
 }
 
 const (
-	budgetSettle   = 500 * time.Millisecond // after a change of level, before the next one
-	budgetPatience = 3 * time.Second        // that the finer level must have been good for
-	budgetLook     = 500 * time.Millisecond // of a paused trace at what goes on
+	minLevelTime   = 500 * time.Millisecond // after a change of level, before the next one
+	finerLevelTime = 3 * time.Second        // for which the finer level must have kept within the limit
+	sampleTime     = 500 * time.Millisecond // of a look at the sparsest level after a pause
 	minPause       = 2 * time.Second
 	maxPause       = time.Minute
 	budgetSmooth   = time.Second
@@ -92,8 +92,8 @@ func (b *Budget) Observe(now, step time.Duration, h Hits, cpu uint64) Level {
 	b.cost, b.cpu = b.cost+cost, b.cpu+float64(cpu)
 	now0 := share(cost, float64(cpu))
 	weight := min(1, float64(step)/float64(budgetSmooth))
-	if b.blind {
-		b.mean, b.blind = now0, false
+	if b.unobserved {
+		b.mean, b.unobserved = now0, false
 	} else {
 		b.mean += (now0 - b.mean) * weight
 	}
@@ -121,26 +121,26 @@ func (b *Budget) decide(now time.Duration, h Hits, own float64) {
 		if age >= b.pause {
 			b.enter(max(Sparse, b.Floor), now)
 		}
-	case age < budgetSettle:
+	case age < minLevelTime:
 	case b.mean > b.Limit:
 		if b.level+1 == Paused {
-			b.pause = min(max(time.Duration(float64(budgetLook)*b.mean/b.Limit), minPause), maxPause)
+			b.pause = min(max(time.Duration(float64(sampleTime)*b.mean/b.Limit), minPause), maxPause)
 		}
 		b.enter(b.level+1, now)
 	case b.level > b.Floor && b.finer(h, own) < budgetMargin*b.Limit:
-		if b.calm == 0 {
-			b.calm = now
+		if b.fitsSince == 0 {
+			b.fitsSince = now
 		}
-		if now-b.calm >= budgetPatience {
+		if now-b.fitsSince >= finerLevelTime {
 			b.enter(b.level-1, now)
 		}
 	default:
-		b.calm = 0
+		b.fitsSince = 0
 	}
 }
 
 func (b *Budget) enter(l Level, now time.Duration) {
-	b.level, b.since, b.calm, b.blind = l, now, 0, true
+	b.level, b.since, b.fitsSince, b.unobserved = l, now, 0, true
 }
 
 // finer is the share that the next finer level would have taken: if that is

@@ -118,7 +118,7 @@ func (t *Tracer) calibrate(c *calibration) (costs Costs, err error) {
 	if err != nil {
 		return costs, err
 	}
-	defer t.disposals.take(a) // nobody needs to wait for the kernel to remove it
+	defer t.closing.take(a) // nobody needs to wait for the kernel to remove it
 	free, err := c.median(askEntry)
 	if err != nil {
 		return costs, err

@@ -213,7 +213,7 @@ func (d *drain) take(q *queue, record []byte) {
 		if e.Kind >= event.Fork && e.Kind <= event.Exit {
 			d.life = append(d.life, *e)
 		}
-		q.settle()
+		q.sortIn()
 		return
 	}
 	q.drop()

@@ -222,7 +222,7 @@ func bestRungs(t *testing.T) []Mechanism {
 }
 
 // tally counts events as the test programs count their calls.
-func tally(events []event.Event) counts {
+func countCalls(events []event.Event) counts {
 	var c counts
 	live := make(map[uint64]uint64)
 	for _, e := range events {
@@ -276,7 +276,7 @@ func TestEveryFunctionExactly(t *testing.T) {
 			p := start(t, nil, "every_function")
 			a, events, _, loss := trace(t, Config{Mechanism: m, StackDepth: 32}, p)
 			p.finish()
-			if got := tally(events); got != a.Total {
+			if got := countCalls(events); got != a.Total {
 				t.Errorf("\n got %+v\nwant %+v", got, a.Total)
 			}
 			if loss.Lost() != 0 {

@@ -43,7 +43,7 @@ func newMerger(rings int) *merger {
 }
 
 // slot returns the place for the next event of a queue, which may hold an
-// event of the past; settle sorts it in.
+// event of the past; sortIn moves it to its place.
 func (q *queue) slot() *event.Event {
 	n := len(q.events)
 	if n == q.head || n == cap(q.events) {
@@ -78,7 +78,7 @@ func (q *queue) drop() {
 	q.events = q.events[:len(q.events)-1]
 }
 
-func (q *queue) settle() {
+func (q *queue) sortIn() {
 	i := len(q.events) - 1
 	for i > q.head && q.events[i].Time < q.events[i-1].Time {
 		q.events[i], q.events[i-1] = q.events[i-1], q.events[i]

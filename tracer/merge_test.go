@@ -11,7 +11,7 @@ import (
 // add puts an event with this time into a queue.
 func (q *queue) add(time uint64) {
 	*q.slot() = event.Event{Time: time, Addr: time}
-	q.settle()
+	q.sortIn()
 }
 
 // collect releases up to limit and returns the times.

@@ -13,7 +13,7 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// loaderProbe is the probe in a process's dynamic loader that tells of code that it loads.
+// loaderProbe is the probe in a process's dynamic loader that reports the code that it loads.
 type loaderProbe struct {
 	file  fileID
 	links []link.Link
@@ -53,7 +53,7 @@ func (t *Tracer) WatchLoader(pid int) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old = t.loaders[pid]; old != nil {
-		t.disposals.take(&attachment{frees: old.links})
+		t.closing.take(&attachment{frees: old.links})
 	}
 	t.loaders[pid] = &loaderProbe{id, links}
 	return true, nil
@@ -123,8 +123,8 @@ func (t *Tracer) closeLoaders() error {
 	return closeAll(links)
 }
 
-// tellMapped tells of code that processes have mapped, by whatever means.
-func (t *Tracer) tellMapped(pids map[int]uint64) {
+// notifyMapped reports that processes have mapped code, by whatever means.
+func (t *Tracer) notifyMapped(pids map[int]uint64) {
 	if t.config.Mapped == nil {
 		return
 	}
@@ -133,10 +133,10 @@ func (t *Tracer) tellMapped(pids map[int]uint64) {
 	}
 }
 
-// newCode takes in that a process has loaded code, or runs some that is not known.
+// newCode handles a process that has loaded code, or runs code that is not known.
 func (t *Tracer) newCode(pid int, at uint64, loaded bool) {
-	if t.keeper != nil {
-		t.keeper.report(pid)
+	if t.updater != nil {
+		t.updater.report(pid)
 	}
 	if loaded && t.config.Mapped != nil {
 		t.config.Mapped(pid, at, true)
@@ -168,10 +168,10 @@ const stoppedLoading = 1 << 31
 // Learn makes the unwinder know all code of a process that stands still, before it
 // returns. What fails is tried again when it is met.
 func (t *Tracer) Learn(pid int) {
-	if t.keeper == nil {
+	if t.updater == nil {
 		return
 	}
-	s := t.keeper.spaces
+	s := t.updater.spaces
 	_, err := s.reload(pid)
 	if !errors.Is(err, os.ErrProcessDone) {
 		s.tables.awaitVisible()

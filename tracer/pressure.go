@@ -39,24 +39,24 @@ const (
 	ringsFull = 0.5
 	// backlogFull is the same of the batches that wait for a busy reader.
 	backlogFull = 0.75
-	// ringsCalm and backlogCalm are what is left as it may end: more than what
-	// wakes the drain, so that this can be seen at all.
-	ringsCalm, backlogCalm = 0.33, 0.125
+	// ringsLow and backlogLow are the levels below which sampling may end. They are above
+	// what wakes the drain; otherwise they would not be seen.
+	ringsLow, backlogLow = 0.33, 0.125
 
-	calmFirst  = 1_000_000_000  // ns for which it must be calm
-	calmMost   = 30_000_000_000 // at most, where pressure comes back
-	calmForget = 10_000_000_000 // after an end, from when on pressure is not the same any more
+	minLowTime = 1_000_000_000  // ns for which the levels must be low
+	maxLowTime = 30_000_000_000 // at most, if pressure comes back
+	forgetTime = 10_000_000_000 // after a phase: later pressure is new, and waits for minLowTime again
 
 	maxPhases = 256
 )
 
-// A gauge decides when a phase begins and when it ends. It doubles the calm that
-// it waits for as long as pressure comes back soon after, so that a
-// target that is always too fast is not traced fully and by samples in turns.
+// A gauge decides when a phase begins and when it ends. Whenever pressure comes back
+// soon after a phase, it doubles the time for which the levels must be low. So a
+// target that is always too fast does not alternate between full tracing and sampling.
 type gauge struct {
-	calm  uint64 // since when it has been calm; 0: it is not
-	hold  uint64 // for which it must be, of the phase under way
-	ended uint64 // when the last phase did; 0: there was none
+	lowSince uint64 // since when the levels have been low; 0: they are not
+	hold     uint64 // for which it must be, of the phase under way
+	ended    uint64 // when the last phase did; 0: there was none
 }
 
 // step takes in how full the fullest ring is and how many of the batches
@@ -67,30 +67,30 @@ func (g *gauge) step(now uint64, pressed bool, rings, backlog float64) (begin, e
 		return rings >= ringsFull || backlog >= backlogFull, false
 	}
 	if g.hold == 0 {
-		g.hold = calmFirst
+		g.hold = minLowTime
 	}
-	if rings > ringsCalm || backlog > backlogCalm {
-		g.calm = 0
+	if rings > ringsLow || backlog > backlogLow {
+		g.lowSince = 0
 		return false, false
 	}
-	if g.calm == 0 {
-		g.calm = now
+	if g.lowSince == 0 {
+		g.lowSince = now
 	}
-	if now-g.calm < g.hold {
+	if now-g.lowSince < g.hold {
 		return false, false
 	}
-	g.calm, g.ended = 0, now
+	g.lowSince, g.ended = 0, now
 	return false, true
 }
 
 // began says when the phase under way began.
 func (g *gauge) began(at uint64) {
-	g.calm = 0
+	g.lowSince = 0
 	switch {
-	case g.ended == 0 || at > g.ended+calmForget:
-		g.hold = calmFirst
+	case g.ended == 0 || at > g.ended+forgetTime:
+		g.hold = minLowTime
 	default:
-		g.hold = min(2*g.hold, calmMost)
+		g.hold = min(2*g.hold, maxLowTime)
 	}
 }
 

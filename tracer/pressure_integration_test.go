@@ -151,7 +151,7 @@ func TestPressedSampleStaysUnbiased(t *testing.T) {
 	p := start(t, nil, "samples", "10")
 	a, events, pressure, loss := tracePressed(t, Config{StackDepth: 16, Sampling: true, Pressure: interval}, p)
 	p.finish()
-	r := &reckoning{live: make(map[uint64]uint64)}
+	r := &estimate{live: make(map[uint64]uint64)}
 	for i := range events {
 		if e := &events[i]; e.Kind == event.Alloc {
 			r.interval = float64(max(e.Interval(), 1))

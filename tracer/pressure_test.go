@@ -59,8 +59,8 @@ func TestBurstIsOnePhase(t *testing.T) {
 	if p.From == 0 || p.To <= p.From || p.Interval != 64<<10 {
 		t.Errorf("the phase is %+v", p)
 	}
-	if took := p.To - p.From; took < calmFirst || took > 3*calmFirst {
-		t.Errorf("sampled for %d ns, want some more than %d", took, uint64(calmFirst))
+	if took := p.To - p.From; took < minLowTime || took > 3*minLowTime {
+		t.Errorf("sampled for %d ns, want some more than %d", took, uint64(minLowTime))
 	}
 	if f.step(now + flowStep) {
 		t.Error("sampled still, though the ring is empty")
@@ -96,12 +96,12 @@ func TestPressureIsForgotten(t *testing.T) {
 	g.began(1_000)
 	g.ended = 2_000
 	g.began(3_000)
-	if g.hold != 2*calmFirst {
+	if g.hold != 2*minLowTime {
 		t.Errorf("pressure that comes back waits for %d ns of calm", g.hold)
 	}
 	g.ended = 4_000
-	g.began(4_000 + calmForget + 1)
-	if g.hold != calmFirst {
+	g.began(4_000 + forgetTime + 1)
+	if g.hold != minLowTime {
 		t.Errorf("pressure that comes back late waits for %d ns of calm", g.hold)
 	}
 }
@@ -117,8 +117,8 @@ func TestBacklogIsPressure(t *testing.T) {
 	if got := uint32(atomic.LoadUint64(v.word)); got != 4096 {
 		t.Fatalf("the interval is %d", got)
 	}
-	for now := uint64(3); now < 3*calmFirst; now += flowStep {
-		v.lookAt(now, 0, 0.2) // not calm
+	for now := uint64(3); now < 3*minLowTime; now += flowStep {
+		v.lookAt(now, 0, 0.2) // not low
 	}
 	if uint32(atomic.LoadUint64(v.word)) == 0 {
 		t.Error("the phase ended with a fifth of the batches waiting")

@@ -11,9 +11,9 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
-// A reckoning estimates, from the events of a sample, what the program under
+// An estimate computes, from the events of a sample, what the program under
 // test knows of itself, and by how much it may err.
-type reckoning struct {
+type estimate struct {
 	tr       *Tracer
 	interval float64
 	live     map[uint64]uint64 // sizes by address
@@ -27,11 +27,11 @@ type reckoning struct {
 }
 
 // share is how likely a block of a size is in the sample.
-func (r *reckoning) share(size uint64) float64 {
+func (r *estimate) share(size uint64) float64 {
 	return -math.Expm1(-float64(max(size, 1)) / r.interval)
 }
 
-func (r *reckoning) begin(addr, size uint64) {
+func (r *estimate) begin(addr, size uint64) {
 	r.end(addr) // its free would have been seen
 	p := r.share(size)
 	r.live[addr] = size
@@ -40,7 +40,7 @@ func (r *reckoning) begin(addr, size uint64) {
 	r.varLive += float64(size*size) * (1 - p) / (p * p)
 }
 
-func (r *reckoning) end(addr uint64) bool {
+func (r *estimate) end(addr uint64) bool {
 	size, ok := r.live[addr]
 	if !ok {
 		return false
@@ -54,7 +54,7 @@ func (r *reckoning) end(addr uint64) bool {
 }
 
 // ended ends a block by an event.
-func (r *reckoning) ended(addr uint64, flags event.Flags) bool {
+func (r *estimate) ended(addr uint64, flags event.Flags) bool {
 	known := r.end(addr)
 	if known && flags&event.FlagReleased == 0 {
 		r.tr.Release(addr)
@@ -62,7 +62,7 @@ func (r *reckoning) ended(addr uint64, flags event.Flags) bool {
 	return known
 }
 
-func (r *reckoning) take(e *event.Event) {
+func (r *estimate) take(e *event.Event) {
 	p := r.share(e.Size)
 	variance := (1 - p) / (p * p)
 	switch e.Kind {
@@ -92,12 +92,12 @@ func (r *reckoning) take(e *event.Event) {
 	}
 }
 
-// reckon traces the program with a sample and returns what it says of itself too.
-func reckon(t *testing.T, c Config, p *target) (answer, *reckoning, event.Loss) {
+// estimateSample traces the program with a sample and returns what it says of itself too.
+func estimateSample(t *testing.T, c Config, p *target) (answer, *estimate, event.Loss) {
 	t.Helper()
 	tr, detach := attached(t, c, p)
 	defer detach()
-	r := &reckoning{tr: tr, interval: float64(c.Interval), live: make(map[uint64]uint64)}
+	r := &estimate{tr: tr, interval: float64(c.Interval), live: make(map[uint64]uint64)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -144,7 +144,7 @@ func TestSampledTotalsAreUnbiased(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(m, "_", interval), func(t *testing.T) {
 				p := start(t, nil, "samples", "40")
-				a, r, loss := reckon(t, Config{Mechanism: m, StackDepth: 16, Sampling: true, Interval: interval, Seed: 1}, p)
+				a, r, loss := estimateSample(t, Config{Mechanism: m, StackDepth: 16, Sampling: true, Interval: interval, Seed: 1}, p)
 				p.finish()
 				near(t, "allocations", r.allocs, a.Total.Alloc, r.varAllocs)
 				near(t, "allocated bytes", r.bytes, a.Total.AllocBytes, r.varBytes)
@@ -170,7 +170,7 @@ func TestSamplingTracerRecordsAll(t *testing.T) {
 	p := start(t, nil, "every_function")
 	a, events, _, loss := trace(t, Config{StackDepth: 16, Sampling: true}, p)
 	p.finish()
-	if got := tally(events); got != a.Total {
+	if got := countCalls(events); got != a.Total {
 		t.Errorf("\n got %+v\nwant %+v", got, a.Total)
 	}
 	if loss.Lost() != 0 {

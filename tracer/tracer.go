@@ -16,14 +16,14 @@ import (
 
 // Tracer traces processes. Make one with New.
 type Tracer struct {
-	config Config
-	kernel *kernelHalf
-	links  []link.Link // of the kernel's own probes
-	drain  *drain
-	keeper *keeper    // nil unless stacks are taken by .eh_frame
-	filter *filter    // nil unless blocks are sampled
-	hits   *hitCounts // likewise
-	valve  *valve     // nil unless blocks are sampled under pressure
+	config  Config
+	kernel  *kernelHalf
+	links   []link.Link // of the kernel's own probes
+	drain   *drain
+	updater *tableUpdater // nil unless stacks are taken by .eh_frame
+	filter  *filter       // nil unless blocks are sampled
+	hits    *hitCounts    // likewise
+	valve   *valve        // nil unless blocks are sampled under pressure
 
 	cookies cookies
 
@@ -32,7 +32,7 @@ type Tracer struct {
 	loaders    map[int]*loaderProbe
 	functions  functionPlaces
 	everywhere everywhere
-	disposals  *disposals
+	closing    *closeQueue
 	paused     bool // no process has probes
 
 	unprobed atomic.Uint64 // see event.Loss
@@ -50,7 +50,7 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), disposals: newDisposals()}
+	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), closing: newCloseQueue()}
 	if err := errors.Join(t.startSampling(), t.attachKernel()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -59,7 +59,7 @@ func New(c Config) (*Tracer, error) {
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
-		t.keeper = startKeeper(spaces, t.tellMapped)
+		t.updater = startTableUpdater(spaces, t.notifyMapped)
 	}
 	if t.valve, err = openValve(kernel.coll.Maps, c); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -147,11 +147,10 @@ func (t *Tracer) Detach(pid int) (err error) {
 	return err
 }
 
-// Revive attaches again to process pid, of which the thread that its probes
-// were tied to has ended and others run on, and reports whether it did. Some
-// of what the process did meanwhile may not have been seen; that counts as a
-// loss.
-func (t *Tracer) Revive(pid int, objects []probe.Object) (bool, error) {
+// Reattach attaches again to process pid if the thread that its probes were
+// tied to has ended and others run on. It reports whether it did. What the
+// process did meanwhile may not have been seen, which counts as a loss.
+func (t *Tracer) Reattach(pid int, objects []probe.Object) (bool, error) {
 	t.mu.Lock()
 	a := t.attached[pid]
 	t.mu.Unlock()
@@ -161,15 +160,15 @@ func (t *Tracer) Revive(pid int, objects []probe.Object) (bool, error) {
 	if next := probe.LivingThread("/proc", pid); probe.ThreadEnded("/proc", pid, next) {
 		return false, nil // all have ended
 	}
-	if err := t.Lapse(pid); err != nil {
+	if err := t.DetachLost(pid); err != nil {
 		return false, err
 	}
 	return true, t.Attach(pid, objects)
 }
 
-// Lapse is Detach for a process that runs on without its probes, as the thread that they were
-// tied to has gone. What it does until it is attached to again is not seen; that counts as a loss.
-func (t *Tracer) Lapse(pid int) error {
+// DetachLost is Detach for a process that runs on without its probes, as the thread that they were
+// tied to has ended. What it does until it is attached to again is not seen, which counts as a loss.
+func (t *Tracer) DetachLost(pid int) error {
 	t.unprobed.Add(1)
 	return t.Detach(pid)
 }
@@ -181,8 +180,8 @@ func (t *Tracer) Forget(pid int) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		err = nil
 	}
-	if t.keeper != nil {
-		err = errors.Join(err, t.keeper.spaces.forget(pid))
+	if t.updater != nil {
+		err = errors.Join(err, t.updater.spaces.forget(pid))
 	}
 	a := t.take(pid)
 	if p := t.takeLoader(pid); p != nil {
@@ -192,7 +191,7 @@ func (t *Tracer) Forget(pid int) error {
 		a.frees = append(a.frees, p.links...)
 	}
 	if a != nil {
-		t.disposals.take(a)
+		t.closing.take(a)
 	}
 	return err
 }
@@ -234,7 +233,7 @@ func (t *Tracer) Stop() error {
 	for err := range errs {
 		all = errors.Join(all, err)
 	}
-	return errors.Join(all, t.disposals.wait())
+	return errors.Join(all, t.closing.wait())
 }
 
 // Loss returns what was lost since New, per cause.
@@ -254,8 +253,8 @@ func (t *Tracer) Close() error {
 		errs = append(errs, t.Stop())
 		t.drain.close()
 	}
-	if t.keeper != nil {
-		errs = append(errs, t.keeper.stop())
+	if t.updater != nil {
+		errs = append(errs, t.updater.stop())
 	}
 	for _, l := range t.links {
 		errs = append(errs, l.Close())

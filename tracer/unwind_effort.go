@@ -8,15 +8,15 @@ import (
 	"github.com/memtrace/memtrace/tracer/unwind"
 )
 
-// effort is the processor time that making tables takes, counted in bytes: a user whose
-// processes map one new file after the other waits, not those whose code is looked at after his.
+// effort limits the processor time for making tables, counted in bytes. A user whose processes
+// map one new file after the other waits, and not the users whose files come after.
 type effort struct {
 	now   func() time.Time
-	spent map[account]debt
+	spent map[account]spending
 }
 
-// debt is what an account has spent at a time; it wanes.
-type debt struct {
+// spending is what an account had spent at a time. It decreases by effortRate.
+type spending struct {
 	bytes float64
 	at    time.Time
 }
@@ -32,17 +32,17 @@ const (
 )
 
 func newEffort(now func() time.Time) *effort {
-	return &effort{now: now, spent: make(map[account]debt)}
+	return &effort{now: now, spent: make(map[account]spending)}
 }
 
-// owed is what an account has still spent.
-func (e *effort) owed(a account) float64 {
+// spentBy is what an account's spending has decreased to by now.
+func (e *effort) spentBy(a account) float64 {
 	d := e.spent[a]
 	return max(d.bytes-e.now().Sub(d.at).Seconds()*effortRate, 0)
 }
 
 // left reports whether an account may have another file read.
-func (e *effort) left(a account) bool { return a == root || e.owed(a) < maxEffort }
+func (e *effort) left(a account) bool { return a == root || e.spentBy(a) < maxEffort }
 
 // spend notes what reading a file took.
 func (e *effort) spend(a account, read int64, source *unwind.Source, err error) {
@@ -60,12 +60,12 @@ func (e *effort) spend(a account, read int64, source *unwind.Source, err error) 
 	}
 	if len(e.spent) >= maxAccounts {
 		for other := range e.spent {
-			if e.owed(other) == 0 {
+			if e.spentBy(other) == 0 {
 				delete(e.spent, other)
 			}
 		}
 	}
-	e.spent[a] = debt{e.owed(a) + float64(bytes), e.now()}
+	e.spent[a] = spending{e.spentBy(a) + float64(bytes), e.now()}
 }
 
 // countingReader counts what is read.

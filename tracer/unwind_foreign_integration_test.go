@@ -216,7 +216,7 @@ func loadFor(t *testing.T, tr *Tracer, a account, path string) use {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	s := tr.keeper.spaces
+	s := tr.updater.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u, err := s.tables.file(os.Getpid(), a, f)

@@ -48,8 +48,8 @@ type spaces struct {
 	segments *ebpf.Map
 	stops    *ebpf.Map
 	room     extents // of segments
-	shares   *ledger // of those
-	places   *ledger // of spaces
+	shares   *quota  // of those
+	places   *quota  // of spaces
 	known    map[int]*space
 	pidSet   sync.Map // the keys of known, to be read while mu is held for long
 	lastID   uint64
@@ -62,8 +62,8 @@ func newSpaces(maps map[string]*ebpf.Map, cache FileCache) (*spaces, error) {
 		return nil, err
 	}
 	return &spaces{
-		shares:   newLedger(uint64(maps[bpf.MemtraceMapSegments].MaxEntries())),
-		places:   newLedger(uint64(maps[bpf.MemtraceMapSpaces].MaxEntries())),
+		shares:   newQuota(uint64(maps[bpf.MemtraceMapSegments].MaxEntries())),
+		places:   newQuota(uint64(maps[bpf.MemtraceMapSpaces].MaxEntries())),
 		problems: newProblems(),
 		tables:   tables,
 		spaces:   maps[bpf.MemtraceMapSpaces],

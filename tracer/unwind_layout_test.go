@@ -61,7 +61,7 @@ func TestMappingOfHostileSegments(t *testing.T) {
 
 // A process that has more mappings than there is room for keeps those with tables.
 func TestMappingsBeyondTheRoom(t *testing.T) {
-	s := &spaces{shares: newLedger(80), problems: newProblems()}
+	s := &spaces{shares: newQuota(80), problems: newProblems()}
 	a := account{uid: 1}.forSystem()
 	var list []bpf.MemtraceUnwindSegment
 	for i := range uint32(40) {

@@ -8,7 +8,7 @@ import (
 // problems are the lines that say what code has no tables, and why. No user's files can take the room of others' lines.
 type problems struct {
 	lines []string
-	room  *ledger
+	room  *quota
 	more  map[account]bool // who has more than is named
 }
 
@@ -18,7 +18,7 @@ const (
 )
 
 func newProblems() problems {
-	return problems{room: newLedger(maxProblems), more: make(map[account]bool)}
+	return problems{room: newQuota(maxProblems), more: make(map[account]bool)}
 }
 
 // add notes why code has no table, once.

@@ -15,11 +15,11 @@ type ruleList struct {
 	m       *ebpf.Map
 	numbers map[unwind.Rule]uint32
 	pending []bpf.MemtraceUnwindRule
-	room    *ledger
+	room    *quota
 }
 
 func newRuleList(m *ebpf.Map) (*ruleList, error) {
-	l := &ruleList{m: m, numbers: make(map[unwind.Rule]uint32), room: newLedger(uint64(m.MaxEntries()))}
+	l := &ruleList{m: m, numbers: make(map[unwind.Rule]uint32), room: newQuota(uint64(m.MaxEntries()))}
 	l.number(unwind.Rule{}, root) // 0 is None
 	return l, l.flush()
 }

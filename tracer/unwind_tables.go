@@ -75,18 +75,18 @@ type tableStore struct {
 	byID    map[fileIdentity]*codeFile
 	content map[tableKey]*codeFile
 
-	places *ledger // of slots
-	memory *ledger // of tables' bytes
+	places *quota // of slots
+	memory *quota // of tables' bytes
 	effort *effort
 
 	now, peak memory
 
-	mu      sync.Mutex          // guards the rest, which background calls write
-	calls   int                 // under way
-	settled *sync.Cond          // calls is 0
-	idle    []uint32            // slots that are empty again
-	coming  map[uint32]struct{} // slots whose tables are on their way
-	failure error
+	mu        sync.Mutex          // guards the rest, which background calls write
+	calls     int                 // under way
+	callsDone *sync.Cond          // calls is 0
+	idle      []uint32            // slots that are empty again
+	coming    map[uint32]struct{} // slots whose tables are on their way
+	failure   error
 }
 
 // maxTableBytes bounds the tables of all processes: those of every program of a desktop are less than a tenth of it.
@@ -104,11 +104,11 @@ func newTableStore(outer, rules *ebpf.Map, cache FileCache) (*tableStore, error)
 		outer: outer, rules: list, cache: tableCache{files: cache}, slots: slotList{limit: outer.MaxEntries()},
 		byID: make(map[fileIdentity]*codeFile), content: make(map[tableKey]*codeFile),
 		coming: make(map[uint32]struct{}), effort: newEffort(time.Now),
-		memory: newLedger(maxTableBytes),
+		memory: newQuota(maxTableBytes),
 	}
 	n := uint64(s.slots.limit)
-	s.places = newLedger(n - 1)
-	s.settled = sync.NewCond(&s.mu)
+	s.places = newQuota(n - 1)
+	s.callsDone = sync.NewCond(&s.mu)
 	return s, nil
 }
 
@@ -123,7 +123,7 @@ func (s *tableStore) background(call func() (done func())) {
 		defer s.mu.Unlock()
 		done()
 		if s.calls--; s.calls == 0 {
-			s.settled.Broadcast()
+			s.callsDone.Broadcast()
 		}
 	}()
 }
@@ -369,7 +369,7 @@ func (s *tableStore) wait() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.calls > 0 {
-		s.settled.Wait()
+		s.callsDone.Wait()
 	}
 	err := s.failure
 	s.failure = nil

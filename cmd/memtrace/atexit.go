@@ -59,9 +59,9 @@ func (s *session) hooks() *launch.Hooks {
 		}
 	}}
 	h.Stays = func(pid int) bool { return !s.attacher.checksItself(pid) }
-	h.Tracing, h.LetGo = s.tracer.StoppedAtPtrace, s.letGo
+	h.Tracing, h.BeforeDetach = s.tracer.StoppedAtPtrace, s.prepareDetach
 	if s.hold && !s.tracer.Config().NoFollow {
-		h.Born = s.attachHeldChild
+		h.NewChild = s.attachHeldChild
 		h.Started = s.attachHeldExec
 	}
 	h.Moved = s.detachMoved

@@ -228,7 +228,7 @@ func (f *follower) execed(e event.Event) {
 	t.execs++
 	if e.Child != e.PID && !f.session.standsAtExec(pid) && !f.session.tracer.Config().Everywhere {
 		// The kernel's scope went with the thread that led the process.
-		if err := f.session.tracer.Lapse(pid); err != nil {
+		if err := f.session.tracer.DetachLost(pid); err != nil {
 			f.session.warn("%v", err)
 		}
 		f.session.attacher.forget(pid)

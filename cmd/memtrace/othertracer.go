@@ -105,8 +105,8 @@ func leavesCheckOut(pid int) bool {
 	return detectsNoLeaks.Match(options) && !detectsLeaks.Match(options)
 }
 
-// letGo prepares a program that is about to be detached from ptrace. The program or its new tracer is stopped.
-func (s *session) letGo(pid int) {
+// prepareDetach prepares a program that is about to be detached from ptrace. The program or its new tracer is stopped.
+func (s *session) prepareDetach(pid int) {
 	if s.attacher.checksItself(pid) {
 		s.runInSession(func() { s.notePtraceDetached(pid, errChecksItself) })
 		return

@@ -327,7 +327,7 @@ func (s *session) reattach(t *target) {
 	if t.probesLost || t.noAllocator || s.stopping {
 		return
 	}
-	revived, err := s.tracer.Revive(t.pid, t.objects)
+	reattached, err := s.tracer.Reattach(t.pid, t.objects)
 	if err != nil {
 		if !t.held.Alive() {
 			return
@@ -336,7 +336,7 @@ func (s *session) reattach(t *target) {
 		s.warn("the thread that the probes of process %d were tied to has ended, and nothing more is seen of the others' allocations: %v", t.pid, err)
 		return
 	}
-	if revived {
+	if reattached {
 		s.warn("the thread that the probes of process %d were tied to ended; they are on another one now. What the process allocated and freed meanwhile, for up to %v, may not have been seen: blocks that were freed then still show as live", t.pid, s.interval)
 	}
 }

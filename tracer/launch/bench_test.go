@@ -17,7 +17,7 @@ func BenchmarkWatched(b *testing.B) {
 	}{
 		{"untouched", false, Hooks{}},
 		{"watched", true, Hooks{AtExit: func(Ending) {}}},
-		{"watched with its children", true, Hooks{AtExit: func(Ending) {}, Born: func(int) {}}},
+		{"watched with its children", true, Hooks{AtExit: func(Ending) {}, NewChild: func(int) {}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			// Its parent is a shell: were it our own child, we would reap it.

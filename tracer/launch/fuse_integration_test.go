@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountMute mounts a file system whose server answers nothing, and returns what aborts it.
-func mountMute(t *testing.T) (dir string, abort func()) {
+// mountUnresponsive mounts a file system whose server answers nothing, and returns what aborts it.
+func mountUnresponsive(t *testing.T) (dir string, abort func()) {
 	t.Helper()
 	server, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -35,8 +35,8 @@ func mountMute(t *testing.T) (dir string, abort func()) {
 	return dir, abort
 }
 
-// argue gives a thread that stands still the string as its next call's first argument.
-func argue(t *testing.T, tid int, text string) {
+// setArgument makes the string the first argument of a stopped thread's next call.
+func setArgument(t *testing.T, tid int, text string) {
 	t.Helper()
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(tid, &regs); err != nil {
@@ -56,9 +56,9 @@ func argue(t *testing.T, tid int, text string) {
 func TestExecOfAFileThatNobodyHandsOut(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	dir, abort := mountMute(t)
+	dir, abort := mountUnresponsive(t)
 	pid := startTraced(t)
-	argue(t, pid, filepath.Join(dir, "program"))
+	setArgument(t, pid, filepath.Join(dir, "program"))
 	w := newWatcher(Hooks{Execing: func(int) bool { return true }, AtExec: func(Ending) {}})
 	defer close(w.ended)
 	p := w.programAt(pid)

@@ -17,19 +17,19 @@ import (
 
 // program is one process under watch.
 type program struct {
-	pid    int
-	shared bool         // its memory is its parent's, as after vfork
-	held   map[int]bool // threads that stand still
-	since  time.Time    // when the first of them came
-	before bool         // one of them is at exit's entry
-	caller int          // that one
-	told   bool         // AtExit was called
+	pid        int
+	shared     bool         // its memory is its parent's, as after vfork
+	held       map[int]bool // threads that are stopped
+	since      time.Time    // when the first of them came
+	before     bool         // one of them is at exit's entry
+	caller     int          // that one
+	hookCalled bool         // AtExit or AtExec was called
 
-	leaving bool  // it is let go, thread by thread as they stop
-	callers []int // threads that stand still until it has been, to take it under ptrace then
+	detaching bool  // it is being detached, thread by thread as they stop
+	callers   []int // threads that are about to take it under ptrace, stopped until it is detached
 
 	execing bool // one of them is at exec's entry
-	moved   bool // another thread than the first executed it, and nobody has been told yet
+	moved   bool // a thread other than the first executed it, and Moved has not been called yet
 	stray   bool // a signal of the program before it, which called exec, is on its way
 
 	starting bool // it has just been executed, and maps its libraries
@@ -57,8 +57,8 @@ func (w *Watcher) disown(tid int) {
 	delete(p.held, tid)
 	if tid == p.pid && w.programs[tid] == p {
 		delete(w.programs, tid)
-		p.since = time.Time{} // who waits for it to be let go need not any more
-		w.giveWay(p)
+		p.since = time.Time{} // its callers need not wait any longer
+		w.yieldToTracers(p)
 	}
 }
 
@@ -126,7 +126,7 @@ func tracedBy(tid int) string {
 func (w *Watcher) exiting(tid int) {
 	p := w.program(tid)
 	switch {
-	case p == nil || p.shared || p.told || w.hooks.AtExit == nil,
+	case p == nil || p.shared || p.hookCalled || w.hooks.AtExit == nil,
 		endsAlone(tid) && len(p.held) == 0 && len(p.others(tid)) > 0:
 		_ = unix.PtraceCont(tid, 0)
 		return
@@ -149,7 +149,7 @@ func (w *Watcher) exitCalled(tid int) bool {
 		return false
 	}
 	p := w.program(tid)
-	if p == nil || p.shared || p.told || p.before {
+	if p == nil || p.shared || p.hookCalled || p.before {
 		w.resume(tid, 0)
 		return true
 	}
@@ -183,7 +183,7 @@ func (w *Watcher) execCalled(tid int) bool {
 		w.gather(p)
 		return true
 	}
-	if p.shared || p.told || p.before || w.hooks.AtExec == nil {
+	if p.shared || p.hookCalled || p.before || w.hooks.AtExec == nil {
 		w.resume(tid, 0)
 		return true
 	}
@@ -201,7 +201,7 @@ func (w *Watcher) executing(p *program, tid int, may bool) {
 	case p.execing:
 		p.hold(tid)
 		w.gather(p)
-	case !may || p.told || p.before:
+	case !may || p.hookCalled || p.before:
 		w.resume(tid, 0)
 	default:
 		p.execing = true
@@ -214,8 +214,8 @@ func (w *Watcher) executing(p *program, tid int, may bool) {
 }
 
 // mayExecute reports whether the file that a thread at the entry of execve names
-// is there: execvp tries the folders of PATH one after the other. What cannot be
-// told may be. It is called beside the watch.
+// is there: execvp tries the folders of PATH one after the other. It is true if that
+// cannot be found out. It is called outside of the watch's goroutine.
 func mayExecute(tid int, regs []uint64) bool {
 	if len(regs) <= regArgument {
 		return true
@@ -252,7 +252,7 @@ func callOf(regs []uint64) uint64 {
 	return regs[regCall]
 }
 
-// others lists the threads that do not stand still, but tid.
+// others lists the threads that are not stopped, except tid.
 func (p *program) others(tid int) []int {
 	return slices.DeleteFunc(threadsOf(p.pid), func(other int) bool {
 		return other == tid || p.held[other] || ended(p.pid, other)
@@ -262,40 +262,40 @@ func (p *program) others(tid int) []int {
 // gathering reports whether some program's threads are waited for.
 func (w *Watcher) gathering() bool {
 	for _, p := range w.programs {
-		if len(p.held) > 0 && !p.told || len(p.callers) > 0 {
+		if len(p.held) > 0 && !p.hookCalled || len(p.callers) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// gather calls AtExit once all threads stand still, and lets them go.
+// gather calls AtExit or AtExec once all threads are stopped, and resumes them.
 func (w *Watcher) gather(p *program) {
-	if len(p.held) == 0 || p.told {
+	if len(p.held) == 0 || p.hookCalled {
 		return
 	}
 	missing := p.others(0)
 	if !p.before && !p.execing && slices.ContainsFunc(missing, p.execs) {
-		w.letGo(p)
+		w.resumeHeld(p)
 		return
 	}
 	if len(missing) > 0 && time.Since(p.since) < gatherTime {
 		return
 	}
-	p.told = true
+	p.hookCalled = true
 	ending := p.ending()
 	if p.execing {
 		w.call(func() { w.hooks.AtExec(ending) }, func() {
-			p.told, p.execing = false, false
-			w.letGo(p)
+			p.hookCalled, p.execing = false, false
+			w.resumeHeld(p)
 		})
 		return
 	}
-	w.call(func() { w.hooks.AtExit(ending) }, func() { w.letGo(p) })
+	w.call(func() { w.hooks.AtExit(ending) }, func() { w.resumeHeld(p) })
 }
 
-// letGo resumes the threads that stand still.
-func (w *Watcher) letGo(p *program) {
+// resumeHeld resumes the stopped threads.
+func (w *Watcher) resumeHeld(p *program) {
 	for tid := range p.held {
 		delete(p.held, tid)
 		_ = unix.PtraceCont(tid, 0)

@@ -85,11 +85,11 @@ func TestSecondExecWaits(t *testing.T) {
 	w := newWatcher(Hooks{Execing: func(int) bool { return true }, AtExec: func(Ending) {}})
 	p := w.programAt(pid)
 	w.own(pid, p)
-	p.execing, p.told = true, true // the other is being looked at
+	p.execing, p.hookCalled = true, true // the other is being looked at
 	if !w.execCalled(pid) || !isHeld(t, pid) {
 		t.Fatal("the second goes on while the first is looked at")
 	}
-	w.letGo(p)
+	w.resumeHeld(p)
 	if isHeld(t, pid) {
 		t.Error("the second is not let go with the first")
 	}

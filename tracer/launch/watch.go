@@ -14,50 +14,50 @@ import (
 	"github.com/memtrace/memtrace/procfs/ownthread"
 )
 
-// Hooks are called while a process stands still, which goes on when they
+// Hooks are called while a process is stopped, which resumes when they
 // return. They are called from goroutines of their own, for one process at a
-// time; other processes run on meanwhile. Nil ones are left out.
+// time; other processes run on meanwhile. Nil ones are not called.
 type Hooks struct {
-	// AtExit is called once for each program that ends, all of its memory
-	// there. docs/reachability.md says which ends it sees.
+	// AtExit is called once for each program that exits, while its memory is still
+	// there. docs/reachability.md says which exits it sees.
 	AtExit func(Ending)
-	// Born is called with a new child before its first instruction, whether it
-	// has a memory of its own or its parent's. Nil leaves children alone.
-	Born func(pid int)
+	// NewChild is called with a new child before its first instruction, whether it
+	// has its own memory or shares its parent's. If it is nil, children are not watched.
+	NewChild func(pid int)
 	// Started is called at the first instruction of a program that replaced
 	// another by exec, and after each mapping of code, until it returns true.
 	Started func(pid int) (done bool)
-	// Moved is called before the first Started where another thread than the first
-	// called exec. That one is the first from then on, and what the kernel had tied
-	// to the old one is gone with it.
+	// Moved is called before the first Started if a thread other than the first
+	// called exec. That thread is the first from then on. What the kernel had tied
+	// to the old one is gone.
 	Moved func(pid int)
 	// Exiting reports whether a thread that got SIGURG got it as it called
 	// exit; the program is then looked at there, before its exit handlers.
 	Exiting func(tid int) bool
-	// Execing is the same for exec, and AtExec is called then, while the program
-	// that is to be replaced stands still. The call may fail: then the program runs
-	// on, and comes to AtExec or AtExit again.
+	// Execing is the same for exec. AtExec is then called, while the program that is
+	// to be replaced is stopped. The call may fail: then the program runs on, and
+	// AtExec or AtExit is called again.
 	Execing func(tid int) bool
 	AtExec  func(Ending)
-	// Unknown is asked about any other SIGURG. Where a thread got it as it loaded
-	// code, or ran some that was not known yet, it returns what is to be done while the
-	// thread stands still, else nil: then the program gets the signal.
+	// Unknown is asked about any other SIGURG. If a thread got it as it loaded
+	// code, or ran code that was not known yet, it returns what is to be done while the
+	// thread is stopped. Otherwise it returns nil, and the program gets the signal.
 	Unknown func(tid int) (learn func())
-	// Stays reports, once attach or Started is content, whether ptrace is to stay on a program. Where not, it is
-	// let go.
+	// Stays reports, once attach or Started is done, whether a program stays under ptrace. If not, it is
+	// detached.
 	Stays func(pid int) bool
-	// Tracing is asked about any SIGURG first. It tells which process or thread the one that got it is about to
-	// take under ptrace, which is then let go before the call.
+	// Tracing is asked about any SIGURG first. It returns which process or thread the one that got it is about to
+	// take under ptrace. That one is detached before the call.
 	Tracing func(tid int) (target int, ok bool)
-	// LetGo is called before a program is let go, but for one that attach has been content with.
-	LetGo func(pid int)
+	// BeforeDetach is called before a program is detached, unless that is because attach was done.
+	BeforeDetach func(pid int)
 }
 
-// Ending is a program that stands still at its end.
+// Ending is a program that is stopped at its exit.
 type Ending struct {
 	PID     int
 	Before  bool      // it has called exit, and its exit handlers are still to come
-	Threads []Thread  // those that stand still; each has the program's memory
+	Threads []Thread  // those that are stopped; each has the program's memory
 	Since   time.Time // when the first of them stopped
 }
 
@@ -126,8 +126,8 @@ func newWatcher(hooks Hooks) *Watcher {
 }
 
 // Attend watches processes that run already, without stopping them. Their
-// threads must be no other tracer's. Errors are joined; those processes that
-// could be had are watched all the same. A nil Watcher watches nothing.
+// threads must have no other tracer. Errors are joined, and processes without
+// one are watched all the same. A nil Watcher watches nothing.
 func Attend(pids []int, hooks Hooks) (*Watcher, error) {
 	w := newWatcher(hooks)
 	var seized error
@@ -161,7 +161,7 @@ func (w *Watcher) Close() {
 }
 
 func (w *Watcher) options() int {
-	if w.hooks.Born == nil {
+	if w.hooks.NewChild == nil {
 		return watchOptions
 	}
 	return watchOptions | followOptions
@@ -214,7 +214,7 @@ func (w *Watcher) drain() bool {
 		case tid == 0:
 			for _, p := range w.programs {
 				w.gather(p)
-				w.giveWay(p)
+				w.yieldToTracers(p)
 			}
 			return true
 		case code == cldTrapped || code == cldStopped:
@@ -251,7 +251,7 @@ func (w *Watcher) step(tid int) {
 		return
 	}
 	signal := int(status.StopSignal())
-	if w.leaves(tid, status) {
+	if w.detachAtStop(tid, status) {
 		return
 	}
 	switch event := int(status) >> 16; {
@@ -327,25 +327,25 @@ func (w *Watcher) interrupted(tid int) {
 		w.resume(tid, 0)
 	case p != nil && tid != pid || p != nil && w.owner[tid] == p:
 		w.own(tid, p)
-		if (p.before || p.execing) && !p.told {
+		if (p.before || p.execing) && !p.hookCalled {
 			p.held[tid] = true
 			w.gather(p)
 			return
 		}
 		w.resume(tid, 0)
-	case w.hooks.Born == nil:
+	case w.hooks.NewChild == nil:
 		_ = unix.PtraceDetach(tid) // a process that clone(2) made, not a thread
 	default:
-		w.born(tid)
+		w.newChild(tid)
 	}
 }
 
-// born takes in a new process.
-func (w *Watcher) born(pid int) {
+// newChild begins to watch a new process.
+func (w *Watcher) newChild(pid int) {
 	p := w.programAt(pid)
 	w.own(pid, p)
 	p.shared = sharesMemory(pid) // then it is its parent until it executes a program
-	w.call(func() { w.hooks.Born(pid) }, func() { w.resume(pid, 0) })
+	w.call(func() { w.hooks.NewChild(pid) }, func() { w.resume(pid, 0) })
 }
 
 // execed begins anew with a program that replaced another. Its other threads
@@ -385,13 +385,13 @@ func (w *Watcher) started(p *program) {
 		}
 		if done = w.hooks.Started(p.pid); done && w.hooks.Stays != nil && !w.hooks.Stays(p.pid) {
 			stays = false
-			w.hooks.letGo(p.pid)
+			w.hooks.beforeDetach(p.pid)
 		}
 	}, func() {
 		p.stops++
 		p.starting = !done && p.stops < maxStops
 		if !stays {
-			w.forgo(p, p.pid)
+			w.detachStopped(p, p.pid)
 			return
 		}
 		w.resume(p.pid, 0)

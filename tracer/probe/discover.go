@@ -68,7 +68,7 @@ func (k Mappings) add(m mapping) bool {
 
 // discover looks into the files of mappings that are wanted.
 func (d *Finder) discover(pid int, wanted func(mapping) bool) (found, marked []Object, err error) {
-	s := survey{finder: d, pid: pid, dir: memoryDir(d.root, pid)}
+	s := discovery{finder: d, pid: pid, dir: memoryDir(d.root, pid)}
 	mappings, err := s.mappings()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
@@ -98,8 +98,8 @@ func (d *Finder) discover(pid int, wanted func(mapping) bool) (found, marked []O
 	return nil, s.marked, fmt.Errorf("find the allocator of process %d: %w", pid, s.failure())
 }
 
-// survey is the state of one Discover.
-type survey struct {
+// discovery is the state of one Discover.
+type discovery struct {
 	finder   *Finder
 	pid      int
 	dir      string // /proc/PID, or that of a thread (LivingThread)
@@ -114,7 +114,7 @@ type survey struct {
 }
 
 // mappings reads the executable mappings of a process that has some.
-func (s *survey) mappings() ([]mapping, error) {
+func (s *discovery) mappings() ([]mapping, error) {
 	mappings, any, err := s.readMaps()
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (s *survey) mappings() ([]mapping, error) {
 	return nil, ErrKernelThread
 }
 
-func (s *survey) readMaps() ([]mapping, bool, error) {
+func (s *discovery) readMaps() ([]mapping, bool, error) {
 	f, err := os.Open(filepath.Join(s.dir, "maps"))
 	if err != nil {
 		return nil, false, fmt.Errorf("read its mappings: %w", exited(err))
@@ -166,7 +166,7 @@ func groupByFile(mappings []mapping) [][]mapping {
 }
 
 // inspect looks at one mapped file and records what it is.
-func (s *survey) inspect(file []mapping) {
+func (s *discovery) inspect(file []mapping) {
 	first := file[0]
 	if s.alone && filepath.Base(first.path) != programName(s.dir) {
 		s.problems = append(s.problems, fmt.Errorf("%s: %w", first.path, errOwnMapping))
@@ -201,7 +201,7 @@ func (s *survey) inspect(file []mapping) {
 	s.goBuilt = s.goBuilt || o.Go
 }
 
-func (s *survey) reject(path string, o Object, err error) {
+func (s *discovery) reject(path string, o Object, err error) {
 	switch {
 	case errors.Is(err, ErrNotELF): // data that happens to be mapped executable
 	case err != nil:
@@ -220,7 +220,7 @@ func (s *survey) reject(path string, o Object, err error) {
 }
 
 // failure explains why nothing was found, by the likeliest cause.
-func (s *survey) failure() error {
+func (s *discovery) failure() error {
 	for _, problem := range s.problems {
 		if errors.Is(problem, Err32Bit) || errors.Is(problem, ErrNotSupportedMachine) {
 			return problem

@@ -21,7 +21,7 @@ func (im *image) dwarfSymbols() (symbols, error) {
 			return out, err
 		}
 		if entry == nil {
-			out.adopt()
+			out.addLocals()
 			return out, nil
 		}
 		switch entry.Tag {

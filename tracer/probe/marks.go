@@ -28,7 +28,7 @@ func (im *image) readMarks() (m marks) {
 		case asked:
 			m.asked = append(m.asked, p)
 			im.askVariables(p, f)
-		case p.tellsOfMemory():
+		case p.isAboutMemory():
 			m.others = append(m.others, p)
 		}
 	}

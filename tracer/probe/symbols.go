@@ -27,7 +27,7 @@ type symbols struct {
 	found     []symbol
 	defined   map[string]uint64 // marks of families and allocation functions, where they are
 	count     int               // function symbols of any name that are defined
-	locals    []symbol          // local ones with the name of an allocation function; see adopt
+	locals    []symbol          // local ones with the name of an allocation function; see addLocals
 	aliases   map[string]uint64
 	asked     asked
 	users     []symbol          // of what is asked for
@@ -91,7 +91,7 @@ func (im *image) readSymbols(t elf.SectionType) (symbols, error) {
 	for ; len(table) >= symbolSize; table = table[symbolSize:] {
 		out.add(im.decodeSymbol(table), names)
 	}
-	out.adopt()
+	out.addLocals()
 	return out, nil
 }
 
@@ -174,10 +174,10 @@ func (s *symbols) define(name []byte, found symbol, own bool) {
 // libcAlias is what glibc's own names for its public functions begin with.
 var libcAlias = []byte("__libc_")
 
-// adopt takes local symbols for the allocator's where the C library has another
+// addLocals adds local symbols as the allocator's if the C library has another
 // name for the same code: glibc's static-pie programs have malloc as a local
 // symbol, at the address of __libc_malloc.
-func (s *symbols) adopt() {
+func (s *symbols) addLocals() {
 	for _, local := range s.locals {
 		if at, ok := s.aliases[local.name]; ok && at == local.addr {
 			s.defined[local.name] = local.addr

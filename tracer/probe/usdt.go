@@ -39,9 +39,9 @@ func (p StaticProbe) String() string {
 
 func (p StaticProbe) name() string { return p.Provider + ":" + p.Name }
 
-// tellsOfMemory says whether a probe is about memory: those of OpenTelemetry's
+// isAboutMemory reports whether a probe is about memory: those of OpenTelemetry's
 // contract for allocators, and glibc's marks of a heap's growth.
-func (p StaticProbe) tellsOfMemory() bool {
+func (p StaticProbe) isAboutMemory() bool {
 	return p.Provider == "otel_memory" || p.Provider == "libc" && strings.HasPrefix(p.Name, "memory_")
 }
 

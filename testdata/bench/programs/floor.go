@@ -55,7 +55,7 @@ func (f *floor) run(argv []string) (*os.ProcessState, error) {
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
 	proc, err := launch.Start(launch.Program{
 		Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Watch: &launch.Hooks{Born: f.born, Started: f.started},
+		Watch: &launch.Hooks{NewChild: f.newChild, Started: f.started},
 	}, f.attach)
 	if err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func (f *floor) put(o *probe.Object, pid int) error {
 	return errors.Join(f.probes.Entries(o.File, pid, entries), f.probes.Pairs(o.File, pid, pairs))
 }
 
-// born probes a child that has its parent's memory or a copy of it.
-func (f *floor) born(pid int) { f.started(pid) }
+// newChild probes a child that has its parent's memory or a copy of it.
+func (f *floor) newChild(pid int) { f.started(pid) }
 
 // started probes what a process maps after an exec.
 func (f *floor) started(pid int) bool {

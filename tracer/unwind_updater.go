@@ -12,12 +12,12 @@ import (
 	"github.com/memtrace/memtrace/procfs/ownthread"
 )
 
-// keeper keeps the unwinding tables up with the processes, in goroutines of
-// its own: whenever a process maps code, or the unwinder has met code that it
-// does not know, it looks at the mappings of the process again.
-type keeper struct {
+// tableUpdater updates the unwinding tables, in goroutines of its own. It reads
+// the mappings of a process again when the process maps code, or when the unwinder
+// has met code that it does not know.
+type tableUpdater struct {
 	spaces *spaces
-	tell   func(pids map[int]uint64) // of known processes that have mapped code
+	notify func(pids map[int]uint64) // called with known processes that have mapped code
 	watch  *mapWatch                 // nil where the kernel or the privileges don't allow it
 	stale  chan int                  // processes to look at; what doesn't fit comes again
 	quit   chan struct{}
@@ -26,14 +26,14 @@ type keeper struct {
 
 const (
 	staleQueue = 256
-	// A process whose mappings turn out to be known already (the address was
-	// nonsense) is looked at ever more rarely.
+	// The delay doubles for a process whose mappings were known already, as the address was
+	// nonsense.
 	minStaleDelay = time.Millisecond
 	maxStaleDelay = 5 * time.Second
 )
 
-func startKeeper(s *spaces, tell func(pids map[int]uint64)) *keeper {
-	k := &keeper{spaces: s, tell: tell, stale: make(chan int, staleQueue), quit: make(chan struct{})}
+func startTableUpdater(s *spaces, tell func(pids map[int]uint64)) *tableUpdater {
+	k := &tableUpdater{spaces: s, notify: tell, stale: make(chan int, staleQueue), quit: make(chan struct{})}
 	var err error
 	if k.watch, err = startMapWatch(); err == nil { // else later, by what the unwinder reports
 		k.done.Add(1)
@@ -47,53 +47,53 @@ func startKeeper(s *spaces, tell func(pids map[int]uint64)) *keeper {
 	return k
 }
 
-// keeperNice is the priority of the thread that loads tables (setpriority(2)):
+// updaterNice is the priority of the thread that loads tables (setpriority(2)):
 // it has a millisecond's work to do before a library that has been mapped runs.
-const keeperNice = -10
+const updaterNice = -10
 
 // hurry has the calling thread scheduled before others, if that is allowed.
 func hurry() {
-	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), keeperNice)
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), updaterNice)
 }
 
 // report says that process pid runs code that is not known. It never blocks.
-func (k *keeper) report(pid int) {
+func (u *tableUpdater) report(pid int) {
 	select {
-	case k.stale <- pid:
+	case u.stale <- pid:
 	default:
 	}
 }
 
-func (k *keeper) stop() error {
-	close(k.quit)
-	if k.watch != nil {
-		k.watch.stop()
-		defer k.watch.close()
+func (u *tableUpdater) stop() error {
+	close(u.quit)
+	if u.watch != nil {
+		u.watch.stop()
+		defer u.watch.close()
 	}
-	k.done.Wait()
-	k.spaces.tables.cache.writes.Wait()
-	return k.spaces.tables.wait()
+	u.done.Wait()
+	u.spaces.tables.cache.writes.Wait()
+	return u.spaces.tables.wait()
 }
 
-// patience is when a process may be looked at again.
-type patience struct {
+// retry is when a process may be looked at again.
+type retry struct {
 	next  time.Time
 	delay time.Duration
 }
 
-func (k *keeper) run() {
-	waits := make(map[int]patience)
+func (u *tableUpdater) run() {
+	waits := make(map[int]retry)
 	for {
 		select {
-		case <-k.quit:
+		case <-u.quit:
 			return
-		case pid := <-k.stale:
+		case pid := <-u.stale:
 			now := time.Now()
 			w := waits[pid]
 			if now.Before(w.next) {
 				continue
 			}
-			changed, err := k.spaces.reload(pid)
+			changed, err := u.spaces.reload(pid)
 			if errors.Is(err, os.ErrProcessDone) {
 				delete(waits, pid)
 				continue
@@ -111,21 +111,21 @@ func (k *keeper) run() {
 
 // remapped looks at processes that have mapped code; all is set where it is
 // not known which have.
-func (k *keeper) remapped(pids map[int]uint64, all bool) {
+func (u *tableUpdater) remapped(pids map[int]uint64, all bool) {
 	if all {
-		for _, pid := range k.spaces.pids() {
+		for _, pid := range u.spaces.pids() {
 			pids[pid] = uint64(monotonic())
 		}
 	}
 	for pid := range pids {
-		if !k.spaces.knows(pid) {
+		if !u.spaces.knows(pid) {
 			delete(pids, pid)
 			continue
 		}
 		// What ended is noticed elsewhere; what failed is tried again when it is met.
-		_, _ = k.spaces.reload(pid)
+		_, _ = u.spaces.reload(pid)
 	}
-	k.tell(pids)
+	u.notify(pids)
 }
 
 // ReloadMaps makes the unwinder know the code that process pid has mapped by
@@ -133,10 +133,10 @@ func (k *keeper) remapped(pids map[int]uint64, all bool) {
 // an exec the caller knows sooner. It does nothing where stacks are not taken
 // by .eh_frame.
 func (t *Tracer) ReloadMaps(pid int) error {
-	if t.keeper == nil {
+	if t.updater == nil {
 		return nil
 	}
-	return t.keeper.spaces.load(pid)
+	return t.updater.spaces.load(pid)
 }
 
 // TableMemory returns how many bytes the unwinding tables of all processes
@@ -144,10 +144,10 @@ func (t *Tracer) ReloadMaps(pid int) error {
 // .debug_frame those were made from. The fixed maps (the PC cache of 1 MiB, the
 // list of rules of 384 KiB, 2 MiB of mappings) come on top.
 func (t *Tracer) TableMemory() (tables, source uint64) {
-	if t.keeper == nil {
+	if t.updater == nil {
 		return 0, 0
 	}
-	s := t.keeper.spaces
+	s := t.updater.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tables.peak.tables, s.tables.peak.source
@@ -156,10 +156,10 @@ func (t *Tracer) TableMemory() (tables, source uint64) {
 // UnwindProblems returns why parts of the processes' code have no tables, one
 // line a file.
 func (t *Tracer) UnwindProblems() []string {
-	if t.keeper == nil {
+	if t.updater == nil {
 		return nil
 	}
-	s := t.keeper.spaces
+	s := t.updater.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.problems.lines)

@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread has one tracer at a time. Where a program that is watched is about to take
-// another under ptrace, or to be taken, that one is let go first: the call then finds it free.
+// A thread has one tracer at a time. Before a watched program takes another under ptrace,
+// or is taken, the target of that call is detached, so that the call succeeds.
 
-func (h *Hooks) letGo(pid int) {
-	if h.LetGo != nil {
-		h.LetGo(pid)
+func (h *Hooks) beforeDetach(pid int) {
+	if h.BeforeDetach != nil {
+		h.BeforeDetach(pid)
 	}
 }
 
-// ptraceCalled lets go of the process that a thread is about to take under ptrace. It
+// ptraceCalled detaches the process that a thread is about to take under ptrace. It
 // reports whether the thread's signal was for that.
 func (w *Watcher) ptraceCalled(tid int) bool {
 	if w.hooks.Tracing == nil {
@@ -26,32 +26,32 @@ func (w *Watcher) ptraceCalled(tid int) bool {
 		return false
 	}
 	p, caller := w.program(target), w.owner[tid]
-	if p == nil || p.leaving {
+	if p == nil || p.detaching {
 		w.resume(tid, 0)
 		return true
 	}
-	w.call(func() { w.hooks.letGo(p.pid) }, func() {
+	w.call(func() { w.hooks.beforeDetach(p.pid) }, func() {
 		if w.programs[p.pid] != p || w.owner[tid] != caller { // one of them was killed
 			w.resume(tid, 0)
 			return
 		}
-		p.leaving, p.since = true, time.Now()
+		p.detaching, p.since = true, time.Now()
 		p.callers = append(p.callers, tid)
 		for other := range p.held {
-			w.forgo(p, other)
+			w.detachStopped(p, other)
 		}
 		for _, other := range p.others(tid) {
 			_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
 		}
-		w.giveWay(p)
+		w.yieldToTracers(p)
 	})
 	return true
 }
 
-// leaves lets go of a thread at a stop, if its program is being let go. It reports whether that was so.
-func (w *Watcher) leaves(tid int, status unix.WaitStatus) bool {
+// detachAtStop detaches a thread at a stop, if its program is being detached. It reports whether that was so.
+func (w *Watcher) detachAtStop(tid int, status unix.WaitStatus) bool {
 	p := w.program(tid)
-	if p == nil || !p.leaving {
+	if p == nil || !p.detaching {
 		return false
 	}
 	signal := uintptr(status.StopSignal())
@@ -67,11 +67,11 @@ func (w *Watcher) leaves(tid int, status unix.WaitStatus) bool {
 	if !w.owns(p) {
 		w.drop(p)
 	}
-	w.giveWay(p)
+	w.yieldToTracers(p)
 	return true
 }
 
-// isOurs reports whether a thread that is let go got SIGURG from us, whatever for, and forgets that it did.
+// isOurs reports whether a thread that is being detached got SIGURG from us, for any reason, and forgets that it did.
 func (w *Watcher) isOurs(tid int) (ours bool) {
 	if w.hooks.Tracing != nil {
 		_, ours = w.hooks.Tracing(tid)
@@ -88,8 +88,8 @@ func (w *Watcher) isOurs(tid int) (ours bool) {
 	return ours
 }
 
-// forgo lets go of a thread that stands still, and of the program once that was its last.
-func (w *Watcher) forgo(p *program, tid int) {
+// detachStopped detaches a stopped thread, and drops the program if that was its last.
+func (w *Watcher) detachStopped(p *program, tid int) {
 	_ = unix.PtraceDetach(tid) // it may have been killed
 	delete(p.held, tid)
 	delete(w.owner, tid)
@@ -98,10 +98,10 @@ func (w *Watcher) forgo(p *program, tid int) {
 	}
 }
 
-// giveWay lets the callers go on once nothing is left of the program that they are about to take under ptrace. One
-// that does not stop keeps them no longer than gatherTime: then they are told that another has it.
-func (w *Watcher) giveWay(p *program) {
-	if !p.leaving {
+// yieldToTracers resumes the callers of ptrace once their target is detached. If the target does not stop within
+// gatherTime, they are resumed all the same, and their call fails.
+func (w *Watcher) yieldToTracers(p *program) {
+	if !p.detaching {
 		return
 	}
 	waits := false
@@ -113,7 +113,7 @@ func (w *Watcher) giveWay(p *program) {
 	}
 	for _, tid := range p.callers {
 		if w.owner[tid] == p { // it is to be taken itself
-			w.forgo(p, tid)
+			w.detachStopped(p, tid)
 			continue
 		}
 		w.resume(tid, 0)

@@ -14,8 +14,8 @@ import (
 	"github.com/memtrace/memtrace/tracer/unwind"
 )
 
-// drainLedger has an account take all that it may.
-func drainLedger(l *ledger, a account) (taken uint64) {
+// drainQuota has an account take all that it may.
+func drainQuota(l *quota, a account) (taken uint64) {
 	for l.take(a, 1) {
 		taken++
 	}
@@ -25,20 +25,20 @@ func drainLedger(l *ledger, a account) (taken uint64) {
 // Whatever users take, the next one and root find something.
 func TestLedgerLeavesRoom(t *testing.T) {
 	const total = 16384
-	l := newLedger(total)
-	alone := drainLedger(l, account{uid: 1})
-	system := drainLedger(l, account{uid: 1}.forSystem())
+	l := newQuota(total)
+	alone := drainQuota(l, account{uid: 1})
+	system := drainQuota(l, account{uid: 1}.forSystem())
 	if alone != total*3/8/4 || system != total/2/3 {
 		t.Errorf("a user alone may have %d of %d, and %d of what root has installed", alone, total, system)
 	}
 	for uid := range uint32(9) {
-		drainLedger(l, account{uid: 2 + uid})
-		drainLedger(l, account{uid: 2 + uid}.forSystem())
+		drainQuota(l, account{uid: 2 + uid})
+		drainQuota(l, account{uid: 2 + uid}.forSystem())
 	}
-	if own, system := drainLedger(l, account{uid: 20}), drainLedger(l, account{uid: 20}.forSystem()); own < 64 || system < 32 {
+	if own, system := drainQuota(l, account{uid: 20}), drainQuota(l, account{uid: 20}.forSystem()); own < 64 || system < 32 {
 		t.Errorf("after ten others a user may have %d, and %d of what root has installed", own, system)
 	}
-	if left := drainLedger(l, root); left < total/8 {
+	if left := drainQuota(l, root); left < total/8 {
 		t.Errorf("%d of %d are left for root", left, total)
 	}
 	if l.take(root, 1) || l.all != total {
@@ -48,7 +48,7 @@ func TestLedgerLeavesRoom(t *testing.T) {
 
 // What is given back may be taken again; what was charged beyond a share takes no other's.
 func TestLedgerGivesBack(t *testing.T) {
-	l := newLedger(800)
+	l := newQuota(800)
 	a, b := account{uid: 1}, account{uid: 2}
 	if !l.take(a, 75) || l.take(a, 1) {
 		t.Errorf("%v has %d", a, l.used[a])
