@@ -51,33 +51,33 @@ type Config struct {
 // An Analyzer follows the live heaps of traced processes. See the package
 // comment; docs/counting.md states what each counter counts.
 type Analyzer struct {
-	config    Config
-	keys      rand.PCG // for live heaps
-	events    report.Events
-	extra     eventExcess
-	leftOut   report.LeftOut
-	intervals intervals
-	processes []*process             // in the order they became known
-	listed    int                    // how many ever were among them
-	byPID     map[uint32]*process    // the latest process of a PID; children that share memory name their parent
-	waiting   map[uint32]ProcessInfo // descriptions of such children, for when they exec
-	orphans   map[uint32]*image      // stacks of processes not known yet
-	crowds    map[*process]*crowd    // by the parent
-	inherited uint64                 // copies of blocks in children that live
-	sites     siteTable
-	detail    room // for sites and stacks
-	blocks    room
-	measured  []SiteMemory // of each site; Correlate's alone, for one process after the other
-	regions   regionSites
-	stacks    stackStore
-	threads   lastAllocs
-	windows   uint64   // closed so far, since warmAt
-	warmedUp  bool     // the warm-up is over
-	warmAt    uint64   // ns since Config.Start
-	series    int      // sites with a liveStats
-	untracked uint64   // blocks that no memory could be had for
-	past      []string // warnings about programs that others have replaced
-	strangers uint64   // events of processes not known
+	config               Config
+	keys                 rand.PCG // for live heaps
+	events               report.Events
+	extra                eventExcess
+	leftOut              report.LeftOut
+	intervals            intervals
+	processes            []*process               // in the order they became known
+	listed               int                      // how many ever were among them
+	byPID                map[uint32]*process      // the latest process of a PID; children that share memory name their parent
+	waiting              map[uint32]ProcessInfo   // descriptions of such children, for when they exec
+	earlyImages          map[uint32]*image        // stacks of processes not known yet
+	childGroups          map[*process]*childGroup // by the parent
+	inherited            uint64                   // copies of blocks in children that live
+	sites                siteTable
+	detail               room // for sites and stacks
+	blocks               room
+	measured             []SiteMemory // of each site; Correlate's alone, for one process after the other
+	regions              regionSites
+	stacks               stackStore
+	threads              lastAllocs
+	windows              uint64   // closed so far, since warmAt
+	warmedUp             bool     // the warm-up is over
+	warmAt               uint64   // ns since Config.Start
+	series               int      // sites with a liveStats
+	untracked            uint64   // blocks that no memory could be had for
+	past                 []string // warnings about programs that others have replaced
+	unknownProcessEvents uint64   // events of processes not known
 
 	recent  recentProcesses
 	epoch   uint64                     // changes of which process a PID means
@@ -99,25 +99,25 @@ func New(c Config) *Analyzer {
 	if c.Seed == [2]uint64{} {
 		c.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
-	limit := uint32(maxSites - spareSites)
+	limit := uint32(maxSites - reservedSites)
 	if c.maxSites != 0 {
 		limit = c.maxSites
 	}
 	return &Analyzer{
-		config:   c,
-		keys:     *rand.NewPCG(c.Seed[0], c.Seed[1]),
-		wrappers: wrappers{named: c.Wrappers},
-		warmedUp: c.WarmUp == 0,
-		byPID:    make(map[uint32]*process),
-		waiting:  make(map[uint32]ProcessInfo),
-		orphans:  make(map[uint32]*image),
-		crowds:   make(map[*process]*crowd),
-		sites:    siteTable{limit: limit},
-		detail:   room{limit: c.SiteRoom},
-		blocks:   room{limit: c.BlockRoom},
-		regions:  regionSites{room: maxRegions},
-		frames:   make(map[uint64][]*report.Frame),
-		passing:  make(map[uint64][]*report.Frame),
+		config:      c,
+		keys:        *rand.NewPCG(c.Seed[0], c.Seed[1]),
+		wrappers:    wrappers{named: c.Wrappers},
+		warmedUp:    c.WarmUp == 0,
+		byPID:       make(map[uint32]*process),
+		waiting:     make(map[uint32]ProcessInfo),
+		earlyImages: make(map[uint32]*image),
+		childGroups: make(map[*process]*childGroup),
+		sites:       siteTable{limit: limit},
+		detail:      room{limit: c.SiteRoom},
+		blocks:      room{limit: c.BlockRoom},
+		regions:     regionSites{room: maxRegions},
+		frames:      make(map[uint64][]*report.Frame),
+		passing:     make(map[uint64][]*report.Frame),
 	}
 }
 
@@ -224,9 +224,9 @@ func (a *Analyzer) unwatch(s *site) {
 	}
 }
 
-// surveyBlocks passes over all live blocks: it finds their ages at now (ns
+// visitBlocks visits all live blocks: it finds their ages at now (ns
 // since Config.Start) and credits faults that wait for their block.
-func (a *Analyzer) surveyBlocks(now uint64) {
+func (a *Analyzer) visitBlocks(now uint64) {
 	for _, s := range a.sites.all {
 		if s.live != nil {
 			s.live.ages.Reset()
@@ -237,14 +237,14 @@ func (a *Analyzer) surveyBlocks(now uint64) {
 	}
 	for p := range a.heaps {
 		p.heap.all(func(b block) bool {
-			a.survey(p, b, now)
+			a.visitBlock(p, b, now)
 			return true
 		})
 		a.events.FaultUnattributed += uint64(p.faults.endPass())
 	}
 }
 
-func (a *Analyzer) survey(p *process, b block, now uint64) {
+func (a *Analyzer) visitBlock(p *process, b block, now uint64) {
 	s := a.sites.at(b.site)
 	s.faults += p.faults.take(b.addr, b.size)
 	if !a.watch(s) {

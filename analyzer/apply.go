@@ -23,7 +23,7 @@ func (a *Analyzer) applySome(events []event.Event, w *warmup) int {
 		e, p, hash := &events[i], w.process[i], w.hash[i]
 		if p == nil {
 			if e.Kind < event.Fault || e.Kind == event.Mremap { // a child's faults and end are seen before it is attached to
-				a.strangers++
+				a.unknownProcessEvents++
 			}
 			continue
 		}

@@ -217,6 +217,6 @@ func BenchmarkSurvey(b *testing.B) {
 	c.fill(1_000_000, a.Apply)
 	b.ResetTimer()
 	for done := 0; done < b.N; done += 1_000_000 {
-		a.surveyBlocks(c.time)
+		a.visitBlocks(c.time)
 	}
 }

@@ -30,7 +30,7 @@ func (a *Analyzer) mark(now uint64) {
 	a.at = a.since(now)
 	clear(a.passing)
 	a.findWrappers(false)
-	a.surveyBlocks(a.at)
+	a.visitBlocks(a.at)
 	for _, s := range a.sites.all {
 		s.grown, s.reported = int64(s.held())-int64(s.reported), s.held()
 	}
@@ -41,7 +41,7 @@ func (a *Analyzer) mark(now uint64) {
 }
 
 // Report tells all that is known at the last Instant, which nothing but Names and PoolName
-// has come after. Code that was not named bears addresses alone.
+// has come after. Code that was not named has addresses only.
 func (a *Analyzer) Report(opt ReportOptions) *report.Report {
 	d := a.draftOf(opt)
 	r := d.report
@@ -125,8 +125,8 @@ func (a *Analyzer) reportProcesses(top int) []report.Process {
 		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])
 		out[len(out)-1].Mappings, out[len(out)-1].MappingsMore = reportMappings(p.pages.mappings, top)
-		if p.stands != nil {
-			out[len(out)-1].Heap, out[len(out)-1].Children = p.stands.sum(), p.stands.count
+		if p.groupEntry != nil {
+			out[len(out)-1].Heap, out[len(out)-1].Children = p.groupEntry.sum(), p.groupEntry.count
 		}
 	}
 	return out
@@ -178,7 +178,7 @@ func (a *Analyzer) order(now uint64, word string) []ordered {
 // growth is the change of the live bytes from the Instant before the last one to that.
 func (s *site) growth() int64 { return s.grown }
 
-// oldestAge is the age in ns of the oldest live block, as of the last survey.
+// oldestAge is the age in ns of the oldest live block, as of the last visitBlocks.
 func (s *site) oldestAge(now uint64) uint64 {
 	if s.live == nil || s.liveCount == 0 {
 		return 0
@@ -267,7 +267,7 @@ func (a *Analyzer) warnings() []string {
 	warn(a.regions.untracked, "%d mappings, or parts of some, are not tracked: there are too many at a time")
 	warn(a.regions.beyond, "%d mappings are counted under [all other sites]: there are too many sites")
 	warn(a.intervals.stray, "%d blocks were sampled at one interval too many: estimates treat them as if it were the nearest other one")
-	warn(a.strangers, "%d events came from processes that are not traced")
+	warn(a.unknownProcessEvents, "%d events came from processes that are not traced")
 	out = append(out, a.past...)
 	for _, p := range a.processes {
 		out = append(out, p.pages.warnings(p)...)

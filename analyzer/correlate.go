@@ -20,17 +20,17 @@ type correlation struct {
 	unmeasured     uint64 // bytes
 }
 
-// settle takes a Mapped.
-func (a *Analyzer) settle(m input.Mapped) {
+// applyMapped takes a Mapped.
+func (a *Analyzer) applyMapped(m input.Mapped) {
 	if p := a.byPID[m.PID]; p != nil && !p.exited {
-		p.regions.settle(m.Ranges)
+		p.regions.applyMappings(m.Ranges)
 	}
 }
 
 // correlate takes a Memory.
 func (a *Analyzer) correlate(m *input.Memory) {
 	p := a.byPID[m.PID]
-	if p == nil || p.exited || p.crowd != nil {
+	if p == nil || p.exited || p.group != nil {
 		return
 	}
 	for i := range min(len(p.verdicts), len(m.Leaks)) {

@@ -28,8 +28,8 @@ const (
 	lossGap      = 1_000_000_000 // ns between losses that make two spans
 )
 
-// Knows reports whether a ProcessLoss would be taken. If not, the news of the process's
-// birth may be among the events still to come, so that its maker has to come again with it.
+// Knows reports whether a ProcessLoss would be taken. If not, the process's fork may be
+// among the events still to come. The caller then has to give the ProcessLoss again later.
 func (a *Analyzer) Knows(pid uint32, last uint64) bool {
 	p := a.byPID[pid]
 	return p != nil && (!p.exited || a.since(last) <= p.ended) // else another one has its PID now
@@ -38,11 +38,11 @@ func (a *Analyzer) Knows(pid uint32, last uint64) bool {
 // addProcessLoss takes a ProcessLoss.
 func (a *Analyzer) addProcessLoss(l input.ProcessLoss) {
 	if l.Events != 0 && a.Knows(l.PID, l.Last) {
-		a.byPID[l.PID].lose(report.LossSpan{FromNS: a.since(l.First), ToNS: a.since(max(l.First, l.Last)), Events: l.Events})
+		a.byPID[l.PID].addLoss(report.LossSpan{FromNS: a.since(l.First), ToNS: a.since(max(l.First, l.Last)), Events: l.Events})
 	}
 }
 
-func (p *process) lose(fresh report.LossSpan) {
+func (p *process) addLoss(fresh report.LossSpan) {
 	if p.damage == nil {
 		p.damage = &damage{}
 	}
@@ -58,13 +58,13 @@ func (p *process) lose(fresh report.LossSpan) {
 	}
 }
 
-// suffer takes over the damage of a process that turns out to be this one.
-func (p *process) suffer(d *damage) {
+// addLosses adds the losses of an entry that turned out to be the same process.
+func (p *process) addLosses(d *damage) {
 	if d == nil {
 		return
 	}
 	for _, s := range d.spans {
-		p.lose(s)
+		p.addLoss(s)
 	}
 }
 
@@ -114,12 +114,12 @@ func (d *damage) freedAt(b block) uint64 {
 // nothing points to may just have been freed.
 func (d *damage) downgrade(l *report.Leak) {
 	l.Kind, l.Doubtful = reach.Possible.String(), true
-	l.Confidence = min(l.Confidence, doubtfulTrust)
+	l.Confidence = min(l.Confidence, doubtfulConfidence)
 	l.Why = fmt.Sprintf("it may have been freed: %d events of the process were lost while it lived, and the allocator's records do not tell; %s", d.lost, l.Why)
 }
 
-// unblamed are the lost events of which nobody knows whose they were.
-func (a *Analyzer) unblamed() uint64 {
+// unattributedLosses are the lost events whose process is not known.
+func (a *Analyzer) unattributedLosses() uint64 {
 	var known uint64
 	for _, p := range a.processes {
 		if p.damage != nil {
@@ -129,8 +129,8 @@ func (a *Analyzer) unblamed() uint64 {
 	return a.events.Lost - min(a.events.Lost, known)
 }
 
-// doubtfulTrust is the confidence in such a verdict.
-const doubtfulTrust = 0.5
+// doubtfulConfidence is the confidence in such a verdict.
+const doubtfulConfidence = 0.5
 
 // lossReport is what a Report says of it; nil where nothing was lost.
 func (p *process) lossReport() *report.ProcessLoss {
@@ -157,14 +157,14 @@ func (a *Analyzer) HasLost(pid uint32) bool {
 
 // A Repair finds out which blocks of a process were freed unseen.
 type Repair struct {
-	proc   *process
-	pid    uint32
-	began  uint64  // ns since Config.Start
-	blocks []block // by address, as those that follow
-	claims []heapwalk.Claim
-	states []heapwalk.State // what all looks so far say of each; Unknown where they differ
-	looks  int
-	spared map[uint64]bool
+	proc    *process
+	pid     uint32
+	began   uint64  // ns since Config.Start
+	blocks  []block // by address, as those that follow
+	claims  []heapwalk.Claim
+	states  []heapwalk.State // what all looks so far say of each; Unknown where they differ
+	looks   int
+	skipped map[uint64]bool
 }
 
 // NewRepair begins a repair at now (ns, CLOCK_MONOTONIC); nil where no block
@@ -210,14 +210,14 @@ func (r *Repair) Look(p *procfs.Process, o heapwalk.Options) error {
 	return nil
 }
 
-// Spare leaves blocks as they are, whatever the allocator's records say: they
+// Skip leaves blocks as they are, whatever the allocator's records say: they
 // are just being handed out. Call it before the first look and after each.
-func (r *Repair) Spare(blocks []uint64) {
+func (r *Repair) Skip(blocks []uint64) {
 	for _, addr := range blocks {
-		if r.spared == nil {
-			r.spared = make(map[uint64]bool)
+		if r.skipped == nil {
+			r.skipped = make(map[uint64]bool)
 		}
-		r.spared[addr] = true
+		r.skipped[addr] = true
 	}
 }
 
@@ -228,9 +228,9 @@ func (a *Analyzer) Found(r *Repair) (in input.Repair, ok bool) {
 	}
 	in.PID, in.Began = r.pid, a.config.Start+r.began
 	for i, b := range r.blocks {
-		was := input.Block{Addr: b.addr, Size: b.size, Born: a.config.Start + b.time}
+		was := input.Block{Addr: b.addr, Size: b.size, AllocatedAt: a.config.Start + b.time}
 		switch {
-		case r.spared[b.addr] || r.states[i] == heapwalk.Unknown:
+		case r.skipped[b.addr] || r.states[i] == heapwalk.Unknown:
 			in.Unsure = append(in.Unsure, was)
 		case r.states[i] == heapwalk.Freed:
 			in.Freed = append(in.Freed, was)
@@ -272,7 +272,7 @@ func (a *Analyzer) repair(in input.Repair) {
 // stillThere returns a block that a question was about if it still lives.
 func (a *Analyzer) stillThere(p *process, was input.Block) (block, bool) {
 	b, ok := p.heap.get(was.Addr, p.heap.hash(was.Addr))
-	return b, ok && b.size == was.Size && b.time == a.since(was.Born)
+	return b, ok && b.size == was.Size && b.time == a.since(was.AllocatedAt)
 }
 
 // Repaired are the blocks of a process that repairs have found freed so far.

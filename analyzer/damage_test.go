@@ -72,7 +72,7 @@ func TestRepairSparesWhatIsBeingHandedOut(t *testing.T) {
 	if r == nil || len(r.blocks) != 2 {
 		t.Fatalf("in doubt: %+v, want both blocks", r)
 	}
-	r.Spare([]uint64{handed})
+	r.Skip([]uint64{handed})
 	r.states, r.looks = []heapwalk.State{heapwalk.Freed, heapwalk.Freed}, 1
 	a.Repair(r)
 	if done := a.Repaired(1); done != (report.Repaired{Count: 1, Bytes: 100}) {
@@ -116,8 +116,8 @@ func TestLossIsOfAKnownProcess(t *testing.T) {
 	}
 }
 
-// The loss of a child may be told between the news of its birth, and of the
-// program that it executed since: it is still that program's, however it was born.
+// The loss of a child may come between its fork and its exec. It then still counts
+// for the program that the child executed, however the child was made.
 func TestLossOutlivesTheNewsOfBirthAndExec(t *testing.T) {
 	const child, lost, before = testPID + 5, testStart + 9000, testStart + 10
 	told := func(a *Analyzer) { a.AddProcessLoss(child, 3, lost, lost) }

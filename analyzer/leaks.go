@@ -15,9 +15,9 @@ import (
 // docs/leaks.md says in words what is reported here, what is not, and why.
 
 const (
-	minFreed     = 30   // freed blocks from which on a site's lifetimes mean something
-	minSurvivors = 8    // old blocks that make a candidate
-	maxTrust     = 0.99 // no statistic proves a leak
+	minFreed      = 30   // freed blocks from which on a site's lifetimes mean something
+	minSurvivors  = 8    // old blocks that make a candidate
+	maxConfidence = 0.99 // no statistic proves a leak
 
 	// usualLife is the share of freed blocks whose lifetimes set a site's
 	// measure. Not all of them: one straggler in a million must not hide a leak.
@@ -76,7 +76,7 @@ func significant(all []finding) []report.Leak {
 			continue
 		}
 		leak := all[i].leak
-		leak.Confidence = min(1-adjusted, maxTrust)
+		leak.Confidence = min(1-adjusted, maxConfidence)
 		leak.Why = all[i].why + "; p " + probability(adjusted)
 		if len(all) > 1 {
 			leak.Why += fmt.Sprintf(" (of %d sites tested)", len(all))

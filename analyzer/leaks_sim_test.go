@@ -54,8 +54,8 @@ func (s *simulated) at(n int) leakSite {
 			continue
 		}
 		out.levels[birth/second] += float64(s.size)
-		if death := birth + life; life != forever && death/second < uint64(n) {
-			out.levels[death/second] -= float64(s.size)
+		if freedAt := birth + life; life != forever && freedAt/second < uint64(n) {
+			out.levels[freedAt/second] -= float64(s.size)
 		}
 		if life != forever && birth+life < now {
 			freed.Add(stats.DurationBucket(life), 1)

@@ -6,7 +6,7 @@ import (
 )
 
 // leaks looks for candidates among all sites that have live blocks. It needs
-// the ages of a survey of the live blocks at now (ns since Config.Start). There
+// the ages that visitBlocks found at now (ns since Config.Start). There
 // is none before the warm-up is over.
 func (a *Analyzer) leaks(now, minAge uint64) []report.Leak {
 	if !a.warmedUp {

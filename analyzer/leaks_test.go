@@ -217,7 +217,7 @@ func TestCandidateSaysWhy(t *testing.T) {
 	site := s.at(40)
 	got := found(0, site)
 	growing, old := got["growing"][0], got["old"][0]
-	if growing.Site != 7 || growing.Bytes != site.bytes || growing.Count != site.count || growing.Confidence != maxTrust {
+	if growing.Site != 7 || growing.Bytes != site.bytes || growing.Count != site.count || growing.Confidence != maxConfidence {
 		t.Errorf("growing: %+v", growing)
 	}
 	for _, part := range []string{"live bytes rose in ", " of 39 windows", "KiB/s, no plateau; p "} {

@@ -14,7 +14,7 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 	}
 	if e.Flags&event.FlagSharedVM == 0 {
 		if a.config.FollowForks {
-			a.bear(parent, e)
+			a.forkWithCopies(parent, e)
 		}
 		return
 	}
@@ -22,12 +22,12 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 		if c.total.AllocCount != 0 || c.total.LiveCount != 0 {
 			return
 		}
-		// It was added before the news of its fork came.
+		// It was added before its fork was read.
 		a.waiting[e.Child] = c.info
 		a.forget(c)
-		parent.suffer(c.damage)
+		parent.addLosses(c.damage)
 	}
-	if early := a.orphans[e.Child]; early != nil { // of the memory that it shares
+	if early := a.earlyImages[e.Child]; early != nil { // of the memory that it shares
 		for id, ref := range early.stacks {
 			parent.image.stacks[id] = ref
 		}
@@ -43,9 +43,9 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 
 // forget removes a process that nothing has been allocated in.
 func (a *Analyzer) forget(p *process) {
-	if p.crowd != nil {
-		p.crowd.leave(a, p)
-		p.crowd.count--
+	if p.group != nil {
+		p.group.leave(a, p)
+		p.group.count--
 		return
 	}
 	p.heap.close()
@@ -58,11 +58,11 @@ func (a *Analyzer) forget(p *process) {
 	}
 }
 
-// exec drops all blocks of a process: they are gone with its image. A child
-// that shared its parent's memory parts from it, and nothing is dropped.
+// exec drops all blocks of a process: they are gone with its image. A child that
+// shared its parent's memory no longer does, and nothing is dropped.
 func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	if p.info.PID != pid {
-		a.part(p, pid, a.since(at))
+		a.splitMemory(p, pid, a.since(at))
 		return
 	}
 	if !p.checked && p.ownBlocks() > 0 {
@@ -70,8 +70,8 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	}
 	a.inherited -= p.copies
 	p.copies, p.child = 0, false
-	if p.crowd != nil {
-		p.crowd.exec(a, p)
+	if p.group != nil {
+		p.group.exec(a, p)
 		return
 	}
 	for _, id := range p.image.all() {
@@ -105,23 +105,23 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	p.partial, p.info.Attached, p.info.Unprobed = false, false, false
 }
 
-// part ends the sharing of memory. The child keeps access to the parent's
+// splitMemory ends the sharing of memory. The child keeps access to the parent's
 // stacks: those of its new image may have been sent before this was known.
-func (a *Analyzer) part(parent *process, child uint32, at uint64) {
+func (a *Analyzer) splitMemory(parent *process, child uint32, at uint64) {
 	a.unshare(child)
 	if info, ok := a.waiting[child]; ok {
 		delete(a.waiting, child)
 		info.Attached, info.Unprobed = false, false
-		if a.crowded() {
-			p := a.crowdOf(parent).join(a, info, nil)
-			p.image.blind, p.damage = true, parent.damage.after(at)
+		if a.tooManyListed() {
+			p := a.childGroupOf(parent).join(a, info, nil)
+			p.image.noStacks, p.damage = true, parent.damage.after(at)
 			return
 		}
 		a.startProcess(info, parent.image).damage = parent.damage.after(at)
 		return
 	}
-	if len(a.orphans) < maxOrphans {
-		a.orphans[child] = newImage(parent.image)
+	if len(a.earlyImages) < maxEarlyImages {
+		a.earlyImages[child] = newImage(parent.image)
 	}
 }
 
@@ -141,10 +141,10 @@ func (a *Analyzer) exit(p *process, pid uint32, at uint64) {
 	p.exited, p.ended = true, at
 	p.faults.drop(&a.events)
 	p.image.recent = nil
-	a.disinherit(p)
+	a.dropInherited(p)
 	a.endRegions(p)
-	if p.crowd != nil {
-		p.crowd.leave(a, p)
+	if p.group != nil {
+		p.group.leave(a, p)
 	}
 	a.releaseAll(p)
 	// Children that share its memory go on as unknown processes: without the

@@ -115,16 +115,16 @@ func TestSharedVMEndsWithChild(t *testing.T) {
 		t.Errorf("parent exited: %v, %d live bytes; want running with 61", p.exited, p.total.LiveBytes)
 	}
 	a.Apply(new(trace).malloc(0x5000, 1, 1).of(child).events)
-	if a.strangers != 1 || a.processes[0].total.LiveBytes != 61 {
-		t.Errorf("%d events of unknown processes, want the one of a new process of that PID", a.strangers)
+	if a.unknownProcessEvents != 1 || a.processes[0].total.LiveBytes != 61 {
+		t.Errorf("%d events of unknown processes, want the one of a new process of that PID", a.unknownProcessEvents)
 	}
 }
 
 func TestPlainForkIsNotFollowed(t *testing.T) {
 	a := newTestAnalyzer(t)
 	a.Apply(new(trace).malloc(0x1000, 40, 1).fork(testPID+5, 0).free(0x1000).of(testPID + 5).events)
-	if h := a.processes[0].total; h.LiveBytes != 40 || a.strangers != 1 {
-		t.Errorf("live bytes %d, %d events of unknown processes; want 40, 1", h.LiveBytes, a.strangers)
+	if h := a.processes[0].total; h.LiveBytes != 40 || a.unknownProcessEvents != 1 {
+		t.Errorf("live bytes %d, %d events of unknown processes; want 40, 1", h.LiveBytes, a.unknownProcessEvents)
 	}
 }
 

@@ -12,7 +12,7 @@ type ProcessInfo = input.ProcessInfo
 // A process is the state of one traced process: of its present program image,
 // as exec starts afresh.
 type process struct {
-	id       int // Process.ID; 0: it is in a crowd, and has no entry of its own
+	id       int // Process.ID; 0: it is in a group, and has no entry of its own
 	execs    int // how often it has replaced its program
 	info     ProcessInfo
 	heap     *liveHeap
@@ -36,11 +36,11 @@ type process struct {
 	exitCode *int
 	partial  bool // a child that got no copies of its parent's blocks, which are in its memory all the same
 
-	born   uint64 // ns since Config.Start: when it was forked
-	child  bool   // it was forked from a traced process
-	copies uint64 // blocks that it began with
-	crowd  *crowd // that it is in; nil: it is listed itself
-	stands *crowd // that it stands for in Reports; nil: it is a process
+	forkedAt   uint64      // ns since Config.Start: when it was forked
+	child      bool        // it was forked from a traced process
+	copies     uint64      // blocks that it began with
+	group      *childGroup // that it is in; nil: it is listed itself
+	groupEntry *childGroup // that it stands for in Reports; nil: it is a process
 }
 
 // An image is what one program image's call stacks mean: its stacks, and its
@@ -58,7 +58,7 @@ type image struct {
 
 	other    siteID // stands for the sites beyond maxSites
 	hasOther bool
-	blind    bool // its stacks are not kept
+	noStacks bool // its stacks are not kept
 
 	owner *owner // whose its sites and stacks are; nil: not known yet
 }
@@ -100,8 +100,8 @@ func (a *Analyzer) addProcess(info ProcessInfo) {
 	p := a.byPID[info.PID]
 	switch {
 	case p == nil || p.exited:
-		a.startProcess(info, a.orphans[info.PID])
-		delete(a.orphans, info.PID)
+		a.startProcess(info, a.earlyImages[info.PID])
+		delete(a.earlyImages, info.PID)
 	case p.info.PID == info.PID:
 		p.describe(info)
 	default:

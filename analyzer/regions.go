@@ -54,7 +54,7 @@ type regionTable struct {
 
 // regionsOf returns the regions of a process that is listed itself.
 func (a *Analyzer) regionsOf(p *process) *regionTable {
-	if p.regions == nil && p.crowd == nil && p.stands == nil && !p.exited {
+	if p.regions == nil && p.group == nil && p.groupEntry == nil && !p.exited {
 		p.regions = &regionTable{regionMap: regionMap{room: &a.regions.room}, sites: &a.regions}
 	}
 	return p.regions
@@ -233,8 +233,8 @@ func (a *Analyzer) dropRegions(p *process) {
 	p.regions = nil
 }
 
-// disinherit takes the regions that the parent made out of the sums.
-func (t *regionTable) disinherit() {
+// dropInherited subtracts the regions that the parent made from the sums.
+func (t *regionTable) dropInherited() {
 	for r := range t.all {
 		if r.flags&regionInherited == 0 {
 			continue
@@ -246,13 +246,13 @@ func (t *regionTable) disinherit() {
 	}
 }
 
-// endRegions lets go of the regions of a process that has ended. What it had
+// endRegions drops the regions of a process that has ended. What it had
 // to its end stays in the sums, but for what it had from its parent.
 func (a *Analyzer) endRegions(p *process) {
 	if p.regions == nil {
 		return
 	}
-	p.regions.disinherit()
+	p.regions.dropInherited()
 	p.regions.clear()
 	p.regions = nil
 }

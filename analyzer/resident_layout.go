@@ -82,7 +82,7 @@ type layout struct {
 	starts   []uint64 // of spans
 	heap     []addrRange
 	regions  *regionTable                   // nil: none
-	mapped   func([]input.Range)            // is told what is mapped before regions are looked at; nil: nobody
+	mapped   func([]input.Range)            // called with what is mapped before regions are looked at; may be nil
 	found    map[regionSiteID]*regionMemory // of regions
 	cursor   regionCursor
 	sums     *mappingSums // nil unless they are wanted
@@ -107,13 +107,13 @@ func (l *layout) load(smaps func(func(*procfs.VMA)) error, base *Baseline) error
 		return err
 	}
 	l.recall()
-	l.tellMapped()
+	l.reportMapped()
 	l.cut(base)
 	return nil
 }
 
-// tellMapped has the regions settled by what is mapped.
-func (l *layout) tellMapped() {
+// reportMapped passes on what is mapped, so that the regions are compared with it.
+func (l *layout) reportMapped() {
 	if l.regions == nil || l.mapped == nil {
 		return
 	}

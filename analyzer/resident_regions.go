@@ -78,11 +78,11 @@ type regionMemory struct {
 	kinds             regionKind
 }
 
-// settle asks of the regions what only the kernel knows: how large System V
-// segments are, and what is not mapped any more though that was not seen. A
+// applyMappings compares the regions with what the kernel has mapped. It sets the sizes
+// of System V segments, and drops what is no longer mapped although no event said so. A
 // mapping that changes while smaps is read may be missing from it, so that
-// only what is missing twice in a row is taken to be gone.
-func (t *regionTable) settle(mappings []input.Range) {
+// only what is missing twice in a row is dropped.
+func (t *regionTable) applyMappings(mappings []input.Range) {
 	if t == nil {
 		return
 	}

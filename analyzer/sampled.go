@@ -148,9 +148,9 @@ func (a *Analyzer) extendInherited(p *process, s *site, b block) {
 	p.extra().live.add(x)
 }
 
-// vanished takes a block that ended without a free from what its site and
+// dropSampled subtracts a block that ended without a free from what its site and
 // process hold.
-func (a *Analyzer) vanished(p *process, s *site, b block) {
+func (a *Analyzer) dropSampled(p *process, s *site, b block) {
 	if a.config.Sample != nil {
 		a.config.Sample.Release(b.addr)
 	}

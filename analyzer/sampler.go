@@ -22,7 +22,7 @@ type Sampler struct {
 // have been given.
 func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uint64, take func(input.Input)) (time.Duration, error) {
 	proc := a.byPID[uint32(p.PID())]
-	if proc == nil || proc.exited || proc.crowd != nil {
+	if proc == nil || proc.exited || proc.group != nil {
 		return 0, nil
 	}
 	if s.proc != proc || s.execs != proc.execs {

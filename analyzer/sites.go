@@ -6,9 +6,9 @@ const (
 	siteChunk  = 1 << 10
 	stackChunk = 1 << 16 // frames
 
-	// spareSites is how many of maxSites are kept for the sites that stand
+	// reservedSites is how many of maxSites are kept for the sites that stand
 	// for all others of one image.
-	spareSites = 1 << 12
+	reservedSites = 1 << 12
 )
 
 // A siteTable holds the sites of all processes by number. Sites never move.
@@ -68,8 +68,8 @@ func (a *Analyzer) siteOf(p *process, stack event.StackID) siteID {
 // one that stands for all others, and false.
 func (a *Analyzer) addSite(p *process, stack event.StackID) (siteID, bool) {
 	m := p.image
-	if p.crowd != nil {
-		return p.crowd.site(a, m, stack)
+	if p.group != nil {
+		return p.group.site(a, m, stack)
 	}
 	if a.sites.used < a.sites.limit && a.keeps(m, siteBytes) {
 		id := a.sites.add(site{stack: stack, proc: p, image: m})
@@ -78,7 +78,7 @@ func (a *Analyzer) addSite(p *process, stack event.StackID) (siteID, bool) {
 	}
 	a.sites.beyond++
 	if !m.hasOther {
-		if a.sites.used < min(a.sites.limit+spareSites, maxSites) {
+		if a.sites.used < min(a.sites.limit+reservedSites, maxSites) {
 			m.other = a.sites.add(site{proc: p, image: m, other: true})
 		} else {
 			m.other = siteID(a.sites.used - 1)
@@ -134,24 +134,24 @@ func (t *stackStore) frames(r stackRef) []uint64 {
 	return t.chunks[r.chunk][r.first : r.first+uint32(r.frames)]
 }
 
-// maxOrphans bounds the processes whose stacks are kept ahead of the event or
+// maxEarlyImages bounds the processes whose stacks are kept ahead of the event or
 // the call that makes the process known.
-const maxOrphans = 1024
+const maxEarlyImages = 1024
 
 // addStack takes a Stack.
 func (a *Analyzer) addStack(s event.Stack) {
 	var m *image
-	if p := a.byPID[s.PID]; p != nil && p.crowd != nil {
-		p.crowd.addStack(a, p.image, s)
+	if p := a.byPID[s.PID]; p != nil && p.group != nil {
+		p.group.addStack(a, p.image, s)
 		return
 	} else if p != nil {
 		m = p.image
-	} else if m = a.orphans[s.PID]; m == nil {
-		if len(a.orphans) >= maxOrphans {
-			clear(a.orphans)
+	} else if m = a.earlyImages[s.PID]; m == nil {
+		if len(a.earlyImages) >= maxEarlyImages {
+			clear(a.earlyImages)
 		}
 		m = newImage(nil)
-		a.orphans[s.PID] = m
+		a.earlyImages[s.PID] = m
 	}
 	if _, ok := m.stacks[s.ID]; !ok && a.keepsStack(m, s) {
 		m.stacks[s.ID] = a.stacks.add(s)

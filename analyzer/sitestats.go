@@ -44,7 +44,7 @@ type site struct {
 
 // liveStats is what is known of a site only while it has, or lately had, live
 // blocks; sites that are dead do without it. Its ages are those of the last
-// pass over the live blocks (Analyzer.surveyBlocks), which each Report makes
+// pass over the live blocks (Analyzer.visitBlocks), which each Report makes
 // before it asks for leak candidates.
 type liveStats struct {
 	windows  series          // live bytes and blocks at the end of each window (Analyzer.Window)

@@ -33,7 +33,7 @@ func (a *Analyzer) Take(in input.Input) {
 	case input.Pause:
 		a.pause()
 	case input.Mapped:
-		a.settle(v)
+		a.applyMapped(v)
 	case input.Memory:
 		a.correlate(&v)
 	case input.Verdicts:

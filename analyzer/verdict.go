@@ -131,7 +131,7 @@ func (a *Analyzer) UncheckedExecs() int { return a.uncheckedExecs }
 
 func (p *process) ownBlocks() (n uint64) {
 	p.heap.all(func(b block) bool {
-		if b.time >= p.born {
+		if b.time >= p.forkedAt {
 			n++
 		}
 		return true
@@ -150,7 +150,7 @@ func (a *Analyzer) sawAll(p *process) bool {
 // the C library's mmap was probed it is known what the program has mapped itself.
 // An allocator of the program's own may keep pointers in headers in front of its blocks.
 func (a *Analyzer) describeAllocators(p *process, o *reach.Options) {
-	libc, strange := false, false
+	libc, ownAllocator := false, false
 	for _, name := range p.info.Allocators {
 		switch family, _, _ := strings.Cut(name, " "); family {
 		case "glibc":
@@ -165,15 +165,15 @@ func (a *Analyzer) describeAllocators(p *process, o *reach.Options) {
 		case "musl":
 			libc, o.Unsure = true, true
 		case "rust":
-			strange = true
+			ownAllocator = true
 		default:
-			strange, o.Headers = true, true
+			ownAllocator, o.Headers = true, true
 		}
 	}
 	o.Allocators = allocatorFiles(p.info.Allocators)
-	o.Unsure = o.Unsure || strange || !o.AllSeen
+	o.Unsure = o.Unsure || ownAllocator || !o.AllSeen
 	switch {
-	case o.AllSeen && libc && !strange && a.regions.untracked == 0:
+	case o.AllSeen && libc && !ownAllocator && a.regions.untracked == 0:
 		o.Mapped = p.mapped
 	case o.Mimalloc || o.Scudo:
 		o.Unsure = true
@@ -239,7 +239,7 @@ func (a *Analyzer) judge(p *process, v *input.Verdicts) ([]report.Leak, leakedBl
 		if !ok || b.time > began || b.size != l.Size || b.site != siteID(l.Site) {
 			continue
 		}
-		if b.time < p.born { // a copy of its parent's, which has a verdict on it
+		if b.time < p.forkedAt { // a copy of its parent's, which has a verdict on it
 			continue
 		}
 		k := key{b.site, l.Kind, p.damage.doubts(b)}
@@ -258,7 +258,7 @@ func (a *Analyzer) judge(p *process, v *input.Verdicts) ([]report.Leak, leakedBl
 		a.count(&verdicts[i], b)
 		extra[i].add(a.intervals.excess(b))
 	}
-	unblamed := a.unblamed()
+	unblamed := a.unattributedLosses()
 	for i := range verdicts {
 		extra[i].extendLeak(&verdicts[i])
 		if unblamed != 0 {
@@ -332,7 +332,7 @@ func confidence(v *input.Verdicts) float64 {
 	case v.Unread != 0:
 		return 0.9
 	case !v.Still:
-		return maxTrust
+		return maxConfidence
 	}
 	return 1
 }
@@ -402,8 +402,8 @@ func (a *Analyzer) verdicts(now uint64) []report.Leak {
 	out := []report.Leak{}
 	for _, p := range a.processes {
 		of := slices.Concat(p.past, p.verdicts)
-		if p.stands != nil {
-			of = p.stands.verdicts()
+		if p.groupEntry != nil {
+			of = p.groupEntry.verdicts()
 		}
 		for _, l := range of {
 			l.OldestNS, l.NewestNS = now-min(now, l.OldestNS), now-min(now, l.NewestNS)

@@ -146,7 +146,7 @@ func (a *Analyzer) findWrappers(end bool) {
 	w := &a.wrappers
 	for ; w.examined < siteID(min(a.sites.used, wrapperSites)); w.examined++ {
 		s := a.sites.at(w.examined)
-		ref, ok := s.telling()
+		ref, ok := s.wrapperStack()
 		if !ok {
 			continue
 		}
@@ -159,8 +159,8 @@ func (a *Analyzer) findWrappers(end bool) {
 	}
 }
 
-// telling returns the stack of a site that may show wrappers.
-func (s *site) telling() (stackRef, bool) {
+// wrapperStack returns the stack of a site that may show wrappers.
+func (s *site) wrapperStack() (stackRef, bool) {
 	if s.other || s.stack == 0 || s.sizes.Total() == 0 {
 		return stackRef{}, false
 	}
@@ -177,7 +177,7 @@ func (a *Analyzer) askForWrappers(q *stackQuestions, final bool) {
 			return
 		}
 		s := a.sites.at(id)
-		if _, ok := s.telling(); ok {
+		if _, ok := s.wrapperStack(); ok {
 			q.ask(int(s.proc.info.PID), s.image, s.stack)
 		}
 	}

@@ -22,9 +22,9 @@ type figure struct {
 	// was not measured (later than the warm-up, of which base is the end).
 	read func(p *report.Process, base *base) (float64, bool)
 	sum  bool // over processes; otherwise the greatest counts
-	// crowd: the children that a Report sums up in one entry are in it. Of
-	// them there is neither a reading of their memory nor a course in time.
-	crowd bool
+	// summedChildren: it includes the children that a Report sums up in one entry. For
+	// them there are no readings of memory and no values over time.
+	summedChildren bool
 }
 
 // figures by name. docs/ci.md names the field of the Report that each reads.
@@ -35,10 +35,10 @@ var figures = []figure{
 	{name: "pss", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.PSS })},
 	{name: "uss", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.USS })},
 	{name: "swap", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.Swap })},
-	{name: "heap", value: inBytes, show: showBytes, traced: true, overTime: true, crowd: true, read: heap},
+	{name: "heap", value: inBytes, show: showBytes, traced: true, overTime: true, summedChildren: true, read: heap},
 	{name: "growth", value: inRate, show: showRate, traced: true, overTime: true},
-	{name: "allocs", value: inCount, show: showCount, traced: true, overTime: true, crowd: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocCount })},
-	{name: "alloc.bytes", value: inBytes, show: showBytes, traced: true, overTime: true, crowd: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocBytes })},
+	{name: "allocs", value: inCount, show: showCount, traced: true, overTime: true, summedChildren: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocCount })},
+	{name: "alloc.bytes", value: inBytes, show: showBytes, traced: true, overTime: true, summedChildren: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocBytes })},
 }
 
 // Figures lists what a limit can be set on.

@@ -64,7 +64,7 @@ func (j *Judge) unmeasured(r *report.Report, done []report.RuleDone) (out []stri
 	for i := range j.opt.Rules {
 		why := j.whyUnmeasured(i, watched)
 		if why == "" {
-			why = j.whyNotInCrowd(i, r)
+			why = j.whyNotInSum(i, r)
 		}
 		if why != "" && done[i].Status != report.RuleFailed {
 			out = append(out, "--fail-on "+j.opt.Rules[i].text+": "+why)
@@ -89,9 +89,9 @@ func (j *Judge) whyUnmeasured(i int, watched uint64) string {
 	return "it was not measured, as no process lived to its first --interval"
 }
 
-// whyNotInCrowd says why a limit was not measured in children that came after so
+// whyNotInSum says why a limit was not measured in children that came after so
 // many others that they are not listed one by one, "" if it was or there are none.
-func (j *Judge) whyNotInCrowd(i int, r *report.Report) string {
+func (j *Judge) whyNotInSum(i int, r *report.Report) string {
 	rule := &j.opt.Rules[i]
 	if rule.figure == nil || rule.figure.kinds {
 		return ""
@@ -101,7 +101,7 @@ func (j *Judge) whyNotInCrowd(i int, r *report.Report) string {
 		children += r.Processes[k].Children
 	}
 	subject := rule.limit.Subject
-	if children == 0 || subject == "" && rule.figure.crowd || strings.HasPrefix(subject, "pid:") {
+	if children == 0 || subject == "" && rule.figure.summedChildren || strings.HasPrefix(subject, "pid:") {
 		return "" // a process that is given by its ID is listed, or was not measured at all
 	}
 	return fmt.Sprintf("it was not measured in %d children, which came after so many others that they are summed up (check fewer processes at a time)", children)

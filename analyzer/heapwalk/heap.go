@@ -95,7 +95,7 @@ func Walk(p *procfs.Process, o Options) (*Heap, error) {
 		return nil, err
 	}
 	a.params = m.findParams(a)
-	s := &survey{m: m, a: a, groups: newGrouper(m, o.Symbol)}
+	s := &heapWalk{m: m, a: a, groups: newGrouper(m, o.Symbol)}
 	err = s.walk()
 	if m.budget.spent {
 		err = ErrTooMuch // what could not be read then was taken for memory that is gone
@@ -107,8 +107,8 @@ func Walk(p *procfs.Process, o Options) (*Heap, error) {
 	return s.heap, nil
 }
 
-// survey is one Walk under way.
-type survey struct {
+// heapWalk is one Walk under way.
+type heapWalk struct {
 	m      *memory
 	a      *allocator
 	groups *grouper
@@ -116,7 +116,7 @@ type survey struct {
 	tables []chunk
 }
 
-func (s *survey) walk() error {
+func (s *heapWalk) walk() error {
 	h := &Heap{Arenas: len(s.a.arenas)}
 	s.heap = h
 	regions := s.m.regions(s.a)
@@ -150,7 +150,7 @@ func (s *survey) walk() error {
 }
 
 // region goes through one region.
-func (s *survey) region(r region) error {
+func (s *heapWalk) region(r region) error {
 	v, err := s.m.view(r.span)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (c chunk) zone() span {
 	return span{min(c.block()+links, c.addr+c.size), c.addr + c.size}
 }
 
-func (s *survey) addFree(v *view, z span) error {
+func (s *heapWalk) addFree(v *view, z span) error {
 	if z.end-z.start < 8 {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (s *survey) addFree(v *view, z span) error {
 	return err
 }
 
-func (s *survey) add(c chunk) {
+func (s *heapWalk) add(c chunk) {
 	s.heap.InUse += c.size
 	if layoutOf(c.size).lists > 0 {
 		s.tables = append(s.tables, c)
@@ -201,7 +201,7 @@ func (s *survey) add(c chunk) {
 	s.heap.blocks.add(newBlock(c.block(), c.usable(), s.groups.of(c.usable(), c.head)))
 }
 
-func (s *survey) addMapped(c mappedChunk) {
+func (s *heapWalk) addMapped(c mappedChunk) {
 	s.heap.Mapped.add(c.usable())
 	var w [headWords]uint64
 	if s.m.words(c.block(), w[:]) != nil {
@@ -211,7 +211,7 @@ func (s *survey) addMapped(c mappedChunk) {
 }
 
 // lists finds out which blocks are freed although they look allocated.
-func (s *survey) lists() error {
+func (s *heapWalk) lists() error {
 	l := &lister{m: s.m, blocks: &s.heap.blocks, keys: make(map[uint64]bool)}
 	for _, c := range s.tables {
 		if _, err := l.thread(c.block(), c.size); err != nil {
@@ -242,7 +242,7 @@ func (s *survey) lists() error {
 
 // records notes where the allocator's own records are, which point to free
 // memory.
-func (s *survey) records() {
+func (s *heapWalk) records() {
 	for i := range s.a.arenas {
 		x := &s.a.arenas[i]
 		s.heap.System += x.systemMem
@@ -252,7 +252,7 @@ func (s *survey) records() {
 }
 
 // sum adds up what is allocated; freed blocks become free memory.
-func (s *survey) sum() {
+func (s *heapWalk) sum() {
 	h := s.heap
 	for _, piece := range h.blocks.pieces {
 		for _, b := range piece {
@@ -269,7 +269,7 @@ func (s *survey) sum() {
 }
 
 // cachedZone is what of a cached block nobody writes to: all but link and key.
-func (s *survey) cachedZone(b Block) zone {
+func (s *heapWalk) cachedZone(b Block) zone {
 	z := zone{span: span{b.Addr + 16, b.Addr + b.Size()}}
 	if z.end < z.start+8 {
 		z.end = z.start

@@ -59,8 +59,8 @@ type Repair struct {
 
 // A Block is a live block, as it was when the question was asked.
 type Block struct {
-	Addr, Size uint64
-	Born       uint64 // ns, CLOCK_MONOTONIC
+	Addr, Size  uint64
+	AllocatedAt uint64 // ns, CLOCK_MONOTONIC
 }
 
 func (Verdicts) input() {}

@@ -136,8 +136,8 @@ func isLibc(file string) bool {
 	return strings.HasPrefix(name, "ld-linux") || strings.HasPrefix(name, "ld-2.") || strings.HasPrefix(name, "ld64")
 }
 
-// buryCached finds the stacks that glibc keeps, which are dead.
-func (c *scan) buryCached() (dead []zone) {
+// cachedAsDead finds the stacks that glibc keeps for reuse, which are dead.
+func (c *scan) cachedAsDead() (dead []zone) {
 	c.cached = c.space.cachedStacks(&c.mem)
 	for _, k := range c.cached {
 		dead = append(dead, k.zone)

@@ -182,7 +182,7 @@ func (c *scan) prepare(blocks Blocks) error {
 	for _, s := range c.stacks {
 		dead = append(dead, s.dead)
 	}
-	dead = append(dead, c.buryCached()...)
+	dead = append(dead, c.cachedAsDead()...)
 	if c.options.Free != nil {
 		for start, end := range c.options.Free {
 			dead = append(dead, zone{start, end})

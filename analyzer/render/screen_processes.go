@@ -21,7 +21,7 @@ func addProcessTable(p *page, r *report.Report, rows int) {
 	}
 	names := make([]report.Site, len(shown)) // for what they have in common with sites
 	for i := range shown {
-		names[i] = report.Site{ID: i, Function: commAndFate(&shown[i])}
+		names[i] = report.Site{ID: i, Function: commAndExit(&shown[i])}
 	}
 	cols, room := fitColumns(processColumns(r, shown), names, p.width)
 	p.line(bold, tableTitles(cols)+"PROCESS")
@@ -47,8 +47,8 @@ func byWeight(all []report.Process) []report.Process {
 	return all
 }
 
-// commAndFate is what a process is called, and what became of it.
-func commAndFate(proc *report.Process) string {
+// commAndExit is a process's name, and how it ended.
+func commAndExit(proc *report.Process) string {
 	name := cmp.Or(clean(proc.Comm), "?")
 	switch {
 	case proc.Children > 0:

@@ -19,8 +19,8 @@ func pooledReport() *report.Report {
 	return r
 }
 
-// crowdedReport is 16 of the service, of which 4 have ended.
-func crowdedReport() *report.Report {
+// manyProcessesReport is 16 of the service, of which 4 have ended.
+func manyProcessesReport() *report.Report {
 	r := pooledReport()
 	for i := 1; i < 16; i++ {
 		proc := r.Processes[0]
@@ -34,7 +34,7 @@ func crowdedReport() *report.Report {
 
 func TestScreenFitsRows(t *testing.T) {
 	all := fixtures()
-	all["pooled"], all["crowded"] = pooledReport(), crowdedReport()
+	all["pooled"], all["crowded"] = pooledReport(), manyProcessesReport()
 	for name, r := range all {
 		for rows := 0; rows <= 80; rows++ {
 			for _, width := range []int{20, 80, 160} {
@@ -144,7 +144,7 @@ func TestScreenShowsRegionsAndPools(t *testing.T) {
 
 // Many processes are listed, those that run first, and leave room for tables.
 func TestScreenListsManyProcesses(t *testing.T) {
-	text := strings.Join(Screen(crowdedReport(), Options{Width: 80}, 24), "\n")
+	text := strings.Join(Screen(manyProcessesReport(), Options{Width: 80}, 24), "\n")
 	for _, want := range []string{
 		"16 processes  traced 20.0 s", " PID   RSS   PSS  LIVE COUNT   RES ALLOCS PROCESS\n4256 78.0M", "4242", "and 11 more processes",
 		"session_new", "cache_fill", "ring_open", "growing", "nothing lost",
@@ -153,7 +153,7 @@ func TestScreenListsManyProcesses(t *testing.T) {
 			t.Errorf("24 rows lack %q:\n%s", want, text)
 		}
 	}
-	tall := strings.Join(Screen(crowdedReport(), Options{Width: 80}, 80), "\n")
+	tall := strings.Join(Screen(manyProcessesReport(), Options{Width: 80}, 80), "\n")
 	if first, last := strings.Index(tall, "\n4242 "), strings.Index(tall, "service, exited\n"); first < 0 || last < first {
 		t.Errorf("processes that ended don't come after those that run:\n%s", tall)
 	}

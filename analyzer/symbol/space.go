@@ -268,7 +268,7 @@ func (s *Space) update(regions []region, since uint64) {
 		// Memory without a name, as of JIT compilers, comes and goes in numbers
 		// and has nothing to keep.
 		if _, gone := known[m.region]; gone && m.moduleName() != anonymous {
-			s.retire(m)
+			s.keepUnmapped(m)
 			if len(s.gone) < maxRetired {
 				s.gone = append(s.gone, m.region)
 			}
@@ -277,9 +277,9 @@ func (s *Space) update(regions []region, since uint64) {
 	s.current = next
 }
 
-// retire keeps a mapping that went away. One that came and went before, as
-// with a plugin loaded in a loop, is kept once where it alone was in its place.
-func (s *Space) retire(m mapping) {
+// keepUnmapped keeps a mapping that is gone. A mapping that came and went before, as of
+// a plugin loaded in a loop, is kept once if nothing else was mapped in its place.
+func (s *Space) keepUnmapped(m mapping) {
 	for i := len(s.retired) - 1; i >= 0; i-- {
 		old := s.retired[i]
 		if old.overlaps(m.region) && old.region != m.region {

@@ -68,7 +68,7 @@ func (s *session) repair(t *target, threads []reach.Thread) {
 	} else if len(threads) > 0 {
 		o.Thread = threads[0].TID
 	}
-	r.Spare(s.pending(t))
+	r.Skip(s.pending(t))
 	for i := range looks {
 		if i > 0 {
 			s.consumeFor(repairsApart)
@@ -79,7 +79,7 @@ func (s *session) repair(t *target, threads []reach.Thread) {
 			}
 			return
 		}
-		r.Spare(s.pending(t))
+		r.Skip(s.pending(t))
 	}
 	if !s.syncEvents() {
 		return

@@ -25,7 +25,7 @@ func newFamily(t *testing.T, listed int) *Analyzer {
 func TestForkCopiesTheHeap(t *testing.T) {
 	const child = testPID + 5
 	a := newFamily(t, 0)
-	a.AddStack(event.Stack{ID: 7, PID: child, Frames: []uint64{0x77}}) // ahead of the news of the fork
+	a.AddStack(event.Stack{ID: 7, PID: child, Frames: []uint64{0x77}}) // ahead of the fork
 	a.Apply(new(trace).malloc(0x1000, 40, 1).malloc(0x2000, 60, 1).fork(child, 0).
 		free(0x1000).of(child).malloc(0x3000, 5, 7).of(child).free(0x2000).events)
 	checkConservation(t, a)
@@ -71,7 +71,7 @@ func TestChildrenInACrowd(t *testing.T) {
 	if want := uint64(8 * 9); rest.Heap.LiveBytes != want { // 10, 20 … 90 live; 0 is listed
 		t.Errorf("the living have %d bytes, want %d", rest.Heap.LiveBytes, want)
 	}
-	if n := len(a.crowds[a.processes[0]].members); n != 9 {
+	if n := len(a.childGroups[a.processes[0]].members); n != 9 {
 		t.Errorf("%d processes kept, want the 9 that live", n)
 	}
 	if len(r.Sites) > 8 {
@@ -82,7 +82,7 @@ func TestChildrenInACrowd(t *testing.T) {
 	}
 }
 
-// What was found in children beyond the limit is told after their ends, too,
+// What was found in children beyond the limit is reported after their ends, too,
 // summed up by site and kind, and no check takes the place of another's.
 func TestVerdictsInACrowd(t *testing.T) {
 	const children, alive = 20, 3
@@ -112,12 +112,12 @@ func TestVerdictsInACrowd(t *testing.T) {
 	if len(want) != 0 {
 		t.Errorf("leaks %+v lack %v", r.Leaks, want)
 	}
-	if n := len(a.crowds[a.processes[0]].leaks.leaks); n != 2 {
+	if n := len(a.childGroups[a.processes[0]].leaks.leaks); n != 2 {
 		t.Errorf("%d verdicts are kept of those that ended, want one a site and kind", n)
 	}
 }
 
-// The verdicts on a child of a crowd end with the program that they are on.
+// The verdicts on a child of a group end with the program that they are on.
 func TestExecInACrowdDropsVerdicts(t *testing.T) {
 	const child = testPID + 5
 	a := newFamily(t, 1)
@@ -152,7 +152,7 @@ func concludeLeaked(t *testing.T, a *Analyzer, pid uint32, kinds map[uint64]reac
 }
 
 // A child that executes a program is nobody's copy any more, and its stacks
-// are not confused with its siblings'.
+// are not confused with those of other children.
 func TestExecInACrowd(t *testing.T) {
 	const child = testPID + 5
 	a := newFamily(t, 1)

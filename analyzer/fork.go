@@ -9,14 +9,14 @@ const (
 	maxInheritedAll = 1 << 22 // of all children that live: 160 MB
 )
 
-// bear begins a child at its fork, with copies of its parent's live blocks.
-func (a *Analyzer) bear(parent *process, e *event.Event) {
+// forkWithCopies begins a child at its fork, with copies of its parent's live blocks.
+func (a *Analyzer) forkWithCopies(parent *process, e *event.Event) {
 	if err := a.clone(parent, e.Child, a.since(e.Time)); err != nil {
 		a.untracked++
 	}
 }
 
-// clone makes a forked child known that has its own copy of its parent's memory: it starts with copies of the
+// clone adds a forked child that has its own copy of its parent's memory. It starts with copies of the
 // parent's live blocks, which its sites count as inherited, not as allocated. It does nothing once an event of
 // the child has been applied.
 func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
@@ -30,7 +30,7 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 		if early.total.AllocCount != 0 || early.total.LiveCount != 0 {
 			return nil // too late: it has a heap of its own
 		}
-		info = early.info // it was added before the news of its fork came
+		info = early.info // it was added before its fork was read
 	}
 	var heap *liveHeap
 	n := from.heap.count
@@ -44,7 +44,7 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 		a.forget(early)
 	}
 	p := a.startChild(info, from)
-	p.born, p.child = now, true
+	p.forkedAt, p.child = now, true
 	a.inheritRegions(p, from)
 	p.partial = heap == nil || from.partial // what is a copy of a part is one
 	p.describe(info)
@@ -55,19 +55,19 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 		a.inherit(p)
 	}
 	if early != nil {
-		p.suffer(early.damage)
+		p.addLosses(early.damage)
 	}
 	return nil
 }
 
-// startChild makes a process that takes up its parent's stacks, and its own
-// that came ahead of the news of its birth.
+// startChild makes a process that has its parent's stacks, and those of its own
+// that were read before its fork.
 func (a *Analyzer) startChild(info ProcessInfo, from *process) *process {
-	early := a.orphans[info.PID]
-	delete(a.orphans, info.PID)
+	early := a.earlyImages[info.PID]
+	delete(a.earlyImages, info.PID)
 	var p *process
-	if a.crowded() {
-		p = a.crowdOf(from).join(a, info, from.image)
+	if a.tooManyListed() {
+		p = a.childGroupOf(from).join(a, info, from.image)
 	} else {
 		p = a.startProcess(info, from.image)
 	}
@@ -79,16 +79,16 @@ func (a *Analyzer) startChild(info ProcessInfo, from *process) *process {
 	return p
 }
 
-// disinherit takes the blocks that a child inherited out of the sums as it
+// dropInherited subtracts the blocks that a child inherited from the sums as it
 // ends: they are its parent's, and only their copies are gone.
-func (a *Analyzer) disinherit(p *process) {
+func (a *Analyzer) dropInherited(p *process) {
 	n := p.copies
 	a.inherited -= n
 	p.copies = 0
-	if n == 0 || p.born == 0 {
+	if n == 0 || p.forkedAt == 0 {
 		return
 	}
-	own := a.vanish(p, p.born)
+	own := a.dropBlocks(p, p.forkedAt)
 	p.heap.close()
 	for _, b := range own {
 		if _, _, err := p.heap.put(b, p.heap.hash(b.addr)); err != nil {
@@ -97,9 +97,9 @@ func (a *Analyzer) disinherit(p *process) {
 	}
 }
 
-// vanish takes the blocks allocated before a time, 0 for all, off the sums of
-// a process and its sites without counting them as freed. It returns the others.
-func (a *Analyzer) vanish(p *process, before uint64) (others []block) {
+// dropBlocks subtracts the blocks allocated before a time, 0 for all, from the sums of
+// a process and its sites, without counting them as freed. It returns the others.
+func (a *Analyzer) dropBlocks(p *process, before uint64) (others []block) {
 	p.heap.all(func(b block) bool {
 		if before != 0 && b.time >= before {
 			others = append(others, b)
@@ -111,7 +111,7 @@ func (a *Analyzer) vanish(p *process, before uint64) (others []block) {
 		s.liveBytes -= b.size
 		p.total.LiveCount--
 		p.total.LiveBytes -= b.size
-		a.vanished(p, s, b)
+		a.dropSampled(p, s, b)
 		if p.pools != nil {
 			p.pools.leave(b, a.intervals.excess(b))
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
-// A crowd is the children of one process that came after so many others that
+// A childGroup is the children of one process that came after so many others that
 // they are no longer listed one by one: those of a shell script or of a build.
-// Each has a heap of its own while it lives, and they share sites, by the
-// frames of the stacks. A process that ends leaves nothing but its sums, so
+// Each has a heap of its own while it lives. They share sites, by the
+// frames of the stacks. Only sums are kept of a process that has ended, so
 // that memtrace's memory does not grow with their number.
-type crowd struct {
+type childGroup struct {
 	listed  *process            // stands for all in Reports
 	members map[uint32]*process // those that live, by PID
 	count   int                 // that ever were
@@ -27,8 +27,8 @@ const (
 	maxListedSites = 1 << 19
 )
 
-// crowded reports whether a further child is one too many to be listed.
-func (a *Analyzer) crowded() bool {
+// tooManyListed reports whether further children are no longer listed.
+func (a *Analyzer) tooManyListed() bool {
 	limit := maxListed
 	if a.config.maxListed != 0 {
 		limit = a.config.maxListed
@@ -36,28 +36,28 @@ func (a *Analyzer) crowded() bool {
 	return len(a.processes) >= limit || a.sites.used >= maxListedSites
 }
 
-// crowdOf returns the crowd that the children of p belong to.
-func (a *Analyzer) crowdOf(p *process) *crowd {
-	if p.crowd != nil {
-		return p.crowd
+// childGroupOf returns the group that the children of p belong to.
+func (a *Analyzer) childGroupOf(p *process) *childGroup {
+	if p.group != nil {
+		return p.group
 	}
-	c := a.crowds[p]
+	c := a.childGroups[p]
 	if c == nil {
 		info := p.info
 		info.Attached = true
 		listed := &process{info: info, heap: a.newHeap(info.UID), image: newImage(nil)}
 		listed.image.owner = a.detail.of(info.UID)
-		c = &crowd{listed: listed, members: make(map[uint32]*process)}
-		listed.stands = c
-		a.crowds[p] = c
+		c = &childGroup{listed: listed, members: make(map[uint32]*process)}
+		listed.groupEntry = c
+		a.childGroups[p] = c
 		a.list(listed)
 	}
 	return c
 }
 
 // join begins a child that is not listed.
-func (c *crowd) join(a *Analyzer, info ProcessInfo, base *image) *process {
-	p := &process{info: info, heap: a.newHeap(info.UID), image: newImage(base), crowd: c}
+func (c *childGroup) join(a *Analyzer, info ProcessInfo, base *image) *process {
+	p := &process{info: info, heap: a.newHeap(info.UID), image: newImage(base), group: c}
 	p.image.owner = a.detail.of(info.UID)
 	c.members[info.PID] = p
 	c.count++
@@ -68,7 +68,7 @@ func (c *crowd) join(a *Analyzer, info ProcessInfo, base *image) *process {
 
 // leave ends a member. Its own blocks that are live now were never freed, and
 // the verdicts on it stay.
-func (c *crowd) leave(a *Analyzer, p *process) {
+func (c *childGroup) leave(a *Analyzer, p *process) {
 	t, sum := &p.total, &c.listed.total
 	sum.AllocCount += t.AllocCount
 	sum.AllocBytes += t.AllocBytes
@@ -81,7 +81,7 @@ func (c *crowd) leave(a *Analyzer, p *process) {
 		c.listed.extra().merge(p.extras, false)
 	}
 	c.leaks.add(p.verdicts)
-	a.vanish(p, 0)
+	a.dropBlocks(p, 0)
 	p.heap.close()
 	delete(c.members, p.info.PID)
 	if a.byPID[p.info.PID] == p {
@@ -90,22 +90,21 @@ func (c *crowd) leave(a *Analyzer, p *process) {
 	a.processesChanged()
 }
 
-// exec has a member begin anew. What it runs now is another program than its
-// siblings', whose addresses mean something else: its blocks have no stacks.
-func (c *crowd) exec(a *Analyzer, p *process) {
+// exec restarts a member. It now runs another program than the rest of the group, with
+// other addresses, so that its blocks have no stacks.
+func (c *childGroup) exec(a *Analyzer, p *process) {
 	pid := p.info.PID
 	if !p.checked {
 		p.verdicts = nil // on blocks that are gone with the program
 	}
 	c.leave(a, p)
 	next := c.join(a, ProcessInfo{PID: pid, UID: p.info.UID}, nil)
-	next.image.blind, next.damage = true, p.damage // what was lost may be the new program's
+	next.image.noStacks, next.damage = true, p.damage // what was lost may be the new program's
 	c.count--
 }
 
-// sum is what a Report says of the crowd's heaps: of the ended ones and of
-// those that live.
-func (c *crowd) sum() report.Heap {
+// sum is what a Report says of the group's heaps, those of ended processes included.
+func (c *childGroup) sum() report.Heap {
 	h := c.listed.total
 	all := extras{}
 	if c.listed.extras != nil {
@@ -130,7 +129,7 @@ func (c *crowd) sum() report.Heap {
 }
 
 // verdicts are those on all members, summed up. PIDs are that of the sites.
-func (c *crowd) verdicts() []report.Leak {
+func (c *childGroup) verdicts() []report.Leak {
 	sums := leakSums{maps.Clone(c.leaks.leaks)}
 	for _, p := range c.members {
 		sums.add(p.verdicts)
@@ -143,11 +142,11 @@ func (c *crowd) verdicts() []report.Leak {
 	return out
 }
 
-// site returns the site that a member's stack shares with its siblings'.
-func (c *crowd) site(a *Analyzer, m *image, stack event.StackID) (siteID, bool) {
+// site returns the site that a member's stack shares with those of the other members.
+func (c *childGroup) site(a *Analyzer, m *image, stack event.StackID) (siteID, bool) {
 	shared := c.listed.image
 	canon := event.StackID(0)
-	if ref, ok := m.stack(stack); ok && !m.blind {
+	if ref, ok := m.stack(stack); ok && !m.noStacks {
 		canon = framesID(a.stacks.frames(ref))
 		shared.stacks[canon] = ref
 	}
@@ -162,8 +161,8 @@ func (c *crowd) site(a *Analyzer, m *image, stack event.StackID) (siteID, bool) 
 }
 
 // addStack keeps the frames of a member's stack, once for all members.
-func (c *crowd) addStack(a *Analyzer, m *image, s event.Stack) {
-	if m.blind {
+func (c *childGroup) addStack(a *Analyzer, m *image, s event.Stack) {
+	if m.noStacks {
 		return
 	}
 	canon := framesID(s.Frames)
@@ -194,10 +193,10 @@ func (a *Analyzer) heaps(yield func(*process) bool) {
 		if !yield(p) {
 			return
 		}
-		if p.stands == nil {
+		if p.groupEntry == nil {
 			continue
 		}
-		for _, member := range p.stands.members {
+		for _, member := range p.groupEntry.members {
 			if !yield(member) {
 				return
 			}
