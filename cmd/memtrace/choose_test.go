@@ -93,3 +93,19 @@ func TestChooseByNameWithComma(t *testing.T) {
 		t.Errorf("chosen are %q, %q and %q", c.comms, c.cgroups, c.containers)
 	}
 }
+
+// Text for a file is the result alone, unless an interval is asked for.
+func TestTextForAFileIsTheResult(t *testing.T) {
+	for _, c := range []struct {
+		args     string
+		terminal bool
+		want     bool
+	}{
+		{"", false, false}, {"-d 5s", false, false}, {"-i 1s", false, true}, {"--interval 2s", false, true},
+		{"--format json", false, true}, {"", true, true},
+	} {
+		if got := settingsOf(t, strings.Fields(c.args)...).eachInterval(c.terminal); got != c.want {
+			t.Errorf("%q, a terminal: %v: a Report each interval: %v, want %v", c.args, c.terminal, got, c.want)
+		}
+	}
+}

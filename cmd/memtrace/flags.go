@@ -28,7 +28,8 @@ type settings struct {
 	chosen    selection
 	duration  time.Duration
 	interval  time.Duration
-	top       int // 0: all
+	each      bool // text that goes to a file has a Report each interval, too
+	top       int  // 0: all
 	sort      string
 	by        string            // what sites are grouped by; "": nothing
 	wrappers  *wrapper.Patterns // functions that the user calls wrappers; nil: none
@@ -71,7 +72,7 @@ func runFlags() []cli.Flag {
 
 func commonFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "update the figures this often"},
+		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "update the figures this often; without it, text for a file is the result alone"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: all unless given)"},
 		&cli.StringFlag{Name: "sort", Value: "live", Usage: "order of the sites"},
 		&cli.StringFlag{Name: "by", Value: report.BySite, Usage: "what the sites are grouped by"},
@@ -105,7 +106,7 @@ func commonFlags() []cli.Flag {
 // that a wrong flag is told to everyone.
 func readSettings(c *cli.Context) (settings, error) {
 	s := settings{
-		duration: c.Duration("duration"), interval: c.Duration("interval"),
+		duration: c.Duration("duration"), interval: c.Duration("interval"), each: c.IsSet("interval"),
 		sort: c.String("sort"), by: c.String("by"), minAge: c.Duration("min-age"),
 		format: render.Format(c.String("format")), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),

@@ -132,23 +132,30 @@ func (s *screen) final(r *report.Report) error {
 	return s.stream.final(r)
 }
 
+// eachInterval says whether what isn't a live screen has a Report each interval, or the result alone: text for
+// a file or a pipe has it only where an interval was asked for. JSON is a stream.
+func (s settings) eachInterval(terminal bool) bool {
+	return s.format != render.Text || s.each || terminal
+}
+
 // traceOutput chooses how trace shows its Reports on stdout.
 func traceOutput(s settings) output {
+	terminal := term.IsTerminal(int(os.Stdout.Fd()))
 	opt := render.Options{Format: s.format, Compact: true, Frames: textFrames, Stacks: textStacks}
 	base := stream{to: os.Stdout, opt: opt}
-	if s.format != render.Text {
+	if s.format == render.Text {
+		base.opt.Color = terminal && tui.UseColor(os.Getenv)
+		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+			base.opt.Width = width
+		}
+		if tui.Usable(os.Stdout, os.Getenv) {
+			opts := tui.ForTerminal(os.Stdout)
+			opts.Top = s.top
+			return &screen{stream: base, painter: tui.Start(opts)}
+		}
+	}
+	if s.eachInterval(terminal) {
 		base.start()
-		return &base
 	}
-	base.opt.Color = term.IsTerminal(int(os.Stdout.Fd())) && tui.UseColor(os.Getenv)
-	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
-		base.opt.Width = width
-	}
-	if !tui.Usable(os.Stdout, os.Getenv) {
-		base.start()
-		return &base
-	}
-	opts := tui.ForTerminal(os.Stdout)
-	opts.Top = s.top
-	return &screen{stream: base, painter: tui.Start(opts)}
+	return &base
 }
