@@ -20,15 +20,26 @@ type attachment struct {
 	progs  []*ebpf.Program // loaded for this attachment alone
 
 	objects []probe.Object // what it probes, for Resume; the files are the caller's
+	stops   []placedStop   // they outlast a Pause: they are rarely called, and cost nothing until then
 
 	mechanism Mechanism // mostly the configured one
 	thread    int       // through which it reaches the process
 }
 
-// close detaches. The allocations go first: a free that is not seen would
-// leave a block that looks leaked, an allocation that is not seen only a free
-// that matches nothing.
+// close detaches.
 func (a *attachment) close() error {
+	err := a.unprobe()
+	for _, s := range a.stops {
+		err = errors.Join(err, closeAll(s.links))
+	}
+	a.stops = nil
+	return err
+}
+
+// unprobe takes the allocator's probes off. The allocations go first: a free that is
+// not seen would leave a block that looks leaked, an allocation that is not seen only
+// a free that matches nothing.
+func (a *attachment) unprobe() error {
 	err := errors.Join(closeAll(a.allocs), closeAll(a.frees))
 	for _, p := range a.progs {
 		err = errors.Join(err, p.Close())

@@ -66,29 +66,74 @@ func (t *Tracer) StopAtPtrace(pid int, objects []probe.Object) error {
 	return t.stopAt(ptraceStop, pid, objects)
 }
 
+// A placedStop is a callStop on one file of a process.
+type placedStop struct {
+	stop   callStop
+	object probe.Object // its file is the caller's
+	links  []link.Link
+}
+
 func (t *Tracer) stopAt(s callStop, pid int, objects []probe.Object) error {
-	program, multi := s.perf, t.config.Mechanism == Session || t.config.Mechanism == Multi
-	if multi {
-		program = s.multi
-	}
-	if err := t.kernel.more([]string{program}); err != nil {
-		return fmt.Errorf("stop process %d at %s: %w", pid, s.what, err)
-	}
 	errs := []error{fmt.Errorf("no file of process %d has a function %s that can be found", pid, s.what)}
 	for i := range objects {
-		l, err := s.attach(t.kernel.program(program), multi, &objects[i], pid, &t.functions)
+		placed, err := t.placeStop(s, pid, &objects[i])
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		t.mu.Lock()
-		if a := t.attached[pid]; a != nil {
-			a.frees = append(a.frees, l...)
-		}
-		t.mu.Unlock()
-		return nil
+		return t.keepStop(pid, placed)
 	}
 	return errors.Join(errs...)
+}
+
+// keepStop has a stop end with what else is attached to the process.
+func (t *Tracer) keepStop(pid int, placed placedStop) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.attached[pid]
+	if a == nil && t.config.Everywhere { // whose probes are nobody's in particular
+		a = &attachment{}
+		t.attached[pid] = a
+	}
+	if a == nil {
+		err := fmt.Errorf("stop process %d at %s: it is not attached to", pid, placed.stop.what)
+		return errors.Join(err, closeAll(placed.links))
+	}
+	a.stops = append(a.stops, placed)
+	return nil
+}
+
+// placeStop attaches to a process through a thread that lives, as newAttachment does.
+func (t *Tracer) placeStop(s callStop, pid int, o *probe.Object) (placedStop, error) {
+	thread := probe.LivingThread("/proc", pid)
+	program, multi := s.perf, !t.config.Mechanism.perThread() && thread == pid
+	if multi {
+		program = s.multi
+	}
+	if err := t.kernel.more([]string{program}); err != nil {
+		return placedStop{}, fmt.Errorf("stop process %d at %s: %w", pid, s.what, err)
+	}
+	links, err := s.attach(t.kernel.program(program), multi, o, thread, &t.functions)
+	return placedStop{s, *o, links}, err
+}
+
+// stopsOf are the stops of a process.
+func (t *Tracer) stopsOf(pid int) []placedStop {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a := t.attached[pid]; a != nil {
+		return a.stops
+	}
+	return nil
+}
+
+// stopAgain has a process stopped again where it was before its probes were taken off.
+func (t *Tracer) stopAgain(pid int, stops []placedStop) error {
+	var err error
+	for _, s := range stops {
+		err = errors.Join(err, t.stopAt(s.stop, pid, []probe.Object{s.object}))
+	}
+	return err
 }
 
 // StoppedAtExit reports whether a thread got ExitSignal because it called

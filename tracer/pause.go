@@ -10,9 +10,10 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// Pause takes the probes off all processes, which then run as if they were not
-// traced, and keeps watching their faults and lives. What is attached to
-// meanwhile gets its probes at Resume. It is not for a tracer of Everywhere.
+// Pause takes the allocators' probes off all processes, which then allocate as if they
+// were not traced, and keeps watching their faults and lives. They are still stopped where
+// StopAtExit and the like have them stopped. What is attached to meanwhile gets its probes
+// at Resume. It is not for a tracer of Everywhere.
 func (t *Tracer) Pause() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -20,7 +21,7 @@ func (t *Tracer) Pause() error {
 		return nil
 	}
 	t.paused = true
-	return t.eachAttachment(func(_ int, a *attachment) error { return a.close() })
+	return t.eachAttachment(func(_ int, a *attachment) error { return a.unprobe() })
 }
 
 // Resume probes all processes again.
@@ -39,6 +40,7 @@ func (t *Tracer) Resume() error {
 		if err != nil {
 			return fmt.Errorf("attach to process %d again: %w", pid, err)
 		}
+		again.stops = a.stops
 		*a = *again
 		return nil
 	})

@@ -154,16 +154,20 @@ func (t *Tracer) Reattach(pid int, objects []probe.Object) (bool, error) {
 	t.mu.Lock()
 	a := t.attached[pid]
 	t.mu.Unlock()
-	if a == nil || !probe.ThreadEnded("/proc", pid, a.thread) {
+	if a == nil || t.config.Everywhere || !probe.ThreadEnded("/proc", pid, a.thread) {
 		return false, nil
 	}
 	if next := probe.LivingThread("/proc", pid); probe.ThreadEnded("/proc", pid, next) {
 		return false, nil // all have ended
 	}
+	stops := t.stopsOf(pid)
 	if err := t.DetachLost(pid); err != nil {
 		return false, err
 	}
-	return true, t.Attach(pid, objects)
+	if err := t.Attach(pid, objects); err != nil {
+		return false, err
+	}
+	return true, t.stopAgain(pid, stops)
 }
 
 // DetachLost is Detach for a process that runs on without its probes, as the thread that they were

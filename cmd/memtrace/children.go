@@ -260,6 +260,7 @@ func (s *session) forget(pid int) {
 	delete(s.ptraceDetached, pid)
 	delete(s.ptracedByOther, pid)
 	delete(s.follower.noticed, pid)
+	delete(s.follower.code, pid)
 	if err := s.tracer.Forget(pid); err != nil {
 		s.warn("%v", err)
 	}

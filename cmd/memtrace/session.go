@@ -253,9 +253,12 @@ func (s *session) ended(t *target) {
 	}
 	t.exited = true
 	s.forget(t.pid)
-	if t.child && !s.leaks {
+	switch {
+	case t.child && !s.leaks:
 		s.release(t)
 		delete(s.targets, t.pid)
+	case t.child:
+		t.close() // it is kept for what is to be said of it, and there may be thousands
 	}
 	for _, other := range s.targets {
 		if !other.exited {
@@ -328,7 +331,7 @@ func (s *session) reattach(t *target) {
 		return
 	}
 	reattached, err := s.tracer.Reattach(t.pid, t.objects)
-	if err != nil {
+	if err != nil && !reattached {
 		if !t.held.Alive() {
 			return
 		}
@@ -338,6 +341,9 @@ func (s *session) reattach(t *target) {
 	}
 	if reattached {
 		s.warn("the thread that the probes of process %d were tied to ended; they are on another one now. What the process allocated and freed meanwhile, for up to %v, may not have been seen: blocks that were freed then still show as live", t.pid, s.interval)
+	}
+	if err != nil {
+		s.warn("%v: process %d may not be checked as it exits or executes another program", err, t.pid)
 	}
 }
 
