@@ -29,7 +29,7 @@ type Config struct {
 	Wrappers *wrapper.Patterns
 
 	// Counted says that calls which are not recorded are counted, all of them: see
-	// SetLeftOut. The Report's events are then exact, also where blocks are sampled.
+	// LeftOut. The Report's events are then exact, also where blocks are sampled.
 	Counted bool
 
 	// NamePools says that pools' names can be had: see UnnamedPools.
@@ -67,7 +67,7 @@ type Analyzer struct {
 	sites                siteTable
 	detail               room // for sites and stacks
 	blocks               room
-	measured             []SiteMemory // of each site; Correlate's alone, for one process after the other
+	measured             []SiteMemory // of each site; for Sampler.Sample alone, for one process after the other
 	regions              regionSites
 	stacks               stackStore
 	threads              lastAllocs

@@ -47,7 +47,7 @@ type site struct {
 // pass over the live blocks (Analyzer.visitBlocks), which each Report makes
 // before it asks for leak candidates.
 type liveStats struct {
-	windows  series          // live bytes and blocks at the end of each window (Analyzer.Window)
+	windows  series          // live bytes and blocks at the end of each window (input.Window)
 	ages     stats.Histogram // live blocks by stats.DurationBucket of their age
 	ageBytes stats.Histogram // live bytes by stats.DurationBucket of their age
 	oldest   uint64          // when the oldest live block was allocated, ns since Config.Start

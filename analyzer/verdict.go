@@ -140,7 +140,7 @@ func (p *process) ownBlocks() (n uint64) {
 }
 
 // sawAll reports whether each live block of a process is known, as far as the
-// analyzer can tell. It goes by the latest of SetLoss and SetLeftOut: a call can
+// analyzer can tell. It goes by the latest Loss and LeftOut: a call can
 // have been left out without any block of the sample telling.
 func (a *Analyzer) sawAll(p *process) bool {
 	return a.events.Lost == 0 && a.untracked == 0 && a.sampling() == nil && !a.mayBeLeftOut() && !p.partial && p.pools == nil
