@@ -59,7 +59,7 @@ func (s *session) hooks() *launch.Hooks {
 		}
 	}}
 	h.Stays = func(pid int) bool { return !s.attacher.checksItself(pid) }
-	h.Tracing, h.BeforeDetach = s.tracer.StoppedAtPtrace, s.prepareDetach
+	h.Tracing, h.MayPtrace, h.BeforeDetach = s.tracer.StoppedAtPtrace, s.attacher.mayPtrace, s.prepareDetach
 	if s.hold && !s.tracer.Config().NoFollow {
 		h.NewChild = s.attachHeldChild
 		h.Started = s.attachHeldExec
@@ -159,6 +159,7 @@ func (s *session) attachNewTarget(pid int, objects []probe.Object, all bool) err
 // It is done once the C library is mapped.
 func (s *session) executed(pid int) (done bool) {
 	s.guarded[pid] = true
+	s.attacher.replaced(pid)
 	s.syncEvents() // exec drops what was known of the program before
 	objects, err := s.finder.Discover(pid)
 	if err != nil {

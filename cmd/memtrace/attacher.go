@@ -41,6 +41,9 @@ type attacher struct {
 	tracing map[int]probe.Tracing // what each program may want ptrace for
 	stops   map[int]fileID        // processes that stop as they call ptrace, and the file that has it
 
+	attaches map[int]int  // attaches to each process that are under way
+	mayCall  map[int]bool // children left alone whose parents may call ptrace
+
 	unwatched error // of watchLoader
 }
 
@@ -77,6 +80,7 @@ func newAttacher(t *tracer.Tracer, fs procfs.FS) *attacher {
 		noAllocator: make(map[int]noAllocatorExec), files: make(map[fileID]*os.File),
 		since: make(map[fileID]uint64), looked: make(map[int]probe.Mappings),
 		tracing: make(map[int]probe.Tracing), stops: make(map[int]fileID),
+		attaches: make(map[int]int), mayCall: make(map[int]bool),
 	}
 }
 
@@ -363,8 +367,9 @@ func (a *attacher) holdsChild(child int) bool {
 
 // inherit attaches to a child as its parent is attached to. held says that the
 // child is stopped, so that none of its allocations is missed.
-func (a *attacher) inherit(child int, held bool) error {
+func (a *attacher) inherit(child int, held bool) (err error) {
 	parent := a.parent(child)
+	defer func() { a.noteInherited(child, parent, err) }()
 	objects, known := a.knownOf(parent)
 	if !known {
 		return fmt.Errorf("attach to process %d: %w", child, errNoParent)
@@ -461,6 +466,7 @@ func (a *attacher) forget(pid int) {
 	delete(a.noAllocator, pid)
 	delete(a.tracing, pid)
 	delete(a.stops, pid)
+	delete(a.mayCall, pid)
 }
 
 // skipped is how many children were not attached to, as too many came.

@@ -48,7 +48,7 @@ func within(patience time.Duration, do func() error) error {
 // outside of the session's goroutine, which may be busy.
 func (s *session) attachHeldChild(pid int) {
 	s.attacher.beginChildHold(pid)
-	err := within(holdTimeout, func() error { return s.attacher.inherit(pid, true) })
+	err := s.attacher.attachWithin(pid, holdTimeout, func() error { return s.attacher.inherit(pid, true) })
 	s.follower.answer(found{search: search{pid: pid, child: true, stopped: true}, err: err})
 	if err == nil && s.leaks && s.atExit != exitOff {
 		s.runInSession(func() {
@@ -74,10 +74,14 @@ func (s *session) attachedChild(pid int) *target {
 // done with that program. It is called outside of the session's goroutine.
 func (s *session) attachHeldExec(pid int) (done bool) {
 	s.names.replaced(pid, !s.attacher.atExec(pid), now())
-	err := within(holdTimeout, func() (err error) {
+	s.attacher.replaced(pid)
+	err := s.attacher.attachWithin(pid, holdTimeout, func() (err error) {
 		done, err = s.attacher.replace(pid, s.finder.Discover)
 		return err
 	})
+	if errors.Is(err, errTooSlow) {
+		s.attachLate(pid)
+	}
 	if err != nil {
 		s.attacher.execResumed(pid)
 		s.follower.answer(found{search: search{pid: pid, exec: true}, err: err})

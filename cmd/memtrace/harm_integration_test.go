@@ -57,8 +57,11 @@ func TestHarmless(t *testing.T) {
 				}
 				args := append([]string{"run", "--attach", mechanism(k), "--report", filepath.Join(t.TempDir(), "report")}, flags...)
 				args = append(append(args, "--", testProgram(row.program)), row.arguments()...)
-				if got := ending(t, memtraceCommand(t, args...)); got != want {
-					t.Errorf("memtrace %q: %q, alone %q", args, got, want)
+				cmd := memtraceCommand(t, args...)
+				var said bytes.Buffer
+				cmd.Stderr = &said
+				if got := ending(t, cmd); got != want {
+					t.Errorf("memtrace %q: %q, alone %q; on stderr it said %s", args, got, want, &said)
 				}
 			}
 			row.attached(t, mechanism(2), want)

@@ -45,7 +45,7 @@ func (s *session) lookUp(pid int, at uint64) {
 // which nothing has run yet. It takes no longer than patience has it.
 func (s *session) probeLoaded(pid int, patience time.Duration) {
 	looked := make(chan []probe.Object, 1)
-	err := within(patience, func() error {
+	err := s.attacher.attachWithin(pid, patience, func() error {
 		objects, err := s.attacher.look(pid, s.finder.DiscoverNew)
 		looked <- objects
 		return err

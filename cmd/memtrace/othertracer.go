@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
+	"time"
 
 	"github.com/memtrace/memtrace/tracer/probe"
 )
@@ -49,6 +51,97 @@ func (a *attacher) inheritTracing(child, parent int) {
 	a.tracing[child] = a.tracing[parent]
 	a.mu.Unlock()
 	a.stopAtPtrace(child)
+}
+
+// A program that is let go before it was attached to does not stop as it calls ptrace. launch.Watcher watches its
+// system calls until it does; see launch.Hooks.MayPtrace.
+
+// attachWithin is within for an attach to a process that stands still.
+func (a *attacher) attachWithin(pid int, patience time.Duration, do func() error) error {
+	a.beginAttach(pid)
+	return within(patience, func() error {
+		defer a.endAttach(pid)
+		return do()
+	})
+}
+
+func (a *attacher) beginAttach(pid int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.attaches[pid]++
+}
+
+func (a *attacher) endAttach(pid int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.attaches[pid]--; a.attaches[pid] <= 0 {
+		delete(a.attaches, pid)
+	}
+}
+
+// noteInherited notes whether a child may call ptrace that was left alone for an error.
+func (a *attacher) noteInherited(child, parent int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil && (a.tracing[parent].Ptraces || a.mayCall[parent]) {
+		a.mayCall[child] = true
+	}
+}
+
+// replaced notes that another program runs in a child that was left alone.
+func (a *attacher) replaced(pid int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.mayCall, pid)
+}
+
+// mayPtrace reports whether a program may call ptrace without being stopped there.
+func (a *attacher) mayPtrace(pid int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.attaches[pid] > 0 || a.mayCall[pid]
+}
+
+const (
+	// lateTimeout bounds how long a program that was let go at its exec may take to map its libraries.
+	lateTimeout = 10 * time.Second
+	latePoll    = 100 * time.Millisecond
+)
+
+// attachLate attaches to what a program has mapped by now that was let go at its exec before that was done.
+func (s *session) attachLate(pid int) {
+	s.attacher.beginAttach(pid)
+	go func() {
+		defer s.attacher.endAttach(pid)
+		held, err := s.fs.Hold(pid)
+		if err != nil {
+			return // it has been killed
+		}
+		defer held.Close()
+		for deadline := time.Now().Add(lateTimeout); held.Alive() && time.Now().Before(deadline); {
+			if s.attacher.complete(pid, s.finder.Discover) {
+				return
+			}
+			select {
+			case <-s.over:
+				return
+			case <-time.After(latePoll):
+			}
+		}
+	}()
+}
+
+// complete attaches to what a program that runs has mapped. It reports whether the C library is among that.
+func (a *attacher) complete(pid int, discover func(pid int) ([]probe.Object, error)) bool {
+	objects, err := discover(pid)
+	if err != nil {
+		return false
+	}
+	if _, err := a.extend(pid, objects); err != nil {
+		return false
+	}
+	a.noteTracing(pid, objects, false)
+	return slices.ContainsFunc(objects, isLast)
 }
 
 // stopAtPtrace has a process that may call ptrace stop there.

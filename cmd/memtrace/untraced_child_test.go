@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +152,36 @@ func TestChildrenLeftAloneAreNoPass(t *testing.T) {
 	s.attacher.skippedChildren = 3
 	if !s.saysProblem("3 child processes came while") {
 		t.Errorf("problems %q", s.problems())
+	}
+}
+
+// A program that was let go before its attach was done may call ptrace unseen until it is done, and a child that was
+// left alone until it executes a program, if its parent may call it.
+func TestProgramsThatMayCallPtrace(t *testing.T) {
+	s, child := jobOf(t, "definite", true)
+	a, pid := s.attacher, child.pid
+	attaches, done := make(chan struct{}), make(chan struct{})
+	err := a.attachWithin(pid, 0, func() error { <-attaches; close(done); return nil })
+	if !errors.Is(err, errTooSlow) || !a.mayPtrace(pid) {
+		t.Errorf("while it is attached to (%v), it may not call ptrace unseen", err)
+	}
+	close(attaches)
+	<-done
+	for deadline := time.Now().Add(10 * time.Second); a.mayPtrace(pid) && time.Now().Before(deadline); {
+		runtime.Gosched()
+	}
+	if a.mayPtrace(pid) {
+		t.Error("once it is attached to, it may still")
+	}
+	for _, ptraces := range []bool{true, false} {
+		a.tracing[1] = probe.Tracing{Ptraces: ptraces}
+		a.noteInherited(pid, 1, errTooManyChildren)
+		if a.mayPtrace(pid) != ptraces {
+			t.Errorf("a child that was left alone may call ptrace: %v, its parent %v", !ptraces, ptraces)
+		}
+		a.replaced(pid)
+	}
+	if a.mayPtrace(pid) || len(a.attaches) != 0 {
+		t.Error("what it has executed since is taken for what its parent was")
 	}
 }

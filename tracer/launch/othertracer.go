@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"slices"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,20 +17,28 @@ func (h *Hooks) beforeDetach(pid int) {
 	}
 }
 
-// ptraceCalled detaches the process that a thread is about to take under ptrace. It
-// reports whether the thread's signal was for that.
+// mayPtrace reports whether a program may call ptrace unseen.
+func (w *Watcher) mayPtrace(pid int) bool { return w.hooks.MayPtrace != nil && w.hooks.MayPtrace(pid) }
+
+// ptraceCalled reports whether a thread's signal was for a process that it is about to take under ptrace.
+// That one is then detached.
 func (w *Watcher) ptraceCalled(tid int) bool {
 	if w.hooks.Tracing == nil {
 		return false
 	}
 	target, ok := w.hooks.Tracing(tid)
-	if !ok {
-		return false
+	if ok {
+		w.yield(tid, target)
 	}
+	return ok
+}
+
+// yield detaches the process that a thread is about to take under ptrace, and resumes the thread.
+func (w *Watcher) yield(tid, target int) {
 	p, caller := w.program(target), w.owner[tid]
 	if p == nil || p.detaching {
 		w.resume(tid, 0)
-		return true
+		return
 	}
 	w.call(func() { w.hooks.beforeDetach(p.pid) }, func() {
 		if w.programs[p.pid] != p || w.owner[tid] != caller { // one of them was killed
@@ -45,7 +55,6 @@ func (w *Watcher) ptraceCalled(tid int) bool {
 		}
 		w.yieldToTracers(p)
 	})
-	return true
 }
 
 // detachAtStop detaches a thread at a stop, if its program is being detached. It reports whether that was so.
@@ -98,17 +107,19 @@ func (w *Watcher) detachStopped(p *program, tid int) {
 	}
 }
 
-// yieldToTracers resumes the callers of ptrace once their target is detached. If the target does not stop within
-// gatherTime, they are resumed all the same, and their call fails.
+// yieldToTracers resumes the callers of ptrace once their target is detached. If the target does not stop in time, as
+// waitsFor has it, they are resumed all the same, and their call fails.
 func (w *Watcher) yieldToTracers(p *program) {
 	if !p.detaching {
 		return
 	}
-	waits := false
+	var missing []int
 	for tid, owner := range w.owner {
-		waits = waits || owner == p && !p.calls(tid)
+		if owner == p && !p.calls(tid) {
+			missing = append(missing, tid)
+		}
 	}
-	if waits && time.Since(p.since) < gatherTime {
+	if p.waitsFor(missing) {
 		return
 	}
 	for _, tid := range p.callers {
@@ -124,14 +135,7 @@ func (w *Watcher) yieldToTracers(p *program) {
 	}
 }
 
-func (p *program) calls(tid int) bool {
-	for _, caller := range p.callers {
-		if caller == tid {
-			return true
-		}
-	}
-	return false
-}
+func (p *program) calls(tid int) bool { return slices.Contains(p.callers, tid) }
 
 func (w *Watcher) owns(p *program) bool {
 	for _, owner := range w.owner {
@@ -147,4 +151,55 @@ func (w *Watcher) drop(p *program) {
 	if w.programs[p.pid] == p {
 		delete(w.programs, p.pid)
 	}
+}
+
+// What PTRACE_GET_SYSCALL_INFO writes of a stop at the entry of a system call; include/uapi/linux/ptrace.h.
+const (
+	getSyscallInfo   = 0x420e
+	syscallInfoEntry = 1
+)
+
+type syscallInfo struct {
+	op     uint8
+	_      [3]uint8
+	arch   uint32 // AUDIT_ARCH_*
+	_, _   uint64 // instruction and stack pointer
+	number uint64
+	args   [6]uint64
+}
+
+// Programs of 32 bits number their system calls in another way; include/uapi/linux/audit.h.
+const (
+	audit64Bit = 0x80000000
+	ptrace32   = 26 // of i386 and arm
+	ptraceX32  = 1<<30 | 521
+)
+
+const (
+	ptraceTraceme = 0
+	ptraceAttach  = 16
+	ptraceSeize   = 0x4206
+)
+
+// ptraceCall reports whether a thread is stopped at the entry of a ptrace call that takes a process or thread, and
+// which: the caller's own where its parent is to take it.
+func ptraceCall(tid int) (target int, ok bool) {
+	var info syscallInfo
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, getSyscallInfo, uintptr(tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	if errno != 0 || info.op != syscallInfoEntry {
+		return 0, false
+	}
+	switch {
+	case info.arch&audit64Bit == 0 && info.number == ptrace32:
+	case info.arch&audit64Bit != 0 && (info.number == unix.SYS_PTRACE || info.number == ptraceX32):
+	default:
+		return 0, false
+	}
+	switch uint32(info.args[0]) {
+	case ptraceTraceme:
+		return processOf(tid), true
+	case ptraceAttach, ptraceSeize:
+		return int(int32(info.args[1])), true
+	}
+	return 0, false
 }

@@ -259,14 +259,27 @@ func (p *program) others(tid int) []int {
 	})
 }
 
-// gathering reports whether some program's threads are waited for.
-func (w *Watcher) gathering() bool {
+// pollInterval is how often the threads of programs that are waited for are looked at; 0: none are.
+func (w *Watcher) pollInterval() (interval time.Duration) {
 	for _, p := range w.programs {
 		if len(p.held) > 0 && !p.hookCalled || len(p.callers) > 0 {
-			return true
+			if time.Since(p.since) < gatherTime {
+				return gatherPoll
+			}
+			interval = starvedPoll
 		}
 	}
-	return false
+	return interval
+}
+
+// waitsFor reports whether threads that were asked to stop, or that end, are waited for: after gatherTime only those
+// that would run if they had a processor.
+func (p *program) waitsFor(threads []int) bool {
+	waited := time.Since(p.since)
+	if len(threads) == 0 || waited >= starvedTime {
+		return false
+	}
+	return waited < gatherTime || slices.ContainsFunc(threads, func(tid int) bool { return stateOf(p.pid, tid) == 'R' })
 }
 
 // gather calls AtExit or AtExec once all threads are stopped, and resumes them.
@@ -279,7 +292,7 @@ func (w *Watcher) gather(p *program) {
 		w.resumeHeld(p)
 		return
 	}
-	if len(missing) > 0 && time.Since(p.since) < gatherTime {
+	if p.waitsFor(missing) {
 		return
 	}
 	p.hookCalled = true
@@ -298,7 +311,7 @@ func (w *Watcher) gather(p *program) {
 func (w *Watcher) resumeHeld(p *program) {
 	for tid := range p.held {
 		delete(p.held, tid)
-		_ = unix.PtraceCont(tid, 0)
+		w.resume(tid, 0)
 	}
 }
 
@@ -343,12 +356,21 @@ func threadsOf(pid int) (tids []int) {
 
 // ended reports whether a thread is a zombie or gone.
 func ended(pid, tid int) bool {
+	state := stateOf(pid, tid)
+	return state == 0 || state == 'Z' || state == 'X'
+}
+
+// stateOf is the state of a thread, as proc(5) has it; 0 where there is none.
+func stateOf(pid, tid int) byte {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
 	if err != nil {
-		return true
+		return 0
 	}
 	after := stat[bytes.LastIndexByte(stat, ')')+1:]
-	return len(after) > 1 && (after[1] == 'Z' || after[1] == 'X')
+	if len(after) < 2 {
+		return 0
+	}
+	return after[1]
 }
 
 // statusOf reads a number of /proc/TID/status; 0 where there is none.

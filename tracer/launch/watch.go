@@ -49,6 +49,9 @@ type Hooks struct {
 	// Tracing is asked about any SIGURG first. It returns which process or thread the one that got it is about to
 	// take under ptrace. That one is detached before the call.
 	Tracing func(tid int) (target int, ok bool)
+	// MayPtrace reports whether a program may call ptrace without a SIGURG that Tracing knows, as what sends it is not
+	// in place yet. Its system calls are watched as long as that is so, which makes each several times as dear.
+	MayPtrace func(pid int) bool
 	// BeforeDetach is called before a program is detached, unless that is because attach was done.
 	BeforeDetach func(pid int)
 }
@@ -107,10 +110,13 @@ const (
 	// one that is stopped and in a frozen control group.
 	seizeTime = 5 * time.Second
 
-	// gatherTime is how long the program's other threads may take to end: one
+	// gatherTime is how long the program's other threads may take to stop or to end: one
 	// in an uninterruptible wait does not keep the check from happening.
 	gatherTime = 500 * time.Millisecond
 	gatherPoll = 200 * time.Microsecond
+	// starvedTime is how long they may take where all that they lack is a processor.
+	starvedTime = 10 * time.Second
+	starvedPoll = 10 * time.Millisecond
 
 	ptraceInterrupt = 0x4207 // include/uapi/linux/ptrace.h
 	ptraceListen    = 0x4208
@@ -174,9 +180,7 @@ func (w *Watcher) begin(pid int) error {
 	if err := unix.PtraceSetOptions(pid, w.options()); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("watch process %d for its end by ptrace: %w", pid, err)
 	}
-	if err := unix.PtraceCont(pid, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("resume process %d: %w", pid, err)
-	}
+	w.resume(pid, 0)
 	return nil
 }
 
@@ -190,8 +194,8 @@ func (w *Watcher) run() {
 			return
 		}
 		var poll <-chan time.Time
-		if w.gathering() {
-			poll = time.After(gatherPoll)
+		if interval := w.pollInterval(); interval > 0 {
+			poll = time.After(interval)
 		}
 		select {
 		case <-w.wake:
@@ -279,9 +283,9 @@ func stopsGroup(signal int) bool {
 }
 
 // resume lets a thread go on, up to its next system call where its program is
-// on the way to map its libraries.
+// on the way to map its libraries, or may call ptrace unseen.
 func (w *Watcher) resume(tid, signal int) {
-	if p := w.owner[tid]; p != nil && p.starting {
+	if p := w.owner[tid]; p != nil && (p.starting || w.mayPtrace(p.pid)) {
 		_ = unix.PtraceSyscall(tid, signal)
 		return
 	}
@@ -401,12 +405,19 @@ func (w *Watcher) started(p *program) {
 // called handles a stop at a system call.
 func (w *Watcher) called(tid int) {
 	p := w.owner[tid]
-	if p == nil || tid != p.pid || !p.starting {
+	starting := p != nil && p.starting && tid == p.pid
+	if starting {
+		p.stops++
+		p.inCall = !p.inCall
+	}
+	if target, ok := ptraceCall(tid); ok {
+		w.yield(tid, target)
+		return
+	}
+	if !starting {
 		w.resume(tid, 0)
 		return
 	}
-	p.stops++
-	p.inCall = !p.inCall
 	if !p.inCall {
 		if mapped, err := mappedCode(tid); err == nil && mapped {
 			w.started(p)
