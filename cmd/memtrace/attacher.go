@@ -43,6 +43,7 @@ type attacher struct {
 
 	attaches map[int]int  // attaches to each process that are under way
 	mayCall  map[int]bool // children left alone whose parents may call ptrace
+	left     map[int]bool // processes that another tracer has
 
 	unwatched error // of watchLoader
 }
@@ -80,7 +81,7 @@ func newAttacher(t *tracer.Tracer, fs procfs.FS) *attacher {
 		noAllocator: make(map[int]noAllocatorExec), files: make(map[fileID]*os.File),
 		since: make(map[fileID]uint64), looked: make(map[int]probe.Mappings),
 		tracing: make(map[int]probe.Tracing), stops: make(map[int]fileID),
-		attaches: make(map[int]int), mayCall: make(map[int]bool),
+		attaches: make(map[int]int), mayCall: make(map[int]bool), left: make(map[int]bool),
 	}
 }
 
@@ -117,8 +118,13 @@ func (a *attacher) extend(pid int, objects []probe.Object) (news []probe.Object,
 	lock.Lock()
 	defer lock.Unlock()
 	a.mu.Lock()
+	objects = a.intern(objects)
+	if a.left[pid] { // while the attach was under way
+		a.mu.Unlock()
+		return nil, fmt.Errorf("attach to process %d: %w", pid, errTracedByOther)
+	}
 	a.relocate(pid, objects)
-	for _, o := range a.intern(objects) {
+	for _, o := range objects {
 		if !slices.ContainsFunc(a.probed[pid], func(p probe.Object) bool { return sameFile(&p, &o) }) {
 			news = append(news, o)
 		}
@@ -467,6 +473,7 @@ func (a *attacher) forget(pid int) {
 	delete(a.tracing, pid)
 	delete(a.stops, pid)
 	delete(a.mayCall, pid)
+	delete(a.left, pid)
 }
 
 // skipped is how many children were not attached to, as too many came.

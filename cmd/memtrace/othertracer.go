@@ -198,13 +198,21 @@ func leavesCheckOut(pid int) bool {
 	return detectsNoLeaks.Match(options) && !detectsLeaks.Match(options)
 }
 
+// leave is release for a process that another tracer takes: nothing is attached to it any more.
+func (a *attacher) leave(pid int) error {
+	a.mu.Lock()
+	a.left[pid] = true
+	a.mu.Unlock()
+	return a.release(pid)
+}
+
 // prepareDetach prepares a program that is about to be detached from ptrace. The program or its new tracer is stopped.
 func (s *session) prepareDetach(pid int) {
 	if s.attacher.checksItself(pid) {
 		s.runInSession(func() { s.notePtraceDetached(pid, errChecksItself) })
 		return
 	}
-	err := s.attacher.release(pid)
+	err := s.attacher.leave(pid)
 	s.runInSession(func() {
 		if err != nil {
 			s.warn("%v", err)

@@ -155,6 +155,19 @@ func TestChildrenLeftAloneAreNoPass(t *testing.T) {
 	}
 }
 
+// A program that another tracer took while an attach to it was under way gets no probes by that.
+func TestLateAttachToWhatAnotherTraces(t *testing.T) {
+	s, child := jobOf(t, "definite", true)
+	s.attacher.left[child.pid] = true
+	if _, err := s.attacher.extend(child.pid, nil); !errors.Is(err, errTracedByOther) {
+		t.Errorf("it is attached to: %v", err)
+	}
+	s.attacher.forget(child.pid)
+	if len(s.attacher.left) != 0 {
+		t.Error("another process that gets its ID would be left, too")
+	}
+}
+
 // A program that was let go before its attach was done may call ptrace unseen until it is done, and a child that was
 // left alone until it executes a program, if its parent may call it.
 func TestProgramsThatMayCallPtrace(t *testing.T) {
