@@ -9,6 +9,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/launch"
 )
 
 // How a child is followed. The kernel reports it by a fork event, in the order
@@ -24,7 +25,8 @@ import (
 // program from the first instruction, if that maps the same files.
 
 // childStopTimeout is how long a child that should be held may take to stop at its first instruction.
-// After that it is treated as one that runs: it was made with CLONE_UNTRACED, or before the watch began.
+// After that it is treated as one that runs, unless it stands there and the watcher has no processor to see it:
+// it was made with CLONE_UNTRACED, or before the watch began.
 const childStopTimeout = time.Second
 
 // holdTimeout bounds how long a process is stopped, whatever goes wrong.
@@ -207,7 +209,7 @@ func (s *session) checkChildren() {
 	for pid, since := range s.unprobed {
 		t := s.targets[pid]
 		switch {
-		case t == nil || time.Since(since) < childStopTimeout || !s.guarded[pid] || s.attacher.holdsChild(pid):
+		case t == nil || time.Since(since) < childStopTimeout || !s.guarded[pid] || s.attacher.holdsChild(pid) || launch.Holds(pid):
 		case s.attacher.takeAttachedAtStart(pid): // childAttached is still to be called
 			delete(s.unprobed, pid)
 			s.probed(t, true)

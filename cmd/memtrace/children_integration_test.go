@@ -87,6 +87,9 @@ func (c *child) forkErrors(t *testing.T, r *report.Report) (problems []string) {
 			problems = append(problems, fmt.Sprintf("%s: blocks, bytes, frees are %v, want %v", name, got[name], want))
 		}
 	}
+	if len(problems) > 0 {
+		problems = append(problems, fmt.Sprintf("all sites: %v; events: %+v", got, r.Events))
+	}
 	if r.Events.Lost != 0 || r.Events.UnmatchedFree != 0 || len(r.Warnings) > 0 {
 		problems = append(problems, fmt.Sprintf("%d lost, %d frees unmatched, warnings %q", r.Events.Lost, r.Events.UnmatchedFree, r.Warnings))
 	}

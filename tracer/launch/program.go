@@ -388,6 +388,16 @@ func statusOf(tid int, field string) int {
 	return 0
 }
 
+// Holds reports whether a process's first thread stands still under ptrace of a thread of ours, as a new child does
+// that its Watcher has yet to see.
+func Holds(pid int) bool {
+	if stateOf(pid, pid) != 't' {
+		return false
+	}
+	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tracerOf(pid)))
+	return err == nil
+}
+
 func processOf(tid int) int { return statusOf(tid, "Tgid") }
 func tracerOf(tid int) int  { return statusOf(tid, "TracerPid") }
 

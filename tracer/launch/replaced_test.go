@@ -41,6 +41,25 @@ func isHeld(t *testing.T, pid int) bool {
 	return bytes.Contains(stat, []byte(") t "))
 }
 
+// TestHolds: a process that stands still under ptrace of this process is told from others.
+func TestHolds(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if Holds(os.Getpid()) {
+		t.Error("this process holds itself")
+	}
+	pid := startTraced(t)
+	if !Holds(pid) {
+		t.Error("a program that stands at its first stop is not held")
+	}
+	if err := unix.PtraceCont(pid, 0); err != nil {
+		t.Fatal(err)
+	}
+	if Holds(pid) {
+		t.Error("a program that runs is held")
+	}
+}
+
 // TestReplacedProgramLetsNobodyGo: what was done for a thread of a program that another thread
 // replaced meanwhile does not let the new one go, whose leader has the same number.
 func TestReplacedProgramLetsNobodyGo(t *testing.T) {
