@@ -158,9 +158,13 @@ func (m *memory) mainArenaAround(v *view, addr uint64, t tried) *allocator {
 				continue
 			}
 			a := &allocator{layout: l, data: s, arenas: []arena{{addr: start, main: true}}}
-			if m.mayClose(v, start, a) && m.listCloses(a) {
+			if !m.mayClose(v, start, a) {
+				continue
+			}
+			if m.listCloses(a) {
 				return a
 			}
+			m.changing = true
 		}
 		t[i][first/8%2] = first
 	}

@@ -82,18 +82,11 @@ func Walk(p *procfs.Process, o Options) (*Heap, error) {
 		o.Thread = p.PID()
 	}
 	began := time.Now()
-	m, err := openMemory(p, o.Thread, o.Still)
+	m, a, err := openHeap(p, o)
 	if err != nil {
 		return nil, err
 	}
 	defer m.close()
-	a, err := m.findArenas()
-	if m.budget.spent {
-		return nil, fmt.Errorf("look for the heap of process %d: %w", p.PID(), ErrTooMuch)
-	}
-	if err != nil {
-		return nil, err
-	}
 	a.params = m.findParams(a)
 	s := &heapWalk{m: m, a: a, groups: newGrouper(m, o.Symbol)}
 	err = s.walk()
@@ -105,6 +98,31 @@ func Walk(p *procfs.Process, o Options) (*Heap, error) {
 	}
 	s.heap.Took, s.heap.Read, s.heap.LongestStep = time.Since(began), m.read, max(m.longest, m.pages.LongestCall())
 	return s.heap, nil
+}
+
+// heapLooks is how often a heap is looked for that changes meanwhile: it grows into memory that was not mapped when
+// the mappings were read.
+const heapLooks = 10
+
+// openHeap finds a process's arenas.
+func openHeap(p *procfs.Process, o Options) (*memory, *allocator, error) {
+	for looks := 1; ; looks++ {
+		m, err := openMemory(p, o.Thread, o.Still)
+		if err != nil {
+			return nil, nil, err
+		}
+		a, err := m.findArenas()
+		switch {
+		case m.budget.spent:
+			err = fmt.Errorf("look for the heap of process %d: %w", p.PID(), ErrTooMuch)
+		case err == nil:
+			return m, a, nil
+		}
+		m.close()
+		if !m.changing || m.budget.spent || o.Still || looks == heapLooks {
+			return nil, nil, err
+		}
+	}
 }
 
 // heapWalk is one Walk under way.

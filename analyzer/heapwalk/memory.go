@@ -44,6 +44,8 @@ type memory struct {
 	budget  budget
 	heaps   int // of threads' arenas, that were looked at
 	search  int // steps of findStart so far
+
+	changing bool // something looks like an arena whose parts don't fit together
 }
 
 // openMemory reads what the process has mapped. still says that it stands

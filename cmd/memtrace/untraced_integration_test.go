@@ -23,9 +23,11 @@ func checkFromOutside(t *testing.T, pid int, more ...string) *report.Report {
 	t.Helper()
 	args := append([]string{"leaks", "-p", strconv.Itoa(pid), "--format", "json"}, more...)
 	cmd := memtraceCommand(t, args...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("memtrace %v: %v", args, err)
+		t.Fatalf("memtrace %v: %v, %s", args, err, &said)
 	}
 	if lines := bytes.Count(out, []byte("\n")); lines != 1 {
 		t.Errorf("memtrace %v prints %d lines, want one as all other Reports in JSON", args, lines)
