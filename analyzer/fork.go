@@ -56,6 +56,7 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 	}
 	if early != nil {
 		p.addLosses(early.damage)
+		p.image.takeStacks(early.image)
 	}
 	return nil
 }
@@ -71,11 +72,7 @@ func (a *Analyzer) startChild(info ProcessInfo, from *process) *process {
 	} else {
 		p = a.startProcess(info, from.image)
 	}
-	if early != nil {
-		for id, ref := range early.stacks {
-			p.image.stacks[id] = ref
-		}
-	}
+	p.image.takeStacks(early)
 	return p
 }
 

@@ -26,12 +26,9 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 		a.waiting[e.Child] = c.info
 		a.forget(c)
 		parent.addLosses(c.damage)
+		parent.image.takeStacks(c.image)
 	}
-	if early := a.earlyImages[e.Child]; early != nil { // of the memory that it shares
-		for id, ref := range early.stacks {
-			parent.image.stacks[id] = ref
-		}
-	}
+	parent.image.takeStacks(a.earlyImages[e.Child]) // of the memory that it shares
 	a.byPID[e.Child] = parent
 	if _, known := a.waiting[e.Child]; !known && a.config.FollowForks {
 		info := parent.info

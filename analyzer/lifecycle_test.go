@@ -106,6 +106,33 @@ func TestSharedVM(t *testing.T) {
 	}
 }
 
+// A child that is told of before its fork is read, as one that loads code may be on a busy machine, keeps the stacks
+// that were sent before the fork, whether it has a memory of its own or not.
+func TestStacksBeforeAFork(t *testing.T) {
+	const child = testPID + 5
+	for name, flags := range map[string]event.Flags{"fork": 0, "vfork": event.FlagSharedVM} {
+		for _, sent := range []string{"before", "after"} {
+			t.Run(name+", stack sent "+sent+" it is told of", func(t *testing.T) {
+				a := New(Config{Start: testStart, FollowForks: true})
+				t.Cleanup(a.Close)
+				a.AddProcess(ProcessInfo{PID: testPID})
+				stack := event.Stack{ID: 9, PID: child, Frames: []uint64{0xabc}}
+				if sent == "before" {
+					a.AddStack(stack)
+				}
+				a.AddProcess(ProcessInfo{PID: child})
+				if sent == "after" {
+					a.AddStack(stack)
+				}
+				a.Apply(new(trace).fork(child, flags).malloc(0x2000, 60, 9).of(child).events)
+				if _, ok := a.byPID[child].image.stack(9); !ok {
+					t.Error("the stack is lost")
+				}
+			})
+		}
+	}
+}
+
 func TestSharedVMEndsWithChild(t *testing.T) {
 	const child = testPID + 5
 	a := newTestAnalyzer(t)

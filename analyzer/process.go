@@ -95,6 +95,17 @@ func (m *image) stack(id event.StackID) (stackRef, bool) {
 	return stackRef{}, false
 }
 
+// takeStacks adds the stacks that were sent for another image, or for those that it goes by and this one doesn't.
+func (m *image) takeStacks(of *image) {
+	for ; of != nil && of != m && of != m.base; of = of.base {
+		for id, ref := range of.stacks {
+			if _, ok := m.stacks[id]; !ok {
+				m.stacks[id] = ref
+			}
+		}
+	}
+}
+
 // addProcess takes a Started.
 func (a *Analyzer) addProcess(info ProcessInfo) {
 	p := a.byPID[info.PID]
