@@ -160,6 +160,9 @@ func (s *session) childAttached(r found) {
 	case errors.Is(r.err, errTooManyChildren): // counted there
 		s.incomplete(t, r.err)
 	case errors.Is(r.err, errNoParent) && t != nil: // counted as it ends, or by missedChildren
+		if t.replaced { // else what it executed since would hide it
+			s.missed++
+		}
 		s.incomplete(t, r.err)
 	case t == nil || isGone(r.err):
 		if waiting {
@@ -209,7 +212,8 @@ func (s *session) checkChildren() {
 	for pid, since := range s.unprobed {
 		t := s.targets[pid]
 		switch {
-		case t == nil || time.Since(since) < childStopTimeout || !s.guarded[pid] || s.attacher.holdsChild(pid) || launch.Holds(pid):
+		case t == nil || time.Since(since) < childStopTimeout || !s.guarded[pid]:
+		case s.attacher.holdsChild(pid), launch.Holds(pid):
 		case s.attacher.takeAttachedAtStart(pid): // childAttached is still to be called
 			delete(s.unprobed, pid)
 			s.probed(t, true)

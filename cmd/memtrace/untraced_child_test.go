@@ -155,6 +155,18 @@ func TestChildrenLeftAloneAreNoPass(t *testing.T) {
 	}
 }
 
+// A child without probes that has executed a program by then, which has some, is said to be missed.
+func TestMissedBeforeAnExec(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		s, child := jobOf(t, "definite", true)
+		child.replaced = replaced
+		s.childAttached(found{search: search{pid: child.pid, child: true, stopped: true}, err: errNoParent})
+		if got := s.missedChildren(); len(got) != 1 || !strings.HasPrefix(got[0], "1 child process could not be attached to") {
+			t.Errorf("replaced %v: %q", replaced, got)
+		}
+	}
+}
+
 // A program that another tracer took while an attach to it was under way gets no probes by that.
 func TestLateAttachToWhatAnotherTraces(t *testing.T) {
 	s, child := jobOf(t, "definite", true)

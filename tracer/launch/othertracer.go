@@ -185,7 +185,8 @@ const (
 // which: the caller's own where its parent is to take it.
 func ptraceCall(tid int) (target int, ok bool) {
 	var info syscallInfo
-	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, getSyscallInfo, uintptr(tid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, getSyscallInfo, uintptr(tid), unsafe.Sizeof(info),
+		uintptr(unsafe.Pointer(&info)), 0, 0)
 	if errno != 0 || info.op != syscallInfoEntry {
 		return 0, false
 	}

@@ -50,7 +50,7 @@ type Hooks struct {
 	// take under ptrace. That one is detached before the call.
 	Tracing func(tid int) (target int, ok bool)
 	// MayPtrace reports whether a program may call ptrace without a SIGURG that Tracing knows, as what sends it is not
-	// in place yet. Its system calls are watched as long as that is so, which makes each several times as dear.
+	// in place yet. As long as that is so it is stopped at each of its system calls, twice.
 	MayPtrace func(pid int) bool
 	// BeforeDetach is called before a program is detached, unless that is because attach was done.
 	BeforeDetach func(pid int)
