@@ -2,7 +2,8 @@
  * A big heap to scan: a hash table whose chains hold nodes with a payload each.
  * Neighbours in a chain are far apart in memory, or with "near" beside each other.
  * Arguments: MiB of heap, file to write pairs (address, size) of 64-bit words to, near|far.
- * Loses one payload in a thousand; prints "ready", how many those are and their bytes, and waits for the end of stdin.
+ * Loses one payload in a thousand; prints "ready", how many those are and their bytes, a line with the size of each,
+ * and waits for the end of stdin.
  * Compiled with -DLSAN -fsanitize=leak it has LeakSanitizer check itself instead, and prints the ns that took.
  */
 #include <stdint.h>
@@ -32,6 +33,7 @@ static uint64_t any(void)
 }
 
 static struct node **table;
+static size_t lost_sizes[1 << 16];
 
 int main(int argc, char **argv)
 {
@@ -65,7 +67,9 @@ int main(int argc, char **argv)
 		total += sizeof(*n) + size;
 		if (any() % 1000 == 0) {
 			n->payload = NULL;
-			lost++;
+			if (lost == sizeof(lost_sizes) / sizeof(*lost_sizes))
+				return 4;
+			lost_sizes[lost++] = size;
 			lost_bytes += size;
 		}
 	}
@@ -80,6 +84,8 @@ int main(int argc, char **argv)
 	_exit(0);
 #endif
 	printf("ready %llu %llu\n", (unsigned long long)lost, (unsigned long long)lost_bytes);
+	for (uint64_t i = 0; i < lost; i++)
+		printf("%zu%c", lost_sizes[i], i + 1 < lost ? ' ' : '\n');
 	fflush(stdout);
 	char c;
 	while (read(0, &c, 1) > 0)
