@@ -64,6 +64,7 @@ type player struct {
 	until    uint64
 	last     uint64 // time of the last input that has one
 	reached  int    // the block where it ended
+	instant  bool   // it ended with an Instant and its names, as a trace does
 	broken   bool   // something is missing: the analyzer's numbers are not the recording's any more
 	dropped  int    // names and verdicts that were lost by that
 	gaps     []Gap
@@ -122,6 +123,13 @@ func (p *player) take(in input.Input) error {
 		}
 	}
 	p.analyzer.Take(in)
+	switch in.(type) {
+	case input.Names, input.PoolName:
+	case input.Instant:
+		p.instant = true
+	default:
+		p.instant = false
+	}
 	return nil
 }
 
@@ -134,7 +142,7 @@ func (p *player) takeEvents(v *input.Events) error {
 		all := v.Events
 		p.last, v.Events = all[n-1].Time, all[:n]
 		p.analyzer.Take(v)
-		v.Events = all
+		v.Events, p.instant = all, false
 	}
 	if n < len(v.Events) {
 		return errStop
@@ -220,7 +228,7 @@ func (p *player) mend(in input.Input) input.Input {
 // report makes the Report of the instant that was played to.
 func (p *player) report(opt analyzer.ReportOptions) (out *report.Report) {
 	defer p.catch(&p.err)
-	if p.reached == len(p.reader.blocks) {
+	if p.reached == len(p.reader.blocks) && !(p.instant && p.until == End) {
 		p.analyzer.Take(input.Instant{Now: min(p.until, p.lastTime())})
 	}
 	out = p.analyzer.Report(opt)

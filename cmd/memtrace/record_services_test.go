@@ -1,0 +1,38 @@
+//go:build integration && services
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The command line is in a recording unless it is to be left out; the program's environment and memory never are.
+func TestRecordingKeepsSecrets(t *testing.T) {
+	t.Parallel()
+	const secret, variable, contents = "--password=hunter2", "tok3n-of-the-environment", "wh4t-is-in-memory"
+	for _, left := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "trace.memtrace")
+		args := []string{"record", "-o", file, "--compression", "none"}
+		if left {
+			args = append(args, "--no-command-lines")
+		}
+		cmd := memtraceCommand(t, append(args, "--", "python3", "-c", "import sys; x = ['"+contents[:9]+"' + '"+contents[9:]+"' for i in range(1000)]", secret)...)
+		cmd.Env = append(cmd.Env, "TOKEN="+variable)
+		if out, code := finishLeaks(t, cmd); code != 0 {
+			t.Fatalf("exit code %d: %s", code, out)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := bytes.Contains(text, []byte(secret)); has == left {
+			t.Errorf("--no-command-lines %v: the command line is there: %v", left, has)
+		}
+		if bytes.Contains(text, []byte(variable)) || bytes.Contains(text, []byte(contents)) {
+			t.Error("the environment or the memory is in the recording")
+		}
+	}
+}
