@@ -236,6 +236,31 @@ func (p *player) report(opt analyzer.ReportOptions) (out *report.Report) {
 		s.addTo(out)
 	}
 	out.Warnings = append(out.Warnings, p.warnings()...)
+	if p.until != End {
+		out.Notes = append(out.Notes, readingsNote(out)...)
+	}
+	return out
+}
+
+// readingsNote says of when the figures are that were read from /proc.
+func readingsNote(r *report.Report) []string {
+	oldest, never := time.Duration(0), 0
+	for i := range r.Processes {
+		switch p := &r.Processes[i]; {
+		case p.Exited:
+		case p.Usage.SampledNS == 0:
+			never++
+		default:
+			oldest = max(oldest, time.Duration(r.WindowNS-min(r.WindowNS, p.Usage.SampledNS)))
+		}
+	}
+	var out []string
+	if oldest >= time.Millisecond {
+		out = append(out, fmt.Sprintf("Where memory was (RSS, RESIDENT) is as of the last reading, up to %v before. What lived is of the instant.", oldest.Round(time.Millisecond)))
+	}
+	if never > 0 {
+		out = append(out, fmt.Sprintf("Where memory was (RSS, RESIDENT) had not been read yet of %d processes.", never))
+	}
 	return out
 }
 

@@ -4,8 +4,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -34,5 +38,26 @@ func TestRecordingKeepsSecrets(t *testing.T) {
 		if bytes.Contains(text, []byte(variable)) || bytes.Contains(text, []byte(contents)) {
 			t.Error("the environment or the memory is in the recording")
 		}
+	}
+}
+
+// On a terminal, record says how it goes, and what it wrote at Ctrl-C.
+func TestRecordingInATerminal(t *testing.T) {
+	t.Parallel()
+	c := program(t, "churn", "3", "1", "0", "0", "1000")
+	file := filepath.Join(t.TempDir(), "trace.memtrace")
+	x := startInTerminal(t, fmt.Sprintf("record -o %s -p %d", file, c.cmd.Process.Pid))
+	x.until(`recording \d+s  \d+ events`)
+	if _, err := io.WriteString(c.in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	x.until(`recording \d+s  [1-9]\d{4,} events  [\d.]+ \w+, [\d.]+ \w+/s  nothing lost  \(Ctrl-C ends\)`)
+	x.keys("C-c")
+	screen := strings.Join(x.until(`ended 0`), "\n")
+	if !regexp.MustCompile(`(?s)memtrace: recorded [1-9]\d+ events of [\d.]+s in .*trace\.memtrace, [\d.]+ \w+: memtrace report`).MatchString(strings.ReplaceAll(screen, "\n", "")) {
+		t.Errorf("the screen has\n%s", screen)
+	}
+	if strings.Contains(screen, "Ctrl-C ends") {
+		t.Errorf("the line of the progress is still there:\n%s", screen)
 	}
 }
