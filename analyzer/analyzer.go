@@ -41,13 +41,13 @@ type Config struct {
 	// three quarters of what others' leave.
 	SiteRoom, BlockRoom uint64
 
-	// PageSize is that of the machine that was traced, bytes, a power of two: by it the kernel rounds what is mapped.
-	// 0: this machine's.
-	PageSize uint64
-
 	// Seed begins the keys by which blocks are hashed, so that a target cannot choose addresses that collide.
 	// By it a stream that is played back is gone through in the same order. Zero: New takes any.
 	Seed [2]uint64
+
+	// PageSize is that of the machine that was traced, bytes, a power of two: by it the kernel rounds what is mapped.
+	// 0: this machine's.
+	PageSize uint64
 
 	maxListed int    // for tests; 0 means maxListed
 	maxSites  uint32 // for tests; 0 means as many as siteID can number

@@ -1,10 +1,10 @@
+//go:build linux && !viewer
+
 package main
 
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -259,20 +259,4 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 		return config, noneOf("--faults", string(config.Faults), faultSources)
 	}
 	return config, nil
-}
-
-func parsePIDs(words []string) ([]int, error) {
-	var pids []int
-	for _, word := range words {
-		for part := range strings.SplitSeq(word, ",") {
-			pid, err := strconv.Atoi(strings.TrimSpace(part))
-			if err != nil || pid <= 0 {
-				return nil, usageError("--pid %q is not a process ID", part)
-			}
-			if !slices.Contains(pids, pid) {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids, nil
 }

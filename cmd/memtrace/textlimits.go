@@ -1,0 +1,7 @@
+package main
+
+// textFrames is how much of each stack the text shows.
+const (
+	textFrames = 12
+	textStacks = 8
+)
