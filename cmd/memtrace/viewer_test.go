@@ -13,7 +13,11 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/snapshot"
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // viewerCommands are those that the viewer has, too: what needs no root and nothing of Linux.
@@ -101,6 +105,7 @@ func TestViewerShowsWhatMemtraceShows(t *testing.T) {
 		"matrix -i before.snap", "matrix -i before.snap --report processes --by pss", "matrix -i before.snap --format json",
 		"matrix -i before.snap --format html", "matrix -i before.snap -p 1", "fails matrix -i service.json", "diff before.snap before.snap",
 		"diff --format json before.snap before.snap", "help leaks",
+		"report heap.memtrace", "report heap.memtrace --at 100ms", "report heap.memtrace@end --format json", "export heap.memtrace@50ms heap.memtrace --format flamegraph",
 	} {
 		line, fails := strings.CutPrefix(line, "fails ")
 		args := strings.Fields(line)
@@ -138,9 +143,43 @@ func writeSaved(t *testing.T, dir string) {
 	if err == nil {
 		_, err = snapshot.Save(t.Context(), filepath.Join(dir, "before.snap"), s)
 	}
+	if err == nil {
+		err = writeRecording(filepath.Join(dir, "heap.memtrace"))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// writeRecording records a program that has so many blocks that its heap takes several chunks of memory and gives
+// some of them back: the viewer has these from elsewhere.
+func writeRecording(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	h := recording.Header{Version: "0.1", Config: recording.ConfigOf(analyzer.Config{Start: 1, Seed: [2]uint64{1, 2}}, nil)}
+	w, err := recording.NewWriter(f, h, recording.Options{})
+	if err != nil {
+		return err
+	}
+	w.Take(input.Started{ProcessInfo: input.ProcessInfo{PID: 7, Comm: "heap"}})
+	now := uint64(1000)
+	const blocks, batch = 300_000, 1000
+	for n := 0; n < 2*blocks; n += batch {
+		list := make([]event.Event, batch)
+		for i := range list {
+			now += 1000
+			list[i] = event.Event{Kind: event.Free, PID: 7, TID: 7, Time: now, Addr: uint64(n-blocks+i+1) * 64}
+			if n < blocks {
+				list[i].Kind, list[i].Addr, list[i].Size, list[i].Stack = event.Alloc, uint64(n+i+1)*64, uint64(i%60), event.StackID(1+i%50)
+			} else if i%20 == 0 {
+				list[i].Kind, list[i].Size, list[i].Addr = event.Mmap, 100, 1<<40+uint64(n+i)<<16
+			}
+		}
+		w.Take(&input.Events{Events: list})
+	}
+	return w.Close()
 }
 
 // TestViewerAnswersForEveryCommand: it has the command, or says in one sentence why not.
