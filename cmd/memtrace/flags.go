@@ -1,11 +1,11 @@
+//go:build linux && !viewer
+
 package main
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -105,9 +105,6 @@ func commonFlags() []cli.Flag {
 		exportFlag(),
 	}, append(recordingFlags(), gateFlags()...)...)
 }
-
-// defaultSort is the order of sites where none is asked for.
-const defaultSort = "live"
 
 // readSettings checks the flags. Checks that need the kernel come later, so
 // that a wrong flag is told to everyone.
@@ -270,22 +267,6 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 		return config, noneOf("--faults", string(config.Faults), faultSources)
 	}
 	return config, nil
-}
-
-func parsePIDs(words []string) ([]int, error) {
-	var pids []int
-	for _, word := range words {
-		for part := range strings.SplitSeq(word, ",") {
-			pid, err := strconv.Atoi(strings.TrimSpace(part))
-			if err != nil || pid <= 0 {
-				return nil, usageError("--pid %q is not a process ID", part)
-			}
-			if !slices.Contains(pids, pid) {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids, nil
 }
 
 // open creates the files that are to be written, so that a job whose result could not be written starts nothing.

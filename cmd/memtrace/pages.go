@@ -148,9 +148,6 @@ func completionPage() page {
 //go:embed topics/*.txt
 var topicFiles embed.FS
 
-// topicNames are the texts of memtrace help TOPIC, in the order of their importance.
-var topicNames = []string{"leaks", "ci", "cost", "symbols", "allocators", "containers"}
-
 func topics() []cmdline.Topic {
 	out := make([]cmdline.Topic, 0, len(topicNames))
 	for _, name := range topicNames {
@@ -177,8 +174,8 @@ func helpWords() []string {
 
 // commandLine describes memtrace's command line as its flags are.
 func commandLine() *cmdline.Program {
-	app, details, more := newApp(), optionDetails(), pages()
-	p := &cmdline.Program{Name: app.Name, Summary: app.Usage, Groups: optionGroups, Topics: topics()}
+	app, details, more := newApp(), optionDetails(), ownPages()
+	p := &cmdline.Program{Name: app.Name, Summary: app.Usage, Groups: optionGroups, Topics: topics(), NoManual: noManual}
 	p.Root = describeCommand(&cli.Command{
 		Usage: app.Usage, UsageText: app.UsageText, Description: app.Description,
 		Flags: append(app.Flags, cli.VersionFlag),
