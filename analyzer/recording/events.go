@@ -39,6 +39,7 @@ type eventEncoder struct {
 	actors map[actor]uint32
 	calls  map[call]uint32
 	ids    map[event.StackID]uint32
+	stacks *stackEncoder // which stacks the block has
 	time   uint64
 
 	lastOp        operation // the one before, which the next mostly is
@@ -55,9 +56,9 @@ type recentCall struct {
 	known  bool
 }
 
-func newEventEncoder() *eventEncoder {
+func newEventEncoder(stacks *stackEncoder) *eventEncoder {
 	e := &eventEncoder{
-		ops: make(map[operation]byte), actors: make(map[actor]uint32), calls: make(map[call]uint32), ids: make(map[event.StackID]uint32),
+		stacks: stacks, ops: make(map[operation]byte), actors: make(map[actor]uint32), calls: make(map[call]uint32), ids: make(map[event.StackID]uint32),
 	}
 	e.reset()
 	return e
@@ -186,7 +187,11 @@ func (x *eventEncoder) idOf(cols *[columns][]byte, id event.StackID) uint32 {
 	if !ok {
 		number = uint32(len(x.ids))
 		x.ids[id] = number
-		cols[colIDs] = binary.LittleEndian.AppendUint64(cols[colIDs], uint64(id))
+		if k, ok := x.stacks.ids[id]; ok {
+			cols[colIDs] = appendUvarint(cols[colIDs], uint64(k))
+		} else {
+			cols[colIDs] = binary.LittleEndian.AppendUint64(append(cols[colIDs], 0), uint64(id))
+		}
 	}
 	return number
 }
