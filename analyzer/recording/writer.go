@@ -12,7 +12,7 @@ import (
 
 // When a block is full. Each also ends with a Window that comes a second after its beginning.
 const (
-	blockEvents = 1 << 17
+	blockEvents = 1 << 16
 	blockBytes  = 4 << 20
 	blockTime   = uint64(time.Second)
 )
