@@ -209,11 +209,7 @@ func (x *eventEncoder) idOf(cols *[columns][]byte, id event.StackID) uint32 {
 	if !ok {
 		number = uint32(len(x.ids))
 		x.ids[id] = number
-		if k, ok := x.stacks.ids[id]; ok {
-			cols[colIDs] = appendUvarint(cols[colIDs], uint64(k))
-		} else {
-			cols[colIDs] = binary.LittleEndian.AppendUint64(append(cols[colIDs], 0), uint64(id))
-		}
+		cols[colIDs] = x.stacks.appendID(cols[colIDs], id)
 	}
 	return number
 }

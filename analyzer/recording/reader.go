@@ -321,7 +321,7 @@ func (r *Reader) inputs(payload []byte, namesAlone bool, take func(input.Input) 
 				return events, err
 			}
 		case tagNames:
-			names, err := r.names.next(&r.cols[colNames])
+			names, err := r.names.next(&r.cols)
 			if err == nil {
 				err = take(names)
 			}

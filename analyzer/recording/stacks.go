@@ -84,6 +84,14 @@ func (x *stackEncoder) add(cols *[columns][]byte, s *event.Stack) {
 	x.frames += len(frames)
 }
 
+// appendID writes which stack something is of.
+func (x *stackEncoder) appendID(to []byte, id event.StackID) []byte {
+	if k, ok := x.ids[id]; ok {
+		return appendUvarint(to, uint64(k))
+	}
+	return binary.LittleEndian.AppendUint64(append(to, 0), uint64(id))
+}
+
 type stackDecoder struct {
 	nodes  []treeNode
 	frame  uint64

@@ -61,7 +61,7 @@ func NewWriter(f File, h Header, o Options) (*Writer, error) {
 		return nil, fmt.Errorf("write the recording's header: %w", err)
 	}
 	stacks := newStackEncoder()
-	w := &Writer{events: newEventEncoder(stacks), stacks: stacks, names: newNameEncoder(), disk: newDisk(f, c, o.MaxSize)}
+	w := &Writer{events: newEventEncoder(stacks), stacks: stacks, names: newNameEncoder(stacks), disk: newDisk(f, c, o.MaxSize)}
 	if err := w.disk.begin(text); err != nil {
 		return nil, err
 	}
