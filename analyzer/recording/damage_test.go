@@ -170,7 +170,7 @@ func TestLaterKinds(t *testing.T) {
 // A disk that can't keep up costs blocks, never time, and the file says which.
 func TestSlowDisk(t *testing.T) {
 	t.Parallel()
-	f := &stuckFile{release: make(chan struct{})}
+	f := &stuckFile{release: make(chan struct{}), entered: make(chan struct{}, 1)}
 	w, err := NewWriter(f, header, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +182,10 @@ func TestSlowDisk(t *testing.T) {
 		h.time += 2e9
 		w.Take(input.Window{Now: h.time})
 	}
-	for range maxWaiting + 20 {
+	for i := range maxWaiting + 20 {
+		if i == 1 {
+			<-f.entered // with the first block
+		}
 		in := &input.Events{}
 		for range 100 {
 			in.Events = append(in.Events, h.event())
@@ -212,15 +215,47 @@ func TestSlowDisk(t *testing.T) {
 	}
 }
 
+// Where a disk is too slow again and again, all that was left out is counted.
+func TestTwiceTooSlow(t *testing.T) {
+	t.Parallel()
+	f := new(memoryFile)
+	w, err := NewWriter(f, header, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.disk.waits = true
+	for i := range uint64(10) {
+		h := head{kind: kindInputs, number: w.disk.number, events: 7, first: i, last: i}
+		w.disk.number++
+		w.disk.leaveOut(h)
+		for !w.disk.putLeftOut(w.disk.number) {
+			runtime.Gosched() // until the disk has room
+		}
+	}
+	w.Take(input.Window{Now: 5000})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, f.Bytes())
+	if _, gaps := readAll(t, r); len(gaps) != 1 || gaps[0].Events != 70 || gaps[0].Blocks != 10 {
+		t.Errorf("gaps %+v", gaps)
+	}
+}
+
 // A stuckFile's writes wait.
 type stuckFile struct {
 	memoryFile
 	stuck   bool
 	release chan struct{}
+	entered chan struct{}
 }
 
 func (f *stuckFile) Write(b []byte) (int, error) {
 	if f.stuck {
+		select {
+		case f.entered <- struct{}{}:
+		default:
+		}
 		<-f.release
 	}
 	return f.memoryFile.Write(b)

@@ -163,8 +163,7 @@ func (w *walker) take(h head) error {
 		return r.readHeader(p)
 	case kindLeftOut:
 		if text, err := r.payload(p); err == nil {
-			w.told = new(leftOut)
-			_ = json.Unmarshal(text, w.told) // what it doesn't say is not known
+			w.tell(text)
 		}
 		return nil
 	case kindEnd:
@@ -187,6 +186,19 @@ func (w *walker) take(h head) error {
 	w.next, w.last, w.damaged, w.told = h.number+1, h.last, false, nil
 	r.blocks = append(r.blocks, p)
 	return nil
+}
+
+// tell takes what the writer says of blocks that it left out. There may be several such before the next block.
+func (w *walker) tell(text []byte) {
+	var more leftOut
+	_ = json.Unmarshal(text, &more) // what it doesn't say is not known
+	if w.told == nil {
+		w.told = &more
+		return
+	}
+	w.told.Blocks += more.Blocks
+	w.told.Events += more.Events
+	w.told.Last = max(w.told.Last, more.Last)
 }
 
 // gap notes what is missing before a block; its number is 0 where nothing is.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -41,21 +40,27 @@ func (d *document) write(r *report.Report) error {
 	if err != nil {
 		return err
 	}
-	// In a string the quotes would be escaped, and no other key is called so.
-	const key = `"sites":`
-	before, after, found := bytes.Cut(append(bytes.Clone(text), '\n'), []byte(key))
-	brackets := bytes.IndexByte(after, ']') + 1 // of the empty array
-	if !found || brackets == 0 {
-		return errors.New("the document has no sites")
+	before, after, err := cutArray(append(bytes.Clone(text), '\n'), `"sites":`)
+	if err != nil {
+		return err
 	}
 	d.put(before)
-	d.put([]byte(key))
-	d.space()
 	if err := d.writeSites(r.Sites); err != nil {
 		return err
 	}
-	d.put(after[brackets:])
+	d.put(after)
 	return d.to.Flush()
+}
+
+// cutArray cuts a document at the first array of a key, which must be empty: before ends where
+// the array begins. In a string the quotes of the key would be escaped.
+func cutArray(text []byte, key string) (before, after []byte, err error) {
+	start := bytes.Index(text, []byte(key))
+	open := bytes.IndexByte(text[max(start, 0):], '[')
+	if start < 0 || open < 0 || !bytes.HasPrefix(text[start+open:], []byte("[]")) {
+		return nil, nil, fmt.Errorf("the document has no empty %s", key)
+	}
+	return text[:start+open], text[start+open+2:], nil
 }
 
 // encode returns the text of v, valid until the next call; its lines after the
@@ -69,13 +74,6 @@ func (d *document) encode(prefix string, v any) ([]byte, error) {
 	}
 	err := enc.Encode(v)
 	return bytes.TrimSuffix(d.part.Bytes(), []byte{'\n'}), err
-}
-
-// space writes what stands between a key and its value.
-func (d *document) space() {
-	if !d.compact {
-		d.to.WriteByte(' ')
-	}
 }
 
 // put writes a part; Flush returns the first error of all.

@@ -2,7 +2,6 @@ package render
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/memtrace/memtrace/analyzer/report"
 )
@@ -46,17 +45,12 @@ func (d *document) writeSite(s *report.Site) error {
 	if err != nil {
 		return err
 	}
-	// In a string the quotes would be escaped, and no other key is called so.
-	const key = `"stack":`
-	before, after, found := bytes.Cut(text, []byte(key))
-	brackets := bytes.IndexByte(after, ']') + 1 // of the empty array
-	if !found || brackets == 0 {
-		return errors.New("a site has no stack")
+	before, after, err := cutArray(text, `"stack":`)
+	if err != nil {
+		return err
 	}
 	d.put(before)
-	d.to.WriteString(key)
-	d.space()
-	rest := bytes.Clone(after[brackets:])
+	rest := bytes.Clone(after)
 	if err := d.writeStack(s.Stack); err != nil {
 		return err
 	}

@@ -211,19 +211,10 @@ func siteName(s *report.Site) string {
 	return "[no stack]"
 }
 
-// siteFrame is the frame that gave the site its name. Of a Report that doesn't say it is the
-// first whose function is the site's, else the innermost; nil without a stack.
+// siteFrame is the frame that gave the site its name; nil without a stack.
 func siteFrame(s *report.Site) *report.Frame {
-	if i := s.FunctionFrame; i >= 0 && i < len(s.Stack) && s.Stack[i].Function == s.Function {
+	if i := s.NamingFrame(); i >= 0 {
 		return s.Stack[i]
-	}
-	for i := range s.Stack {
-		if s.Stack[i].Function == s.Function {
-			return s.Stack[i]
-		}
-	}
-	if len(s.Stack) > 0 {
-		return s.Stack[0]
 	}
 	return nil
 }

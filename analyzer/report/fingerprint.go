@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 )
@@ -36,39 +37,53 @@ func (r *Report) Site(id int) *Site {
 	return nil
 }
 
-// fingerprint hashes what of a leak stays the same when lines shift, addresses
-// are randomised, processes get other IDs or the C library is another: the
-// names of the functions from the one that allocates to main or the thread's
-// first, recursion taken as one call. A function without a name is taken by
-// its place in its file. A verdict's kind is not in it, as one pointer that
-// happens to be left somewhere turns a definite leak into a possible one.
+// fingerprint names a leak by its site. A verdict's kind is not in it, as one pointer
+// that happens to be left somewhere turns a definite leak into a possible one.
 func fingerprint(kind string, s *Site) string {
-	h := sha256.New()
 	if IsVerdict(kind) {
 		kind = "leak"
 	}
+	h := sha256.New()
 	fmt.Fprintf(h, "memtrace leak 1\n%s\n", kind)
-	last := ""
 	if s != nil {
-		if len(s.Stack) == 0 {
-			fmt.Fprintln(h, s.Function)
-		}
-		if g := s.Group; g != nil {
-			fmt.Fprintln(h, g.Class, g.Type, g.Size)
-		}
-		for i := range s.Stack {
-			f := s.Stack[i]
-			name := f.stableName()
-			if name == last || IsAllocator(f.Function) || f.InLibc() {
-				continue
-			}
-			fmt.Fprintln(h, name)
-			if last = name; name == "main" {
-				break
-			}
-		}
+		s.identify(h)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Fingerprint names the site from one run, process and build to the next, by 32
+// hexadecimal digits. It reads the stack, which should be named. Sites of one
+// Report may have the same: those of several processes, or that differ in lines alone.
+func (s *Site) Fingerprint() string {
+	h := sha256.New()
+	fmt.Fprintln(h, "memtrace site 1")
+	s.identify(h)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// identify writes what of a site stays the same when lines shift, addresses
+// are randomised, processes get other IDs or the C library is another: the
+// names of the functions from the one that allocates to main or the thread's
+// first, recursion taken as one call. A function without a name is taken by
+// its place in its file.
+func (s *Site) identify(h io.Writer) {
+	if len(s.Stack) == 0 {
+		fmt.Fprintln(h, s.Function)
+	}
+	if g := s.Group; g != nil {
+		fmt.Fprintln(h, g.Class, g.Type, g.Size)
+	}
+	last := ""
+	for _, f := range s.Stack {
+		name := f.stableName()
+		if name == last || IsAllocator(f.Function) || f.InLibc() {
+			continue
+		}
+		fmt.Fprintln(h, name)
+		if last = name; name == "main" {
+			break
+		}
+	}
 }
 
 // Frames are the site's stack; of a group of blocks without one, its type and

@@ -47,3 +47,30 @@ func TestFingerprintsLastFromRunToRun(t *testing.T) {
 		t.Error("a candidate has the fingerprint of a verdict")
 	}
 }
+
+// Sites of one Report that only lines, processes or addresses tell apart have one
+// fingerprint; it is none of a leak, and depends on what blocks without a stack look like.
+func TestFingerprintsOfSites(t *testing.T) {
+	site := func(names ...string) *Site {
+		s := &Site{Function: "make"}
+		for i, name := range names {
+			s.Stack = append(s.Stack, &Frame{Function: name, Line: i, Offset: uint64(i)})
+		}
+		return s
+	}
+	a, b := site("malloc", "make", "walk", "walk", "main", "_start"), site("make", "walk", "main")
+	a.PID, b.PID, a.LiveBytes = 7, 8, 100
+	if a.Fingerprint() != b.Fingerprint() || len(a.Fingerprint()) != 32 {
+		t.Errorf("%s and %s are of one site", a.Fingerprint(), b.Fingerprint())
+	}
+	seen := map[string]int{fingerprint("leak", a): -1}
+	for i, s := range []*Site{
+		a, site("make", "run", "main"), site("make", "main"), site(), {Function: "other"},
+		{Group: &BlockGroup{Size: 24, Class: "zeros"}}, {Group: &BlockGroup{Size: 40, Class: "zeros"}}, {Group: &BlockGroup{Size: 24, Class: "type", Type: "Order"}},
+	} {
+		if was, ok := seen[s.Fingerprint()]; ok {
+			t.Errorf("site %d has the fingerprint of %d", i, was)
+		}
+		seen[s.Fingerprint()] = i
+	}
+}

@@ -101,7 +101,7 @@ func (r *Report) GroupBy(by, word string, top int) {
 			}
 			continue
 		}
-		group(s.groupKey(by)).add(s)
+		group(s.GroupKey(by)).add(s)
 	}
 	r.sortGroups(word)
 	if top > 0 {
@@ -109,15 +109,17 @@ func (r *Report) GroupBy(by, word string, top int) {
 	}
 }
 
-// groupKey is the name of the site's group.
-func (s *Site) groupKey(by string) string {
-	if by == "function" || len(s.Stack) == 0 {
-		return s.label(s.FunctionFrame)
+// GroupKey is the name of the site's group, by function, caller, file or module; "[…]"
+// where the stack says nothing of it.
+func (s *Site) GroupKey(by string) string {
+	frame := s.NamingFrame()
+	if by == "function" || frame < 0 {
+		return s.label(frame)
 	}
-	f := s.Stack[s.FunctionFrame]
+	f := s.Stack[frame]
 	switch {
-	case by == "caller" && s.FunctionFrame+1 < len(s.Stack):
-		return s.label(s.FunctionFrame + 1)
+	case by == "caller" && frame+1 < len(s.Stack):
+		return s.label(frame + 1)
 	case by == "caller":
 		return "[no caller]"
 	case by == "module" && f.Module != "":
@@ -130,9 +132,21 @@ func (s *Site) groupKey(by string) string {
 	return "[unknown]"
 }
 
+// NamingFrame is the index of the frame that gave the site its name, -1 without a stack.
+// Of a Report that doesn't say it is the first whose function is the site's, else the innermost.
+func (s *Site) NamingFrame() int {
+	if len(s.Stack) == 0 {
+		return -1
+	}
+	if i := s.FunctionFrame; i >= 0 && i < len(s.Stack) && s.Stack[i].Function == s.Function {
+		return i
+	}
+	return max(0, slices.IndexFunc(s.Stack, func(f *Frame) bool { return f.Function == s.Function }))
+}
+
 // label is what a frame of the site is called: its function, or where it is.
 func (s *Site) label(frame int) string {
-	if frame >= len(s.Stack) {
+	if frame < 0 {
 		return s.Function
 	}
 	f := s.Stack[frame]

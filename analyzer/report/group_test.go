@@ -65,3 +65,26 @@ func TestGroupingsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// A saved Report may name any frame as the one that a site is called by, or none.
+func TestNamingFrame(t *testing.T) {
+	stack := []*Frame{{Function: "malloc", Module: "/lib/libc.so.6"}, {Function: "make", File: "/src/a.c", Module: "/bin/p"}, {Function: "main"}}
+	for _, c := range []struct {
+		function string
+		frame    int
+		want     int
+	}{{"make", 1, 1}, {"make", 0, 1}, {"make", -5, 1}, {"make", 1 << 40, 1}, {"main", 2, 2}, {"gone", 7, 0}} {
+		s := &Site{Function: c.function, FunctionFrame: c.frame, Stack: stack}
+		if got := s.NamingFrame(); got != c.want {
+			t.Errorf("frame %d named %s: %d, want %d", c.frame, c.function, got, c.want)
+		}
+		for _, by := range []string{"function", "caller", "file", "module"} {
+			if s.GroupKey(by) == "" {
+				t.Errorf("frame %d by %s has no group", c.frame, by)
+			}
+		}
+	}
+	if s := (&Site{Function: "[no stack]", FunctionFrame: -1}); s.NamingFrame() != -1 || s.GroupKey("file") != "[no stack]" {
+		t.Errorf("without a stack: frame %d, file %s", s.NamingFrame(), s.GroupKey("file"))
+	}
+}

@@ -20,12 +20,14 @@ import (
 // crc is CRC-32C of the block's header up to it and of the stored bytes, which
 // are zstd's.
 const (
-	magic        = "memsnap\x1a"
 	majorVersion = 1
 	minorVersion = 0
-	headerBytes  = len(magic) + 4
+	headerBytes  = len(Magic) + 4
 	frameBytes   = 16
 )
+
+// Magic is what every snapshot's file begins with.
+const Magic = "memsnap\x1a"
 
 // Kinds of blocks.
 const (
@@ -64,7 +66,7 @@ func newBlockWriter(w io.Writer) (*blockWriter, error) {
 		return nil, fmt.Errorf("write snapshot: %w", err)
 	}
 	b := &blockWriter{w: w, zip: zip}
-	header := binary.LittleEndian.AppendUint16([]byte(magic), majorVersion)
+	header := binary.LittleEndian.AppendUint16([]byte(Magic), majorVersion)
 	b.write(binary.LittleEndian.AppendUint16(header, minorVersion))
 	return b, nil
 }
@@ -127,10 +129,10 @@ func newBlockReader(r io.Reader, room *room) (*blockReader, error) {
 		}
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	if string(header[:len(magic)]) != magic {
+	if string(header[:len(Magic)]) != Magic {
 		return nil, ErrNotSnapshot
 	}
-	major := binary.LittleEndian.Uint16(header[len(magic):])
+	major := binary.LittleEndian.Uint16(header[len(Magic):])
 	if major != majorVersion {
 		return nil, fmt.Errorf("%w: its format is version %d, and this memtrace reads version %d: use a newer one", ErrVersion, major, majorVersion)
 	}

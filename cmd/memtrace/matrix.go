@@ -18,19 +18,13 @@ func matrixFlags() []cli.Flag {
 		&cli.PathFlag{Name: "input", Aliases: []string{"i"}, Usage: matrixInput},
 		&cli.StringFlag{Name: "report", Value: "matrix", Usage: "the table to show"},
 		&cli.IntFlag{Name: "columns", Usage: "number of components to show; 0: as many as fit (csv: all)"},
-	}
-	return append(append(flags, tableFlags("rss", render.MatrixFormats())...), takeFlags()...)
-}
-
-// tableFlags are those of matrix and diff.
-func tableFlags(by string, formats []string) []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "by", Value: by, Usage: "figure to compare by"},
+		&cli.StringFlag{Name: "by", Value: string(matrix.RSS), Usage: "figure to compare by"},
 		&cli.StringFlag{Name: "unit", Usage: "unit of sizes; MB is 1,000,000 bytes"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of rows to show; 0: all (other formats than text: all unless given)"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
 		snapshotMemoryFlag(),
 	}
+	return append(flags, takeFlags()...)
 }
 
 const matrixDescription = "Shows how much memory each process uses of each file, heap, stack, anonymous and shared memory" + matrixOf + ".\n\n" +
@@ -40,7 +34,7 @@ func matrixCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
 		return err
 	}
-	opt, err := tableOptions(c, render.MatrixFormats())
+	opt, err := tableOptions(c, matrix.By(c.String("by")), render.MatrixFormats())
 	if err != nil {
 		return err
 	}
@@ -83,10 +77,10 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 	return s, nil
 }
 
-// tableOptions checks the flags of matrix and diff.
-func tableOptions(c *cli.Context, formats []string) (render.MatrixOptions, error) {
+// tableOptions checks the flags of tables of snapshots.
+func tableOptions(c *cli.Context, by matrix.By, formats []string) (render.MatrixOptions, error) {
 	opt := render.MatrixOptions{
-		Format: render.Format(c.String("format")), By: matrix.By(c.String("by")), Unit: render.Unit(c.String("unit")), Top: c.Int("top"),
+		Format: render.Format(c.String("format")), By: by, Unit: render.Unit(c.String("unit")), Top: c.Int("top"),
 	}
 	switch {
 	case !slices.Contains(formats, string(opt.Format)):

@@ -112,9 +112,13 @@ func matrixPage() page {
 }
 
 func diffPage() page {
-	return page{exit: exitPlain, see: []string{"snapshot --help"}, arguments: cmdline.Detail{Values: cmdline.Files}, examples: []cmdline.Example{
-		{Line: "memtrace diff before.snap after.snap", Text: "what grew, by PSS"},
-		{Line: "memtrace diff --format json before.snap after.snap", Text: "for scripts"},
+	return page{exit: exitPlain, see: []string{"report --help", "matrix --help"}, arguments: cmdline.Detail{Values: cmdline.Files}, examples: []cmdline.Example{
+		{Line: "sudo memtrace run --format json --report old.json -- ./tests", Text: "save a Report; then one of another build, as new.json"},
+		{Line: "memtrace diff old.json new.json", Text: "live bytes by call site"},
+		{Line: "memtrace diff app.memtrace@1m app.memtrace@end", Text: "what has grown since the first minute of a recording"},
+		{Line: "memtrace diff old.json new.json --kind allocated --by function", Text: "all that was allocated, by function"},
+		{Line: "memtrace diff old.json new.json --format markdown", Text: "for a comment on a pull request"},
+		{Line: "memtrace diff before.snap after.snap", Text: "two snapshots: all processes, by PSS"},
 	}}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
-// savedCommands open saved Reports again. They need no root and nothing of the kernel.
+// savedCommands open files again. They need no root and nothing of the kernel.
 func savedCommands() []*cli.Command {
 	return []*cli.Command{
 		{
@@ -31,6 +31,11 @@ func savedCommands() []*cli.Command {
 			Name: "export", Usage: "write a Report as a profile, flame graph or table",
 			UsageText:   "memtrace export FILE --format FORMAT [--at TIME] [--kind KIND] [-o OUT]\nmemtrace export BEFORE AFTER --format flamegraph [-o OUT]",
 			Description: exportDescription, Flags: exportFlags(), Action: exportCommand,
+		},
+		{
+			Name: "diff", Usage: "show what grew and shrank between two Reports, or two snapshots",
+			UsageText:   "memtrace diff BEFORE.json AFTER.json [--kind KIND] [--by WHAT] [options]\nmemtrace diff BEFORE.snap AFTER.snap [--by FIGURE] [options]",
+			Description: diffDescription, Flags: diffFlags(), Action: diffCommand,
 		},
 	}
 }
@@ -163,6 +168,14 @@ func exporter(c *cli.Context, opt *export.Options) (func(io.Writer) error, error
 	return func(w io.Writer) error { return export.Write(w, reports[0], *opt) }, nil
 }
 
+// fileName is a file as messages name it.
+func fileName(path string) string {
+	if path == "-" {
+		return "stdin"
+	}
+	return path
+}
+
 // openReport reads a saved Report or that of a recording, and says when it was written.
 func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) {
 	memory, err := memoryLimit(c)
@@ -170,17 +183,16 @@ func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) 
 		return nil, time.Time{}, err
 	}
 	keepWithin(memory)
-	f, name := os.Stdin, "stdin"
 	path, at := splitInstant(path)
 	if c.IsSet("at") {
 		at = c.String("at")
 	}
+	f, name := os.Stdin, fileName(path)
 	if path != "-" {
 		if f, err = openAsCaller(path); err != nil {
 			return nil, time.Time{}, fmt.Errorf("read a report: %w", err)
 		}
 		defer func() { _ = f.Close() }()
-		name = path
 	}
 	switch {
 	case isRecording(f):

@@ -27,10 +27,6 @@ func snapshotCommands() []*cli.Command {
 			Name: "matrix", Usage: "show which processes use how much of what", Description: matrixDescription,
 			UsageText: matrixUsage, Flags: matrixFlags(), Action: matrixCommand,
 		},
-		{
-			Name: "diff", Usage: "show what grew between two snapshots", Description: diffDescription,
-			UsageText: "memtrace diff [options] BEFORE AFTER", Flags: diffFlags(), Action: diffCommand,
-		},
 	}
 }
 

@@ -69,7 +69,8 @@ func TestFlagsMayFollowFiles(t *testing.T) {
 		"export - --kind live":                 "export --kind live -- -",
 		"report -- --odd-name":                 "report -- --odd-name",
 		"report a --top":                       "report --top -- a",
-		"diff a b --top 3":                     "diff a b --top 3",
+		"diff a b --top 3":                     "diff --top 3 -- a b",
+		"matrix a --top 3":                     "matrix a --top 3",
 		"run --report x -- export --format -o": "run --report x -- export --format -o",
 	} {
 		got := strings.Join(flagsFirst(append([]string{"memtrace"}, strings.Fields(args)...), savedCommands())[1:], " ")
