@@ -84,7 +84,7 @@ func (s *session) namePools(pools []analyzer.UnnamedPool) {
 func (s *session) nameStacks(stacks []analyzer.UnnamedStack) {
 	for _, q := range stacks {
 		if frames := s.names.frames(q.PID, q.Addrs, q.At); len(frames) > 0 {
-			s.take(input.Names{Stack: q.Stack, Last: q.Last, Frames: frames})
+			s.take(input.Names{Stack: q.Stack, PID: uint32(q.PID), ID: q.ID, Last: q.Last, Frames: frames})
 		}
 	}
 }
