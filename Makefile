@@ -1,5 +1,6 @@
 # make build       ./memtrace, static; needs Go alone
 # make install     with manual pages and completions; PREFIX=/usr/local, DESTDIR
+# make build-viewer  what shows recordings and Reports on macOS and Windows
 # sudo make demo   builds, starts a service that leaks, traces it for 10 s
 # sudo make test   everything that CI checks
 # The rest stands in CONTRIBUTING.md.
@@ -24,7 +25,8 @@ AS_USER    := $(if $(and $(SUDO_UID),$(filter $(OWNER),$(SUDO_UID)),$(filter-out
 VERSION    := $(or $(shell $(AS_USER) git describe --tags --match 'v[0-9]*' 2>/dev/null | sed -E 's/^v//; s/-([0-9]+)-g[0-9a-f]+$$/+\1/'),$(shell sed -n 's/^const nextRelease = "\(.*\)"/\1/p' cmd/memtrace/version.go))
 COMMIT     := $(shell $(AS_USER) git describe --always --exclude '*' --abbrev=12 --dirty 2>/dev/null)
 LINKED     := -s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)
-GO_BUILD   := $(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LINKED)'
+GO_PLAIN   := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LINKED)'
+GO_BUILD   := $(AS_USER) env $(GO_PLAIN)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VM_TIMEOUT ?= 800
 # Left out in the VMs: services, which are not in them; what does not depend on the kernel, such as what is repaired; children
@@ -35,7 +37,7 @@ VM_SLOW := BlocksBeingHandedOut|FirstThreadEndedBefore|Container|SampledChildren
 # These need programs and libraries that the VMs lack, or are too slow there.
 VM_ALLOCATORS := OperatorNewOf|OwnFunction|USDTMechanisms|USDTSample|USDTStacks|OneFamily|OwnInterfaces|OwnAllocator|AllProcesses|Namespaces|PythonLayer|AllocatorTable
 # What programs, allocators and the C library do, on every kernel alike; and children, signals and stops by the dozen.
-VM_USER := EndedChildrenHold|ChangelogHasThe|ReadmeNamesThe|TracesPlayBack|LossesPlayBack|ReferenceIsUpToDate|UnquotedLimit|ErrorsAreShort|FlagsAfterTheCommand|EndedProcess|DoctorsRemedy|FilesAreOpenedAs|KilledInEachPhase|Harmless|NoCheckBeside|ProgramInherits|ExecOfAFile|DebugFileOfAnother|ForgedBuildID|CopiedFileShares|RulesOfOthers|AccountInAUser|ProgramHasItsCallers|Interpreters|AllSpares|SuppressionsOfThe|EndedThreads|ChildrenOfAReplaced|LeaksOfA|GridOf|MovedText|LeaksOnEach|MemoryThatJemalloc|OwnProgramBreak|AllocatorThatRuns|LeakInALibrary|LibrariesThatAre|FurtherEntry|UnknownEntry|UnexplainedGrowth|SignalsArePassedOn|StoppedAndFrozen|USDTLayerThat|FamilyThat|NoSuchContainer|UntracedAllocatorsAre|NamesOfAProcessWhose|ManyUnchecked
+VM_USER := Recording|EndedChildrenHold|ChangelogHasThe|ReadmeNamesThe|TracesPlayBack|LossesPlayBack|ReferenceIsUpToDate|UnquotedLimit|ErrorsAreShort|FlagsAfterTheCommand|EndedProcess|DoctorsRemedy|FilesAreOpenedAs|KilledInEachPhase|Harmless|NoCheckBeside|ProgramInherits|ExecOfAFile|DebugFileOfAnother|ForgedBuildID|CopiedFileShares|RulesOfOthers|AccountInAUser|ProgramHasItsCallers|Interpreters|AllSpares|SuppressionsOfThe|EndedThreads|ChildrenOfAReplaced|LeaksOfA|GridOf|MovedText|LeaksOnEach|MemoryThatJemalloc|OwnProgramBreak|AllocatorThatRuns|LeakInALibrary|LibrariesThatAre|FurtherEntry|UnknownEntry|UnexplainedGrowth|Viewer|SignalsArePassedOn|StoppedAndFrozen|USDTLayerThat|FamilyThat|NoSuchContainer|UntracedAllocatorsAre|NamesOfAProcessWhose|ManyUnchecked
 # Snapshots as files: much data that no kernel has a part in.
 VM_FILES := SmallFilesOfMuch|ManyProcesses|LongNames|ManyPages|Damage|Lies|Bomb|OtherFiles|UnknownFieldsAnd|ReadsWhatWas
 VM_SKIP := $(VM_USER)|$(VM_FILES)|PredictedResultsOfOther|MissedFrees|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
@@ -53,7 +55,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -68,6 +70,16 @@ Q := $(if $(V),,@)
 build: check-go
 	@echo "build   memtrace $(VERSION)"
 	$(Q)$(GO_BUILD) -o memtrace ./cmd/memtrace
+
+# What shows recordings and Reports, without the tracer, for systems that it does not run on: docs/exports.md.
+# VIEWERS="darwin/arm64" makes one.
+VIEWERS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+build-viewer: check-go
+	$(Q)for system in $(VIEWERS); do \
+		out=build/viewer/memtrace-$${system/\//-}; [[ $$system != windows/* ]] || out+=.exe; \
+		echo "build   $$out $(VERSION)"; \
+		$(AS_USER) env GOOS=$${system%/*} GOARCH=$${system#*/} $(GO_PLAIN) -tags viewer -o $$out ./cmd/memtrace || exit; \
+	done
 
 # Manual pages. The date in them is that of the last commit, so that two builds are the same.
 man: build
@@ -136,6 +148,8 @@ test-packages-built: check-root
 
 # --- checks -------------------------------------------------------------------
 
+# Of several packages the go command keeps nothing: they are compiled, not linked.
+VIEWED := ./cmd/memtrace ./analyzer/input/...
 lint:
 	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd packaging procfs testdata tracer); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
@@ -143,8 +157,10 @@ lint:
 	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
 	cd testdata/bench/system && $(AS_USER) $(GO) vet .
 	cd packaging && $(AS_USER) $(GO) vet ./...
+	for system in linux darwin windows; do $(AS_USER) env GOOS=$$system CGO_ENABLED=0 $(GO) build -tags viewer $(VIEWED) || exit; done
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
 	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
+	$(AS_USER) $(GO) run $(STATICCHECK) -tests=false -tags viewer -checks inherit,-U1000 ./cmd/memtrace
 	$(AS_USER) .ci/depguard $(GO)
 	.ci/selectors ^Test '$(VM_SKIP)|$(patsubst ^Test(%),%,$(VM_ENDS_ONLY))'
 	.ci/selectors ^ '$(VM_ARM64_TESTS)'

@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"math/rand/v2"
+	"os"
 
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/stats"
@@ -46,6 +47,10 @@ type Config struct {
 	// Seed begins the keys by which blocks are hashed, so that a target cannot choose addresses that collide.
 	// By it a stream that is played back is gone through in the same order. Zero: New takes any.
 	Seed [2]uint64
+
+	// PageSize is that of the machine that was traced, bytes, a power of two: by it the kernel rounds what is mapped.
+	// 0: this machine's.
+	PageSize uint64
 
 	maxListed int    // for tests; 0 means maxListed
 	maxSites  uint32 // for tests; 0 means as many as siteID can number
@@ -104,6 +109,9 @@ type Analyzer struct {
 func New(c Config) *Analyzer {
 	if c.Seed == [2]uint64{} {
 		c.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
+	}
+	if c.PageSize == 0 {
+		c.PageSize = uint64(os.Getpagesize())
 	}
 	limit := uint32(maxSites - reservedSites)
 	if c.maxSites != 0 {

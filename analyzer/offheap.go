@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -20,8 +18,8 @@ const (
 )
 
 // A segmentPool hands out segments numbered from 0 without gaps, from memory
-// that the garbage collector neither scans nor counts. It grows and shrinks in
-// chunks of 2 MiB.
+// that the garbage collector does not scan and, on Linux, does not count. It
+// grows and shrinks in chunks of 2 MiB.
 type segmentPool struct {
 	chunks []unsafe.Pointer
 	used   uint32 // segments handed out: 0 … used-1
@@ -79,51 +77,24 @@ func (p *segmentPool) release(keep uint32) {
 	}
 	first := keep - uint32(last*chunkSegs)
 	pages := unsafe.Slice((*byte)(p.chunks[last]), chunkSize)[first*pageSize:]
-	if unix.Madvise(pages, unix.MADV_DONTNEED) == nil {
+	if discard(pages) {
 		p.high = keep
 	}
 }
 
 func (p *segmentPool) mapChunk() error {
-	huge := len(p.chunks) >= hugeFrom
-	mem, err := mapAligned(huge)
+	mem, err := newChunk(len(p.chunks) >= hugeFrom)
 	if err != nil {
 		return fmt.Errorf("map %d bytes for the live heap: %w", chunkSize, err)
-	}
-	if huge {
-		// Advice only: without huge pages the heap is slower, not wrong.
-		_ = unix.Madvise(unsafe.Slice((*byte)(mem), chunkSize), unix.MADV_HUGEPAGE)
 	}
 	p.chunks = append(p.chunks, mem)
 	return nil
 }
 
-// mapAligned maps a chunk, at a multiple of its size if aligned, as a huge page
-// must be: it maps twice as much and unmaps what juts out.
-func mapAligned(aligned bool) (unsafe.Pointer, error) {
-	size := uintptr(chunkSize)
-	if aligned {
-		size *= 2
-	}
-	mem, err := unix.MmapPtr(-1, 0, nil, size,
-		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
-	if err != nil || !aligned {
-		return mem, err
-	}
-	head := -uintptr(mem) % chunkSize
-	if head != 0 {
-		_ = unix.MunmapPtr(mem, head)
-	}
-	mem = unsafe.Add(mem, head)
-	_ = unix.MunmapPtr(unsafe.Add(mem, chunkSize), chunkSize-head)
-	return mem, nil
-}
-
 func (p *segmentPool) unmapChunk() {
 	last := len(p.chunks) - 1
-	// It cannot fail for a whole mapping of our own; if it did, the memory
-	// would be kept, and nothing else.
-	_ = unix.MunmapPtr(p.chunks[last], chunkSize)
+	dropChunk(p.chunks[last])
+	p.chunks[last] = nil
 	p.chunks = p.chunks[:last]
 	p.high = min(p.high, uint32(last*chunkSegs))
 }

@@ -232,3 +232,6 @@ func (k *regionCursor) piece(start, end uint64) (*region, uint64) {
 	}
 	return nil, end
 }
+
+// addrRange is the addresses from start up to, not including, end.
+type addrRange struct{ start, end uint64 }

@@ -71,9 +71,9 @@ func (a *Analyzer) mapped(p *process, e *event.Event) {
 	switch {
 	case e.Flags&event.FlagBrk != 0:
 	case e.Size == 0:
-		r.end, r.flags = r.start+pageBytes, regionSysV|regionUnsized
+		r.end, r.flags = r.start+a.config.PageSize, regionSysV|regionUnsized
 	default:
-		r.end = pageUp(r.end)
+		r.end = a.pageUp(r.end)
 	}
 	a.place(p, t, r, e.Stack)
 }
@@ -93,7 +93,7 @@ func (a *Analyzer) unmapped(p *process, e *event.Event) {
 	switch {
 	case t == nil:
 	case e.Size != 0:
-		t.unmap(lo, pageUp(hi), maxTime)
+		t.unmap(lo, a.pageUp(hi), maxTime)
 	default:
 		if r := t.at(lo); r != nil && r.flags&regionSysV != 0 && r.start == lo {
 			t.unmap(lo, r.end, maxTime)
@@ -116,8 +116,8 @@ func (a *Analyzer) remapped(p *process, e *event.Event) {
 			end = max(end, r.end)
 		}
 	}
-	t.unmap(e.Old, pageUp(end), a.since(e.Began))
-	a.place(p, t, region{start: e.Addr, end: pageUp(e.Addr + e.Size), time: a.since(e.Time)}, e.Stack)
+	t.unmap(e.Old, a.pageUp(end), a.since(e.Began))
+	a.place(p, t, region{start: e.Addr, end: a.pageUp(e.Addr + e.Size), time: a.since(e.Time)}, e.Stack)
 }
 
 // place makes a region, over whatever was there.
@@ -141,7 +141,9 @@ func (a *Analyzer) place(p *process, t *regionTable, r region, stack event.Stack
 const maxAddress = 1 << 63
 
 // pageUp rounds an address up to a page's beginning.
-func pageUp(addr uint64) uint64 { return (addr + pageBytes - 1) &^ (pageBytes - 1) }
+func (a *Analyzer) pageUp(addr uint64) uint64 {
+	return (addr + a.config.PageSize - 1) &^ (a.config.PageSize - 1)
+}
 
 // hold counts a region that has come.
 func (s *regionSite) hold(r region) {

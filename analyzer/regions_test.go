@@ -282,3 +282,16 @@ func BenchmarkRegionsOfATrace(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(again.events)), "ns/event")
 }
+
+// TestRegionsHaveThePagesOfTheirMachine: a trace may be read on a machine with pages of another size.
+func TestRegionsHaveThePagesOfTheirMachine(t *testing.T) {
+	for _, page := range []uint64{4 << 10, 64 << 10} {
+		a := New(Config{Start: testStart, PageSize: page})
+		a.AddProcess(ProcessInfo{PID: testPID})
+		a.Apply(new(trace).add(event.Event{Kind: event.Mmap, Addr: 1 << 20, Size: 10, Stack: 1}).
+			add(event.Event{Kind: event.Munmap, Addr: 1 << 20, Size: 1}).events)
+		if got := a.regions.all[0]; got.mappedBytes != page || got.liveBytes != 0 {
+			t.Errorf("with pages of %d, ten bytes are %d, and %d are left after its page was unmapped", page, got.mappedBytes, got.liveBytes)
+		}
+	}
+}

@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package analyzer
 
 import (
@@ -12,21 +14,6 @@ import (
 // yield returns false: first address, size in bytes, number of the site.
 // Blocks don't overlap.
 type Blocks func(yield func(addr, size uint64, site uint32) bool)
-
-// SiteMemory says where bytes of live blocks are. The four add up to their size.
-type SiteMemory struct {
-	Resident  uint64
-	Untouched uint64 // never written, or given back to the kernel by the allocator
-	Swapped   uint64
-	Unknown   uint64 // in no mapping that could be looked at; younger than the reading
-}
-
-func (m *SiteMemory) add(o SiteMemory) {
-	m.Resident += o.Resident
-	m.Untouched += o.Untouched
-	m.Swapped += o.Swapped
-	m.Unknown += o.Unknown
-}
 
 // Residence is where the memory of a process is, at one instant as nearly as
 // the kernel can tell: docs/accounting.md says how near.

@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package analyzer
 
 import (
@@ -416,9 +418,6 @@ func (l *layout) ownOf(m *mapping, pages *pageStates) (own uint64) {
 	}
 	return min(own, m.rss)
 }
-
-// addrRange is the addresses from start up to, not including, end.
-type addrRange struct{ start, end uint64 }
 
 // Baseline is the memory that a process may have had blocks in when memtrace
 // attached to it: [heap] and private anonymous mappings. A nil Baseline is

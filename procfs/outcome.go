@@ -1,12 +1,5 @@
 package procfs
 
-import (
-	"errors"
-	"os"
-
-	"golang.org/x/sys/unix"
-)
-
 // Outcome says what became of reading a figure, so that a figure which could
 // not be read is never taken for zero.
 type Outcome uint8
@@ -44,20 +37,3 @@ func (o Outcome) String() string {
 
 // Ok reports whether the figure may be used: it was read, or is truly zero.
 func (o Outcome) Ok() bool { return o == Known || o == NoMemory }
-
-// OutcomeOf sorts the error of a reader; nil is Known.
-func OutcomeOf(err error) Outcome {
-	switch {
-	case err == nil:
-		return Known
-	case errors.Is(err, ErrGone), errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENODEV):
-		return Gone
-	case errors.Is(err, ErrKernelThread):
-		return NoMemory
-	case errors.Is(err, os.ErrPermission):
-		return NoPermission
-	case errors.Is(err, ErrNotSupported), errors.Is(err, os.ErrNotExist), errors.Is(err, unix.EOPNOTSUPP):
-		return NotSupported
-	}
-	return Failed
-}

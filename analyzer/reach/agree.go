@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package reach
 
 // Agree returns the leaks that both of two scans found: the same block, by

@@ -8,6 +8,7 @@
 //
 // The pieces, in the order in which they are used:
 //
+//	kinds.go    the words: kinds of blocks, kinds of roots
 //	space.go    which memory there is: windows of 256 KiB and the pages in them
 //	stacks.go   which part of it is dead: stacks below their stack pointers
 //	roots.go    what kinds of roots there are

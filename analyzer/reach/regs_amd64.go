@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package reach
 
 const regStack = 19 // rsp in struct user_regs_struct

@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package reach
 
 const regStack = 31 // sp in struct user_pt_regs

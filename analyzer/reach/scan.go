@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package reach
 
 import (
@@ -11,21 +13,6 @@ import (
 
 	"github.com/memtrace/memtrace/procfs"
 )
-
-// Kind says how a block is held.
-type Kind uint8
-
-const (
-	Reachable Kind = iota // a chain of pointers to starts of blocks leads from a root to it
-	Possible              // only one with a pointer into a block, or an unaligned one, does
-	Indirect              // only leaked blocks point to it
-	Definite              // nothing points to it, or only what it leads to itself
-)
-
-var kindWords = [...]string{"reachable", "possible", "indirect", "definite"}
-
-// String returns the kind's word, as in a Report.
-func (k Kind) String() string { return kindWords[k] }
 
 // Options of a Scan.
 type Options struct {
@@ -65,9 +52,6 @@ type Options struct {
 	Slack   uint64
 	Workers int // goroutines; 0 means one a core
 }
-
-// Sum counts blocks.
-type Sum struct{ Count, Bytes uint64 }
 
 // Result is what a Scan found. Sizes are bytes.
 type Result struct {

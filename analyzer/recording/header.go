@@ -1,6 +1,9 @@
 package recording
 
 import (
+	"cmp"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -37,6 +40,7 @@ type Config struct {
 	SiteRoom    uint64            `json:"site_room"`
 	BlockRoom   uint64            `json:"block_room"`
 	Seed        [2]uint64         `json:"seed"`
+	PageSize    uint64            `json:"page_bytes"`         // of the machine that was traced; 0: not known
 	Wrappers    []string          `json:"wrappers,omitempty"` // patterns, as --wrapper takes them
 	Tracer      report.TracerInfo `json:"tracer"`
 }
@@ -46,6 +50,7 @@ func ConfigOf(c analyzer.Config, wrappers []string) Config {
 	return Config{
 		Start: c.Start, MinAge: c.MinAge, WarmUp: c.WarmUp, FollowForks: c.FollowForks, Interval: c.Interval, Counted: c.Counted,
 		NamePools: c.NamePools, SiteRoom: c.SiteRoom, BlockRoom: c.BlockRoom, Seed: c.Seed, Wrappers: wrappers, Tracer: c.Tracer,
+		PageSize: cmp.Or(c.PageSize, uint64(os.Getpagesize())),
 	}
 }
 
@@ -53,12 +58,18 @@ func ConfigOf(c analyzer.Config, wrappers []string) Config {
 // as many as the trace's did.
 func (c *Config) Analyzer(siteRoom, blockRoom uint64) (analyzer.Config, error) {
 	patterns, err := wrapper.Read(c.Wrappers)
+	if err == nil && (c.PageSize&(c.PageSize-1) != 0 || c.PageSize > maxPageSize) {
+		err = fmt.Errorf("pages of %d bytes", c.PageSize)
+	}
 	return analyzer.Config{
 		Start: c.Start, MinAge: c.MinAge, WarmUp: c.WarmUp, FollowForks: c.FollowForks, Interval: c.Interval, Counted: c.Counted,
 		NamePools: c.NamePools, SiteRoom: least(c.SiteRoom, siteRoom), BlockRoom: least(c.BlockRoom, blockRoom), Seed: c.Seed,
-		Wrappers: patterns, Tracer: c.Tracer,
+		PageSize: c.PageSize, Wrappers: patterns, Tracer: c.Tracer,
 	}, err
 }
+
+// maxPageSize is above the pages of all machines, in bytes.
+const maxPageSize = 1 << 20
 
 // least is the smaller one of two limits, of which 0 is none.
 func least(a, b uint64) uint64 {

@@ -37,22 +37,26 @@ func exportBlocks(c *cli.Context) error {
 		return err
 	}
 	keepWithin(memory)
-	name := c.Args().First()
+	name, at := splitInstant(c.Args().First())
+	if c.IsSet("at") {
+		at = c.String("at")
+	}
 	f, err := openAsCaller(name)
 	if err != nil {
 		return fmt.Errorf("read a recording: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	r, err := openRecording(f, name)
+	r, until, err := openBlocks(f, name, at)
 	if err != nil {
 		return err
 	}
-	if o.Config, err = r.Header().Config.Analyzer(memoryShares(memory)); err != nil {
+	sites, live := memoryShares(memory)
+	if o.Config, err = r.Header().Config.Analyzer(sites, live); err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	var notes []string
 	write := func(w io.Writer) error {
-		notes, err = blocks.Write(w, blockSource(r, recording.End), o)
+		notes, err = blocks.Write(w, blockSource(r, until), o)
 		return err
 	}
 	if err := saveBlocks(c.Path("output"), write); err != nil {
@@ -84,20 +88,26 @@ func blockUsage(c *cli.Context, o *blocks.Options) error {
 	return nil
 }
 
-// openRecording opens a recording; a saved Report is none.
-func openRecording(f *os.File, name string) (*recording.Reader, error) {
-	info, err := f.Stat()
+// openBlocks opens a recording, and says until when it is to be played, ns of CLOCK_MONOTONIC. A saved Report is none.
+func openBlocks(f *os.File, name, at string) (*recording.Reader, uint64, error) {
+	r, err := readRecording(f, name)
+	switch {
+	case errors.Is(err, recording.ErrNotRecording):
+		return nil, 0, fmt.Errorf("%w; %s: memtrace record -o FILE makes a recording", err, needsRecording)
+	case err != nil:
+		return nil, 0, err
+	case at == "":
+		return r, recording.End, nil
+	}
+	when, err := parseInstant(at)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, 0, usageError("%v", err)
 	}
-	r, err := recording.Open(f, info.Size())
-	if errors.Is(err, recording.ErrNotRecording) {
-		return nil, fmt.Errorf("read %s: %w; %s: memtrace record -o FILE makes a recording", name, err, needsRecording)
-	}
+	until, err := when.of(r)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, 0, fmt.Errorf("read %s at %s: %w", name, at, err)
 	}
-	return r, nil
+	return r, until, nil
 }
 
 // blockSource plays a recording until an instant, ns of CLOCK_MONOTONIC.

@@ -22,8 +22,7 @@ func TestHeaptrackPrintFindsTheReportsFigures(t *testing.T) {
 	dir := t.TempDir()
 	recorded, reported, exported := filepath.Join(dir, "trace.memtrace"), filepath.Join(dir, "report.json"), filepath.Join(dir, "heaptrack.zst")
 	// One thread frees each block at once, 5,000 times.
-	trace := memtraceCommand(t, "run", "--format", "json", "--report", reported, "--", testProgram("churn"), "run", "4", "1", "0", "5000")
-	trace.Env = append(trace.Env, records+"="+recorded)
+	trace := memtraceCommand(t, "run", "-o", recorded, "--format", "json", "--report", reported, "--", testProgram("churn"), "run", "4", "1", "0", "5000")
 	said := stdoutOf(t, trace)
 	if !strings.Contains(said, "churn_loop") {
 		t.Fatal(said)

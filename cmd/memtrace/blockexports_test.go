@@ -64,6 +64,10 @@ func TestRecordingsAreExportedBlockByBlock(t *testing.T) {
 	if err != nil || !strings.HasPrefix(text, "v 10000 1\n") || !strings.Contains(text, want) || complaints != "" {
 		t.Errorf("%v: %s%s", err, text, complaints)
 	}
+	text, complaints, err = exportOf(t, file+"@1500ms", "--format", "heaptrack") // before the second process
+	if err != nil || !strings.HasSuffix(text, "c 3e8\na 64 1\n+ 1\n") || complaints != "" {
+		t.Errorf("%v: %s%s", err, text, complaints)
+	}
 	text, complaints, err = exportOf(t, file, "--format", "firefox")
 	var profile struct {
 		Threads []struct {
@@ -96,6 +100,8 @@ func TestWhatIsWrongWithAnExportOfBlocks(t *testing.T) {
 		"heaptrack has all blocks: leave --kind and --inverted out":                                                                            {file, "--format", "heaptrack", "--kind", "live"},
 		"--pid is for heaptrack, firefox, perfetto":                                                                                            {file, "--format", "pprof", "--pid", "7"},
 		"the readers of perfetto know no zstd: name a file without .zst":                                                                       {file, "--format", "perfetto", "-o", "trace.zst"},
+		" at 6s: the recording is of 4s, from ":                                                                                                {file + "@6s", "--format", "perfetto"},
+		"\"then\" is no time: ":                                                                                                                {file, "--format", "firefox", "--at", "then"},
 		"read a recording: open missing: no such file or directory":                                                                            {"missing", "--format", "perfetto"},
 		"--pid -1 is no PID": {file, "--format", "firefox", "--pid=-1"},
 		"--format \"pdf\" is none of pprof, folded, flamegraph, html, speedscope": {file, "--format", "pdf"},

@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package main
 
 import (
@@ -65,16 +67,4 @@ func dropRights() error {
 		return fmt.Errorf("take on the caller's rights: %w", err)
 	}
 	return nil
-}
-
-// openAsCaller opens a file that the user named, for reading.
-func openAsCaller(path string) (f *os.File, err error) {
-	err = asCaller(func() error { f, err = os.Open(path); return err })
-	return f, err
-}
-
-// createAsCaller creates a file that the user named, or opens it with other flags.
-func createAsCaller(path string, flags int) (f *os.File, err error) {
-	err = asCaller(func() error { f, err = os.OpenFile(path, os.O_CREATE|flags, 0o666); return err })
-	return f, err
 }

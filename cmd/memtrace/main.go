@@ -1,48 +1,21 @@
-// Command memtrace tells why a running process uses the memory it uses, and
-// which call sites leak it.
+//go:build linux && !viewer
+
 package main
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/launch"
 )
-
-// Exit codes; README.md lists them.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitFound       = 23 // a --fail-on condition was met, as LeakSanitizer's
-	exitUnsupported = 77
-)
-
-// exitError ends memtrace with a code of its own. An empty message prints nothing.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-var errQuiet = errors.New("") // for an exit code that needs no message
-
-func usageError(format string, args ...any) error {
-	return &exitError{exitUsage, fmt.Errorf(format, args...)}
-}
 
 func init() {
 	runtime.LockOSThread() // launch.Shim must exec from the main thread
@@ -57,55 +30,20 @@ func main() {
 	os.Exit(run(ctx, os.Args))
 }
 
-// secondSignalAfter is how long after the first signal others are ignored: timeout(1) and
-// shells may send it twice.
-const secondSignalAfter = time.Second
+// madeFor is what --version says of where this runs.
+const madeFor = "for Linux " + kernelFloor + " and newer"
 
-// endAtSecondSignal ends memtrace where the first signal has not: what reads its
-// output may stand still. The kernel takes the probes off.
-func endAtSecondSignal() {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	for began := time.Now(); ; {
-		if s, ok := (<-signals).(syscall.Signal); ok && time.Since(began) > secondSignalAfter {
-			fmt.Fprintln(os.Stderr, "memtrace: ended by a second signal, without the last Report")
-			os.Exit(128 + int(s))
-		}
-	}
-}
+// topicNames are the texts of memtrace help TOPIC, in the order of their importance.
+var topicNames = []string{"leaks", "ci", "cost", "symbols", "allocators", "containers"}
 
-// run runs memtrace and returns its exit code.
-func run(ctx context.Context, args []string) int {
-	app := newApp()
-	app.Metadata = map[string]any{argumentsKey: args}
-	cli.HelpPrinter = showHelp
-	app.CommandNotFound = noHelp
-	err := app.RunContext(ctx, flagsFirst(args, savedCommands()))
-	if unknown, ok := app.Metadata[unknownKey].(error); ok {
-		err = unknown
-	}
-	if err == nil {
-		return 0
-	}
-	code := exitCode(err)
-	if text := strings.TrimSpace(err.Error()); text != "" {
-		if code == exitUsage {
-			text = strings.ReplaceAll(text, "\n", " ")
-		}
-		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.CleanLines(shortened(text)))
-	}
-	return code
-}
+// noManual says that there are no manual pages of this build.
+const noManual = false
 
-func exitCode(err error) int {
-	var exit *exitError
-	switch {
-	case errors.As(err, &exit):
-		return exit.code
-	case errors.Is(err, tracer.ErrNotSupported), errors.Is(err, tracer.ErrNotPermitted):
-		return exitUnsupported
-	}
-	return exitFailed
+func ownPages() map[string]page { return pages() }
+
+// unsupported reports whether an error says that the kernel or the privileges do not allow it.
+func unsupported(err error) bool {
+	return errors.Is(err, tracer.ErrNotSupported) || errors.Is(err, tracer.ErrNotPermitted)
 }
 
 func newApp() *cli.App {
@@ -120,7 +58,7 @@ func newApp() *cli.App {
 		Flags:           traceFlags(),
 		Action:          traceCommand,
 		Before: func(c *cli.Context) error {
-			if c.Args().First() != "run" { // there, signals are the command's
+			if first := c.Args().First(); first != "run" && first != "record" { // there, signals are the command's
 				context.AfterFunc(c.Context, endAtSecondSignal)
 			}
 			return nil
@@ -133,6 +71,10 @@ func newApp() *cli.App {
 			{
 				Name: "run", Usage: "start a command under trace and report when it ends",
 				UsageText: "memtrace run [options] -- COMMAND [ARGUMENT...]", Description: runDescription, Flags: runFlags(), Action: runCommand,
+			},
+			{
+				Name: "record", Usage: "record a trace into a file, to ask it anything later",
+				UsageText: "memtrace record -o FILE -p PID[,PID...] [options]\nmemtrace record -o FILE [options] -- COMMAND [ARGUMENT...]", Description: recordDescription, Flags: recordFlags(), Action: recordCommand,
 			},
 			{
 				Name: "top", Usage: "show the memory of the whole machine, live",

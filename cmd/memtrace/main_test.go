@@ -30,9 +30,6 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(playsBack); file != "" {
 		playBackInto(file)
 	}
-	if file := os.Getenv(records); file != "" {
-		recordInto(file)
-	}
 	if os.Getenv(asMemtrace) != "" {
 		main()
 	}

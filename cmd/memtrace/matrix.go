@@ -15,7 +15,7 @@ import (
 
 func matrixFlags() []cli.Flag {
 	flags := []cli.Flag{
-		&cli.PathFlag{Name: "input", Aliases: []string{"i"}, Usage: "show the snapshot in this file instead of this machine"},
+		&cli.PathFlag{Name: "input", Aliases: []string{"i"}, Usage: matrixInput},
 		&cli.StringFlag{Name: "report", Value: "matrix", Usage: "the table to show"},
 		&cli.IntFlag{Name: "columns", Usage: "number of components to show; 0: as many as fit (csv: all)"},
 	}
@@ -33,7 +33,7 @@ func tableFlags(by string, formats []string) []cli.Flag {
 	}
 }
 
-const matrixDescription = "Shows how much memory each process uses of each file, heap, stack, anonymous and shared memory: of this machine, or of a snapshot of any machine.\n\n" +
+const matrixDescription = "Shows how much memory each process uses of each file, heap, stack, anonymous and shared memory" + matrixOf + ".\n\n" +
 	"The cells of a row add up to the process's RSS. Rows are ordered by USS, which is what ending the process would free; columns by RSS."
 
 func matrixCommand(c *cli.Context) error {
@@ -62,18 +62,13 @@ func matrixCommand(c *cli.Context) error {
 
 // liveOrFile reads the snapshot of --input, or takes one.
 func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
-	o, err := takeOptions(c)
+	pids, err := chosenPIDs(c)
 	if err != nil {
 		return nil, err
 	}
 	path := c.Path("input")
 	if path == "" {
-		o.Pages = o.Pages || c.String("report") == "pages"
-		s, err := snapshot.Take(c.Context, o)
-		if err == nil {
-			err = missing(s, o.PIDs)
-		}
-		return s, err
+		return liveMachine(c)
 	}
 	for _, name := range []string{"stall-budget", "time-limit", "pages"} {
 		if c.IsSet(name) {
@@ -81,10 +76,10 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 		}
 	}
 	s, err := openSnapshot(c, path)
-	if err != nil || o.PIDs == nil {
+	if err != nil || pids == nil {
 		return s, err
 	}
-	s.Processes = slices.DeleteFunc(s.Processes, func(p snapshot.Process) bool { return !slices.Contains(o.PIDs, p.PID) })
+	s.Processes = slices.DeleteFunc(s.Processes, func(p snapshot.Process) bool { return !slices.Contains(pids, p.PID) })
 	return s, nil
 }
 

@@ -7,12 +7,11 @@ import (
 	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/gate"
 	"github.com/memtrace/memtrace/analyzer/matrix"
+	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/cmdline"
-	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
 	"github.com/memtrace/memtrace/tracer/event"
-	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // The groups of options, in the order in which help shows them.
@@ -35,7 +34,7 @@ var optionGroups = []string{groupWhat, groupTime, groupShow, groupLeaks, groupCo
 func optionDetails() map[string]cmdline.Detail {
 	all := map[string]cmdline.Detail{"help": {Group: groupAdvanced}, "version": {Group: groupAdvanced}}
 	for _, part := range []map[string]cmdline.Detail{
-		whatDetails(), timeDetails(), showDetails(), leakDetails(), costDetails(), symbolDetails(), advancedDetails(),
+		whatDetails(), timeDetails(), showDetails(), leakDetails(), costDetails(), symbolDetails(), advancedDetails(), liveDetails(),
 	} {
 		for name, detail := range part {
 			all[name] = detail
@@ -53,13 +52,15 @@ func whatDetails() map[string]cmdline.Detail {
 		"all":               {Group: groupWhat},
 		"risk-interpreters": {Group: groupWhat},
 		"follow":            {Group: groupWhat},
-		"allocator":         {Group: groupWhat, Metavar: "FAMILY", Words: families()},
-		"layer":             {Group: groupWhat, Metavar: "LAYER", Words: probe.Layers()},
 		"alloc-fn":          {Group: groupWhat, Metavar: "SPEC"},
 		"free-fn":           {Group: groupWhat, Metavar: "SPEC"},
 		"input":             {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
 		"output":            {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
 		"pages":             {Group: groupWhat},
+		"at":                {Group: groupWhat, Metavar: "TIME"},
+		"max-size":          {Group: groupWhat, Metavar: "SIZE"},
+		"compression":       {Group: groupWhat, Metavar: "LEVEL", Words: recording.Levels()},
+		"no-command-lines":  {Group: groupWhat},
 	}
 }
 
@@ -86,7 +87,6 @@ func showDetails() map[string]cmdline.Detail {
 		"report":          {Group: groupShow, Metavar: "FILE", Values: cmdline.Files},
 		"verbose":         {Group: groupShow},
 		"no-contents":     {Group: groupShow},
-		"view":            {Group: groupShow, Metavar: "VIEW", Words: top.Views()},
 		"filter":          {Group: groupShow, Metavar: "TEXT"},
 		"once":            {Group: groupShow},
 		"exec":            {Group: groupShow, Metavar: "COMMAND"},
@@ -96,8 +96,6 @@ func showDetails() map[string]cmdline.Detail {
 		"diff by":         {Group: groupShow, Metavar: "FIGURE", Words: matrix.Figures()},
 		"matrix by":       {Group: groupShow, Metavar: "FIGURE", Words: matrix.Figures()},
 		"unit":            {Group: groupShow, Metavar: "UNIT", Words: render.Units()},
-		"top sort":        {Group: groupShow, Metavar: "COLUMN", Hints: topColumns()},
-		"top format":      {Group: groupShow, Metavar: "FORMAT", Words: top.Formats()},
 		"snapshot format": {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON)}},
 		"matrix format":   {Group: groupShow, Metavar: "FORMAT", Words: render.MatrixFormats()},
 		"diff format":     {Group: groupShow, Metavar: "FORMAT", Words: render.DiffFormats()},
@@ -111,21 +109,10 @@ func showDetails() map[string]cmdline.Detail {
 	}
 }
 
-// topColumns are the columns of all views of top.
-func topColumns() []string {
-	var out []string
-	for _, view := range top.Views() {
-		out = append(out, top.View(view).SortKeys()...)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 func leakDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
 		"leaks":            {Group: groupLeaks},
 		"stop":             {Group: groupLeaks},
-		"at-exit":          {Group: groupLeaks, Metavar: "WHEN", Words: exitTimes},
 		"min-age":          {Group: groupLeaks, Metavar: "TIME"},
 		"warmup":           {Group: groupLeaks, Metavar: "TIME"},
 		"fail-on":          {Group: groupLeaks, Metavar: "CONDITIONS", Hints: conditionWords()},

@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package main
 
 import (
@@ -37,12 +39,6 @@ func (noOutput) events([]event.Event)       {}
 func (noOutput) warning(text string) {
 	fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", render.Clean(text))
 }
-
-// textFrames is how much of each stack the text shows.
-const (
-	textFrames = 12
-	textStacks = 8
-)
 
 // stream writes a Report per interval, and the last one. What reads our output
 // may be slow or stopped: the trace goes on meanwhile, and Reports that could

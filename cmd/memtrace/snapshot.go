@@ -1,8 +1,9 @@
+//go:build linux && !viewer
+
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +25,7 @@ func snapshotCommands() []*cli.Command {
 		},
 		{
 			Name: "matrix", Usage: "show which processes use how much of what", Description: matrixDescription,
-			UsageText: "memtrace matrix [-i FILE] [options]", Flags: matrixFlags(), Action: matrixCommand,
+			UsageText: matrixUsage, Flags: matrixFlags(), Action: matrixCommand,
 		},
 		{
 			Name: "diff", Usage: "show what grew between two snapshots", Description: diffDescription,
@@ -152,22 +153,4 @@ func takeOptions(c *cli.Context) (snapshot.Options, error) {
 	var err error
 	o.PIDs, err = parsePIDs(c.StringSlice("pid"))
 	return o, err
-}
-
-// openSnapshot reads a file for a command, or says what to do where it is none.
-func openSnapshot(c *cli.Context, path string) (*snapshot.Snapshot, error) {
-	memory, err := memoryLimit(c)
-	if err != nil {
-		return nil, err
-	}
-	keepWithin(memory)
-	var s *snapshot.Snapshot
-	err = asCaller(func() (err error) { s, err = snapshot.OpenWithin(path, snapshotRoom(memory)); return err })
-	if errors.Is(err, snapshot.ErrTooLarge) {
-		return nil, fmt.Errorf("%w; a larger --memory lets it have more, a fifth of that", err)
-	}
-	if errors.Is(err, snapshot.ErrNotSnapshot) {
-		return nil, fmt.Errorf("%w; memtrace snapshot -o FILE makes one", err)
-	}
-	return s, err
 }

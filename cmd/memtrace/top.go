@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package main
 
 import (
@@ -146,15 +148,6 @@ func topOnce(ctx context.Context, source top.Source, s topSettings) error {
 		View: s.view, Format: s.format, Sort: s.sort, Reverse: s.reverse, Filter: s.filter,
 		Width: terminalWidth(), Colour: term.IsTerminal(int(os.Stdout.Fd())) && tui.UseColor(os.Getenv), Getenv: os.Getenv,
 	})
-}
-
-// terminalWidth is that of stdout, 0 where it is no terminal.
-func terminalWidth() int {
-	width, _, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
 }
 
 // topLive shows the live view until the user or SIGTERM ends it.

@@ -72,7 +72,7 @@ func versionText() string {
 	if commit != "" {
 		text += " (commit " + commit + ")"
 	}
-	return text + ", for Linux " + kernelFloor + " and newer"
+	return text + ", " + madeFor
 }
 
 func init() {

@@ -46,7 +46,9 @@ func (p *Program) Overview(width int) string {
 	}
 	out.row("  "+p.Name+" COMMAND --help", 27, "the options of a command")
 	out.row("  "+p.Name+" help TOPIC", 27, strings.Join(names, ", "))
-	out.row("  man "+p.Name, 27, "all of it; man "+p.Name+"-COMMAND for a command")
+	if !p.NoManual {
+		out.row("  man "+p.Name, 27, "all of it; man "+p.Name+"-COMMAND for a command")
+	}
 	return out.String()
 }
 
