@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -236,3 +239,64 @@ func TestCompression(t *testing.T) {
 		}
 	}
 }
+
+// A child begins with copies of its parent's blocks, which heaptrack knows as allocations alone.
+func TestCopiesOfAParentsBlocks(t *testing.T) {
+	t.Parallel()
+	s := newScene(17)
+	parent := s.process(100, "parent", 2)
+	for size := range uint64(3) {
+		s.alloc(parent, 100, 1, 10*(size+1), 0)
+	}
+	s.event(event.Event{PID: 100, TID: 100, Child: 101, Kind: event.Fork})
+	s.event(event.Event{PID: 101, TID: 101, Kind: event.Free, Addr: parent.addrs[0]})
+	s.end()
+	text, notes := s.write(t, Options{Format: Heaptrack, PID: 101})
+	r := readHeaptrack(t, text)
+	if r.allocs != 3 || r.leaked != 50 || r.peak != 60 || !strings.Contains(strings.Join(notes, "\n"), "3 blocks that the process began with") {
+		t.Errorf("%d allocations, %d leaked, peak %d; %q", r.allocs, r.leaked, r.peak, notes)
+	}
+	text, _ = s.write(t, Options{Format: Heaptrack, PID: 100})
+	if r := readHeaptrack(t, text); r.allocs != 3 || r.leaked != 60 {
+		t.Errorf("the parent has %d allocations, %d leaked", r.allocs, r.leaked)
+	}
+}
+
+// What the stream lacks is said, once, and an error of it is one of the export.
+func TestDamagedStreams(t *testing.T) {
+	t.Parallel()
+	s := twoProcesses(1000)
+	damaged := func(a *analyzer.Analyzer, told func(input.Input)) ([]string, error) {
+		_, err := s.play(a, told)
+		return []string{"a second is missing"}, err
+	}
+	for _, format := range Formats() {
+		notes, err := Write(io.Discard, damaged, Options{Format: Format(format), PID: 100, Config: s.config, Folder: t.TempDir()})
+		if err != nil || len(notes) == 0 || notes[0] != "a second is missing" {
+			t.Errorf("%s: %q, %v", format, notes, err)
+		}
+	}
+	broken := errors.New("cut")
+	_, err := Write(io.Discard, func(*analyzer.Analyzer, func(input.Input)) ([]string, error) { return nil, broken }, Options{Format: Firefox})
+	if !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+// A disk that is full ends the export with its error.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	s := twoProcesses(20_000)
+	for _, format := range Formats() {
+		_, err := Write(fullDisk{}, s.play, Options{Format: Format(format), PID: 100, Config: s.config, Folder: t.TempDir()})
+		if !errors.Is(err, errFull) {
+			t.Errorf("%s: %v", format, err)
+		}
+	}
+}
+
+var errFull = errors.New("no space left")
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
