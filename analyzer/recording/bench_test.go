@@ -55,7 +55,7 @@ func BenchmarkWrite(b *testing.B) {
 // BenchmarkEncode is the same without compressing and writing.
 func BenchmarkEncode(b *testing.B) {
 	batches := batchesOf(512)
-	x := newEventEncoder()
+	x := newEventEncoder(newStackEncoder())
 	var cols [columns][]byte
 	n := 0
 	for b.Loop() {

@@ -8,26 +8,29 @@ import (
 // A block's inputs lie in columns, each a sequence of bytes. Their order in the file is that of these numbers;
 // later versions may add some at the end.
 const (
-	colScript    = iota // which input comes next: its tag, and of Events how many
-	colOps              // a byte an event: an index into the operations, or one of those below
-	colOpDict           // operations: kind, flags and interval
-	colActors           // whose: 0 as the event before, else 1 + an index into the actors
-	colActorDict        // actors: PID, TID, CPU
-	colTimes            // ns since the event before
-	colCalls            // of allocations: an index into the calls
-	colCallDict         // calls: an index into the stacks' IDs, a size
-	colIDs              // stacks' IDs
-	colAddrs            // of allocations: a code
-	colAddrRest         // what the code leaves open
-	colFrees            // of frees: a code
-	colFreeRest         // what the code leaves open
-	colBegan            // of reallocations: ns before their end
-	colPools            // of allocations from pools: the pool
-	colFaults           // of faults: the address
-	colRare             // whole events
-	colStacks           // stacks
-	colFrames           // their frames
-	colOther            // all other inputs: their length, CBOR
+	colScript     = iota // which input comes next: its tag, and of Events how many
+	colOps               // a byte an event: an index into the operations, or one of those below
+	colOpDict            // operations: kind, flags and interval
+	colActors            // whose: 0 as the event before, else 1 + an index into the actors
+	colActorDict         // actors: PID, TID, CPU
+	colTimes             // ns since the event before
+	colCalls             // of allocations: an index into the calls
+	colCallDict          // calls: an index into the stacks' IDs, a size
+	colIDs               // stacks' IDs: 1 + the number of a stack of this block; 0 and the ID itself
+	colAddrs             // of allocations: a code
+	colAddrRest          // what the code leaves open
+	colFrees             // of frees: a code
+	colFreeRest          // what the code leaves open
+	colBegan             // of reallocations: ns before their end
+	colPools             // of allocations from pools: the pool
+	colFaults            // of faults: the address
+	colRare              // whole events
+	colStackIDs          // IDs of the block's stacks
+	colStacks            // what else there is of them
+	colFrames            // their frames
+	colNames             // names of stacks, as numbers of frames
+	colFrameNames        // those frames, once each: their length, CBOR
+	colOther             // all other inputs: their length, CBOR
 	columns
 )
 

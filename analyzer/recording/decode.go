@@ -1,6 +1,10 @@
 package recording
 
-import "github.com/memtrace/memtrace/tracer/event"
+import (
+	"encoding/binary"
+
+	"github.com/memtrace/memtrace/tracer/event"
+)
 
 // eventDecoder gives the events of a block back.
 type eventDecoder struct {
@@ -27,7 +31,11 @@ func (x *eventDecoder) begin(cols *[columns]column) error {
 		x.actors = append(x.actors, actor{pid, uint32(tid), uint16(c.uvarint())})
 	}
 	for c := &cols[colIDs]; !c.done(); {
-		x.ids = append(x.ids, event.StackID(c.uint64()))
+		id, ok := readID(c, &cols[colStackIDs])
+		if !ok {
+			return errDamaged
+		}
+		x.ids = append(x.ids, id)
 	}
 	for c := &cols[colCallDict]; !c.done(); {
 		id := c.uvarint()
@@ -42,6 +50,18 @@ func (x *eventDecoder) begin(cols *[columns]column) error {
 		}
 	}
 	return nil
+}
+
+// readID reads the ID of a stack, which may be one of the block's.
+func readID(c, stacks *column) (event.StackID, bool) {
+	k := c.uvarint()
+	if k == 0 {
+		return event.StackID(c.uint64()), !c.bad
+	}
+	if k > uint64(len(stacks.b)/8) {
+		return 0, false
+	}
+	return event.StackID(binary.LittleEndian.Uint64(stacks.b[8*(k-1):])), true
 }
 
 // next reads an event; false where the block says what can't be.

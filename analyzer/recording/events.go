@@ -39,14 +39,29 @@ type eventEncoder struct {
 	actors map[actor]uint32
 	calls  map[call]uint32
 	ids    map[event.StackID]uint32
+	stacks *stackEncoder // which stacks the block has
 	time   uint64
 
-	lastOp        operation // the one before, which the next mostly is
-	lastOpNumber  byte
-	lastActor     actor
-	actor         uint32
+	actor     uint32 // of the event before
+	lastActor actor
+
+	// What came lately is found without the maps.
+	recentOps     [16]recentOp
+	recentActors  [64]recentActor
 	recentCalls   [1 << 10]recentCall
 	recentIsEmpty bool
+}
+
+type recentOp struct {
+	op     operation
+	number byte
+	known  bool
+}
+
+type recentActor struct {
+	actor  actor
+	number uint32
+	known  bool
 }
 
 type recentCall struct {
@@ -55,9 +70,9 @@ type recentCall struct {
 	known  bool
 }
 
-func newEventEncoder() *eventEncoder {
+func newEventEncoder(stacks *stackEncoder) *eventEncoder {
 	e := &eventEncoder{
-		ops: make(map[operation]byte), actors: make(map[actor]uint32), calls: make(map[call]uint32), ids: make(map[event.StackID]uint32),
+		stacks: stacks, ops: make(map[operation]byte), actors: make(map[actor]uint32), calls: make(map[call]uint32), ids: make(map[event.StackID]uint32),
 	}
 	e.reset()
 	return e
@@ -69,9 +84,10 @@ func (x *eventEncoder) reset() {
 	clear(x.actors)
 	clear(x.calls)
 	clear(x.ids)
-	x.time, x.lastOp, x.lastActor = 0, operation{}, actor{}
+	x.time, x.lastActor = 0, actor{}
 	if !x.recentIsEmpty {
-		x.recentCalls, x.recentIsEmpty = [1 << 10]recentCall{}, true
+		x.recentOps, x.recentActors, x.recentCalls = [16]recentOp{}, [64]recentActor{}, [1 << 10]recentCall{}
+		x.recentIsEmpty = true
 	}
 }
 
@@ -129,7 +145,8 @@ func isPlain(e *event.Event) bool {
 // operation encodes what an event does. It fails where there are too many different ones.
 func (x *eventEncoder) operation(cols *[columns][]byte, e *event.Event) bool {
 	op := operation{e.Kind, e.Flags, e.Child}
-	if op != x.lastOp {
+	r := &x.recentOps[op.kind&15]
+	if !r.known || r.op != op {
 		number, ok := x.ops[op]
 		if !ok {
 			if len(x.ops) == opsMost {
@@ -140,9 +157,10 @@ func (x *eventEncoder) operation(cols *[columns][]byte, e *event.Event) bool {
 			cols[colOpDict] = append(cols[colOpDict], byte(op.kind), byte(op.flags))
 			cols[colOpDict] = appendUvarint(cols[colOpDict], uint64(op.interval))
 		}
-		x.lastOp, x.lastOpNumber = op, number
+		*r = recentOp{op, number, true}
+		x.recentIsEmpty = false
 	}
-	cols[colOps] = append(cols[colOps], x.lastOpNumber)
+	cols[colOps] = append(cols[colOps], r.number)
 	return true
 }
 
@@ -152,16 +170,21 @@ func (x *eventEncoder) addActor(cols *[columns][]byte, e *event.Event) {
 		cols[colActors] = append(cols[colActors], 0)
 		return
 	}
-	number, ok := x.actors[a]
-	if !ok {
-		number = uint32(len(x.actors))
-		x.actors[a] = number
-		d := appendUvarint(cols[colActorDict], uint64(a.pid))
-		d = appendSigned(d, int64(a.tid)-int64(a.pid))
-		cols[colActorDict] = appendUvarint(d, uint64(a.cpu))
+	r := &x.recentActors[(a.tid^uint32(a.cpu)<<3)%uint32(len(x.recentActors))]
+	if !r.known || r.actor != a {
+		number, ok := x.actors[a]
+		if !ok {
+			number = uint32(len(x.actors))
+			x.actors[a] = number
+			d := appendUvarint(cols[colActorDict], uint64(a.pid))
+			d = appendSigned(d, int64(a.tid)-int64(a.pid))
+			cols[colActorDict] = appendUvarint(d, uint64(a.cpu))
+		}
+		*r = recentActor{a, number, true}
+		x.recentIsEmpty = false
 	}
-	cols[colActors] = appendUvarint(cols[colActors], uint64(number)+1)
-	x.lastActor, x.actor = a, number
+	cols[colActors] = appendUvarint(cols[colActors], uint64(r.number)+1)
+	x.lastActor, x.actor = a, r.number
 }
 
 func (x *eventEncoder) addCall(cols *[columns][]byte, e *event.Event) {
@@ -186,7 +209,7 @@ func (x *eventEncoder) idOf(cols *[columns][]byte, id event.StackID) uint32 {
 	if !ok {
 		number = uint32(len(x.ids))
 		x.ids[id] = number
-		cols[colIDs] = binary.LittleEndian.AppendUint64(cols[colIDs], uint64(id))
+		cols[colIDs] = x.stacks.appendID(cols[colIDs], id)
 	}
 	return number
 }

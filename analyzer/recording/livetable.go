@@ -9,100 +9,103 @@ import (
 // those that live by address. The live ones are linked, the youngest first.
 type liveTable struct {
 	blocks []liveBlock
-	last   uint32 // 1 + the youngest live one; 0: none
-	slots  []slot // open addressing, by a hash of the address; a power of two
-	round  uint32 // slots of earlier rounds are empty
-	held   int    // slots in use, those of the dead too
+	last   uint32   // 1 + the youngest live one; 0: none
+	slots  []uint64 // open addressing: a part of the hash, and 1 + the block's number; 0: empty
+	held   int      // slots in use, those of the dead too
 
 	// key is random, so that a program can't choose addresses that collide. The file doesn't depend on it.
 	key [2]uint64
 }
 
+// A liveBlock is linked to the next older and the next newer live one by 1 + their numbers; 0: none.
 type liveBlock struct {
 	addr, size   uint64
-	older, newer uint32 // 1 + their numbers; 0: none
-	live         bool
+	older, newer uint32
 }
 
-type slot struct {
-	round, block uint32
-}
+// dead is what a block that lives no more has for its older one.
+const dead = 1<<32 - 1
+
+func (b *liveBlock) isLive() bool { return b.older != dead }
 
 const leastSlots = 1 << 10
 
 func (t *liveTable) reset() {
-	t.blocks, t.last, t.held = t.blocks[:0], 0, 0
-	if t.round++; t.round == 0 || t.slots == nil {
-		t.slots, t.round = make([]slot, leastSlots), 1
+	if t.slots == nil {
+		t.slots = make([]uint64, leastSlots)
 		t.key = [2]uint64{rand.Uint64(), rand.Uint64() | 1}
 	}
+	if t.held > 0 {
+		clear(t.slots)
+	}
+	t.blocks, t.last, t.held = t.blocks[:0], 0, 0
 }
 
-func (t *liveTable) home(addr uint64) uint32 {
+func (t *liveTable) hash(addr uint64) uint64 {
 	hi, lo := bits.Mul64(addr^t.key[0], t.key[1])
-	return uint32(hi^lo) & uint32(len(t.slots)-1)
+	return hi ^ lo
 }
 
 // find returns the number of the live block at addr.
 func (t *liveTable) find(addr uint64) (uint32, bool) {
-	mask := uint32(len(t.slots) - 1)
-	for s := t.home(addr); t.slots[s].round == t.round; s = (s + 1) & mask {
-		i := t.slots[s].block
-		if b := &t.blocks[i]; b.addr == addr {
-			return i, b.live
-		}
+	if s, found := t.slotOf(addr, t.hash(addr)); found {
+		i := uint32(t.slots[s]) - 1
+		return i, t.blocks[i].isLive()
 	}
 	return 0, false
 }
 
-// add makes a block live. One that still lives at its address is forgotten: its free was not seen.
-func (t *liveTable) add(addr, size uint64) {
-	i := uint32(len(t.blocks))
-	if s, found := t.slotOf(addr); found {
-		if was := t.slots[s].block; t.blocks[was].live {
-			t.remove(was)
-		}
-		t.slots[s].block = i
-	} else {
-		t.slots[s] = slot{t.round, i}
-		t.held++
-	}
-	t.blocks = append(t.blocks, liveBlock{addr: addr, size: size, older: t.last, live: true})
-	if t.last != 0 {
-		t.blocks[t.last-1].newer = i + 1
-	}
-	t.last = i + 1
-	if t.held*2 > len(t.slots) {
-		t.grow()
-	}
-}
-
 // slotOf returns the slot of an address, or the empty one where it is to be.
-func (t *liveTable) slotOf(addr uint64) (uint32, bool) {
-	mask := uint32(len(t.slots) - 1)
-	s := t.home(addr)
-	for ; t.slots[s].round == t.round; s = (s + 1) & mask {
-		if t.blocks[t.slots[s].block].addr == addr {
+func (t *liveTable) slotOf(addr, hash uint64) (uint64, bool) {
+	mask := uint64(len(t.slots) - 1)
+	s := hash & mask
+	for ; t.slots[s] != 0; s = (s + 1) & mask {
+		if (t.slots[s]^hash)>>32 == 0 && t.blocks[uint32(t.slots[s])-1].addr == addr {
 			return s, true
 		}
 	}
 	return s, false
 }
 
+// add makes a block live. One that still lives at its address is forgotten: its free was not seen.
+func (t *liveTable) add(addr, size uint64) {
+	hash := t.hash(addr)
+	s, found := t.slotOf(addr, hash)
+	if !found {
+		t.held++
+	} else if was := uint32(t.slots[s]) - 1; t.blocks[was].isLive() {
+		t.remove(was)
+	}
+	number := uint32(len(t.blocks)) + 1
+	t.slots[s] = hash&^(1<<32-1) | uint64(number)
+	t.blocks = append(t.blocks, liveBlock{addr: addr, size: size, older: t.last})
+	if t.last != 0 {
+		t.blocks[t.last-1].newer = number
+	}
+	t.last = number
+	if t.held*2 > len(t.slots) {
+		t.grow()
+	}
+}
+
 func (t *liveTable) grow() {
-	old, round := t.slots, t.round
-	t.slots, t.round = make([]slot, 2*len(old)), 1
-	for _, s := range old {
-		if s.round == round {
-			at, _ := t.slotOf(t.blocks[s.block].addr)
-			t.slots[at] = slot{t.round, s.block}
+	old := t.slots
+	t.slots = make([]uint64, 2*len(old))
+	mask := uint64(len(t.slots) - 1)
+	for _, v := range old {
+		if v == 0 {
+			continue
 		}
+		s := t.hash(t.blocks[uint32(v)-1].addr) & mask
+		for t.slots[s] != 0 {
+			s = (s + 1) & mask
+		}
+		t.slots[s] = v
 	}
 }
 
 func (t *liveTable) remove(i uint32) {
 	b := &t.blocks[i]
-	b.live = false
 	if b.older != 0 {
 		t.blocks[b.older-1].newer = b.newer
 	}
@@ -111,6 +114,7 @@ func (t *liveTable) remove(i uint32) {
 	} else {
 		t.last = b.older
 	}
+	b.older = dead
 }
 
 // placeOf is a live block's place from the youngest, -1 where that is not near.

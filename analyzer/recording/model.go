@@ -214,7 +214,7 @@ func (m *model) free(cols *[columns]column) uint64 {
 		age := cols[colFreeRest].uvarint()
 		if ok = age >= 1 && age <= uint64(len(m.live.blocks)); ok {
 			i = uint32(uint64(len(m.live.blocks)) - age)
-			ok = m.live.blocks[i].live
+			ok = m.live.blocks[i].isLive()
 		}
 	default:
 		i, ok = m.live.at(int(code))

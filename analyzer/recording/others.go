@@ -31,7 +31,7 @@ const (
 	tagWindow
 )
 
-// others are the types of all inputs but Events and Stacks, by tag.
+// others are the types of all inputs without columns of their own, by tag.
 var others = map[byte]reflect.Type{
 	tagStarted:     reflect.TypeFor[input.Started](),
 	tagDescribed:   reflect.TypeFor[input.Described](),
@@ -46,7 +46,6 @@ var others = map[byte]reflect.Type{
 	tagPaused:      reflect.TypeFor[input.Paused](),
 	tagRepair:      reflect.TypeFor[input.Repair](),
 	tagInstant:     reflect.TypeFor[input.Instant](),
-	tagNames:       reflect.TypeFor[input.Names](),
 	tagPoolName:    reflect.TypeFor[input.PoolName](),
 	tagWindow:      reflect.TypeFor[input.Window](),
 }
@@ -62,7 +61,6 @@ var tags = func() map[reflect.Type]byte {
 // Bounds of one input as CBOR. An element of an array takes a byte at least and up to some hundred in memory.
 const (
 	maxOther    = 32 << 20
-	maxNames    = 1 << 20
 	maxElements = 1 << 20
 )
 
@@ -81,13 +79,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func limitOf(tag byte) int {
-	if tag == tagNames {
-		return maxNames
-	}
-	return maxOther
-}
-
 // encodeOther returns an input's tag and its CBOR.
 func encodeOther(in input.Input) (byte, []byte, error) {
 	tag, ok := tags[reflect.TypeOf(in)]
@@ -95,8 +86,8 @@ func encodeOther(in input.Input) (byte, []byte, error) {
 		return 0, nil, fmt.Errorf("record a %T: there is no such input", in)
 	}
 	b, err := encoding.Marshal(in)
-	if err == nil && len(b) > limitOf(tag) {
-		err = fmt.Errorf("record a %T: it takes %d bytes, and at most %d can be read back", in, len(b), limitOf(tag))
+	if err == nil && len(b) > maxOther {
+		err = fmt.Errorf("record a %T: it takes %d bytes, and at most %d can be read back", in, len(b), maxOther)
 	}
 	return tag, b, err
 }
@@ -104,7 +95,7 @@ func encodeOther(in input.Input) (byte, []byte, error) {
 // decodeOther returns the input that encodeOther was given.
 func decodeOther(tag byte, b []byte) (input.Input, error) {
 	t, ok := others[tag]
-	if !ok || len(b) > limitOf(tag) {
+	if !ok || len(b) > maxOther {
 		return nil, errDamaged
 	}
 	v := reflect.New(t)

@@ -34,6 +34,7 @@ type Reader struct {
 	cols    [columns]column
 	events  eventDecoder
 	stacks  stackDecoder
+	names   nameDecoder
 	batch   []event.Event
 	lend    input.Events
 	unknown int // inputs of kinds that this memtrace doesn't know
@@ -293,6 +294,9 @@ func (r *Reader) inputs(payload []byte, namesAlone bool, take func(input.Input) 
 			return 0, err
 		}
 	}
+	if err := r.names.begin(&r.cols); err != nil {
+		return 0, err
+	}
 	r.stacks.begin()
 	for script := &r.cols[colScript]; !script.done(); {
 		switch tag := script.byte(); tag {
@@ -314,6 +318,14 @@ func (r *Reader) inputs(payload []byte, namesAlone bool, take func(input.Input) 
 				return events, errDamaged
 			}
 			if err := take(s); err != nil {
+				return events, err
+			}
+		case tagNames:
+			names, err := r.names.next(&r.cols)
+			if err == nil {
+				err = take(names)
+			}
+			if err != nil {
 				return events, err
 			}
 		default:
@@ -354,7 +366,7 @@ func (r *Reader) giveOther(tag byte, namesAlone bool, take func(input.Input) err
 	case others[tag] == nil:
 		r.unknown++ // of a later version
 		return nil
-	case namesAlone && tag != tagNames:
+	case namesAlone:
 		return nil
 	}
 	in, err := decodeOther(tag, b)

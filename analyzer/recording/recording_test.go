@@ -124,7 +124,11 @@ func filled(r *rand.Rand) (out []input.Input) {
 			out = append(out, v.Interface().(input.Input))
 		}
 	}
-	return out
+	var names input.Names
+	fill(reflect.ValueOf(&names).Elem(), r, 0)
+	more := names
+	more.Stack, more.Frames = r.Uint64(), append(names.Frames[1:], names.Frames...)
+	return append(out, names, more)
 }
 
 func fill(v reflect.Value, r *rand.Rand, depth int) {
@@ -290,7 +294,7 @@ func TestRoundTrip(t *testing.T) {
 // Every type of input has a tag.
 func TestEveryInputHasATag(t *testing.T) {
 	t.Parallel()
-	if n := len(filled(rand.New(rand.NewPCG(1, 1)))); n != len(others) || n != 16 {
+	if n := len(filled(rand.New(rand.NewPCG(1, 1)))); n != len(others)+2 || n != 17 {
 		t.Errorf("%d of %d types", n, len(others))
 	}
 }

@@ -28,16 +28,22 @@ type treeKey struct {
 }
 
 type stackEncoder struct {
-	nodes  map[treeKey]uint32 // from 1 on; 0 is the root
-	frame  uint64             // the last one that was written
+	nodes  map[treeKey]uint32       // from 1 on; 0 is the root
+	ids    map[event.StackID]uint32 // from 1 on
+	added  uint32
+	frame  uint64 // the last one that was written
 	time   uint64
 	frames int // of all stacks of the block
 }
 
-func newStackEncoder() *stackEncoder { return &stackEncoder{nodes: make(map[treeKey]uint32)} }
+func newStackEncoder() *stackEncoder {
+	return &stackEncoder{nodes: make(map[treeKey]uint32), ids: make(map[event.StackID]uint32)}
+}
 
 func (x *stackEncoder) reset() {
 	clear(x.nodes)
+	clear(x.ids)
+	x.added = 0
 	x.frame, x.time, x.frames = 0, 0, 0
 }
 
@@ -52,8 +58,10 @@ func (x *stackEncoder) add(cols *[columns][]byte, s *event.Stack) {
 	if len(frames) > maxDepth { // none that the tracer takes
 		frames, flags = frames[:maxDepth], flags|stackTruncated|stackDeeper
 	}
-	to := binary.LittleEndian.AppendUint64(cols[colStacks], uint64(s.ID))
-	to = append(appendUvarint(to, uint64(s.PID)), flags)
+	x.added++
+	x.ids[s.ID] = x.added
+	cols[colStackIDs] = binary.LittleEndian.AppendUint64(cols[colStackIDs], uint64(s.ID))
+	to := append(appendUvarint(cols[colStacks], uint64(s.PID)), flags)
 	to = appendSigned(to, int64(s.Time-x.time))
 	x.time = s.Time
 	node, left := uint32(0), len(frames)
@@ -74,6 +82,14 @@ func (x *stackEncoder) add(cols *[columns][]byte, s *event.Stack) {
 		x.nodes[key] = node
 	}
 	x.frames += len(frames)
+}
+
+// appendID writes which stack something is of.
+func (x *stackEncoder) appendID(to []byte, id event.StackID) []byte {
+	if k, ok := x.ids[id]; ok {
+		return appendUvarint(to, uint64(k))
+	}
+	return binary.LittleEndian.AppendUint64(append(to, 0), uint64(id))
 }
 
 type stackDecoder struct {
@@ -98,7 +114,7 @@ func (x *stackDecoder) begin() {
 // next reads a stack. Its frames are lent until the next.
 func (x *stackDecoder) next(cols *[columns]column, s *event.Stack) bool {
 	c := &cols[colStacks]
-	*s = event.Stack{ID: event.StackID(c.uint64()), PID: c.uint32()}
+	*s = event.Stack{ID: event.StackID(cols[colStackIDs].uint64()), PID: c.uint32()}
 	flags := c.byte()
 	s.Truncated, s.Deeper = flags&stackTruncated != 0, flags&stackDeeper != 0
 	s.FPGuess, s.Bottom = flags&stackFPGuess != 0, flags&stackBottom != 0
@@ -114,7 +130,7 @@ func (x *stackDecoder) next(cols *[columns]column, s *event.Stack) bool {
 		x.nodes = append(x.nodes, treeNode{at, x.nodes[at].depth + 1, x.frame})
 		at = uint32(len(x.nodes) - 1)
 	}
-	if x.frames += int(x.nodes[at].depth); x.frames > maxFrames || cols[colFrames].bad {
+	if x.frames += int(x.nodes[at].depth); x.frames > maxFrames || cols[colFrames].bad || cols[colStackIDs].bad {
 		return false
 	}
 	x.buffer = x.buffer[:0]

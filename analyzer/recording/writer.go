@@ -12,7 +12,7 @@ import (
 
 // When a block is full. Each also ends with a Window that comes a second after its beginning.
 const (
-	blockEvents = 1 << 17
+	blockEvents = 1 << 16
 	blockBytes  = 4 << 20
 	blockTime   = uint64(time.Second)
 )
@@ -30,6 +30,7 @@ type Writer struct {
 	began  uint64 // the time of the block's first input that has one
 	events *eventEncoder
 	stacks *stackEncoder
+	names  *nameEncoder
 	disk   *disk
 	shown  []byte // the last Shown
 	counts Counts
@@ -59,7 +60,8 @@ func NewWriter(f File, h Header, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the recording's header: %w", err)
 	}
-	w := &Writer{events: newEventEncoder(), stacks: newStackEncoder(), disk: newDisk(f, c, o.MaxSize)}
+	stacks := newStackEncoder()
+	w := &Writer{events: newEventEncoder(stacks), stacks: stacks, names: newNameEncoder(stacks), disk: newDisk(f, c, o.MaxSize)}
 	if err := w.disk.begin(text); err != nil {
 		return nil, err
 	}
@@ -77,6 +79,8 @@ func (w *Writer) Take(in input.Input) {
 		w.stacks.add(&w.cols, &v.Stack)
 		w.head.stacks++
 		w.counts.Stacks++
+	case input.Names:
+		w.takeNames(&v)
 	default:
 		tag, b, err := encodeOther(in)
 		if err != nil {
@@ -85,9 +89,6 @@ func (w *Writer) Take(in input.Input) {
 		}
 		w.script(tag)
 		w.cols[colOther] = append(appendUvarint(w.cols[colOther], uint64(len(b))), b...)
-		if tag == tagNames {
-			w.head.flags |= flagNames
-		}
 	}
 	w.noteTime(timeOf(in))
 	if _, window := in.(input.Window); window && w.head.last-min(w.head.last, w.began) >= blockTime || w.isFull() {
@@ -113,6 +114,15 @@ func (w *Writer) takeEvents(v *input.Events) {
 	}
 }
 
+func (w *Writer) takeNames(v *input.Names) {
+	if err := w.names.add(&w.cols, v); err != nil {
+		w.skip++
+		return
+	}
+	w.script(tagNames)
+	w.head.flags |= flagNames
+}
+
 func (w *Writer) script(tag byte) {
 	w.cols[colScript] = append(w.cols[colScript], tag)
 	w.head.inputs++
@@ -133,8 +143,11 @@ func (w *Writer) noteTime(t uint64) {
 }
 
 func (w *Writer) isFull() bool {
-	return w.head.events >= blockEvents || w.stacks.frames >= maxFrames-maxDepth ||
-		len(w.cols[colOther])+len(w.cols[colFrames])+len(w.cols[colRare])+len(w.cols[colStacks]) >= blockBytes
+	bytes := 0
+	for _, i := range []int{colOther, colFrames, colRare, colStacks, colNames, colFrameNames} {
+		bytes += len(w.cols[i])
+	}
+	return w.head.events >= blockEvents || w.stacks.frames >= maxFrames-maxDepth || w.names.refs >= maxNameRefs-maxNamed || bytes >= blockBytes
 }
 
 // Shown notes what a Report has beside the analyzer's, whose warnings are its first ones.
@@ -185,6 +198,7 @@ func (w *Writer) reset() {
 	w.head, w.began = head{first: last, last: last}, last
 	w.events.reset()
 	w.stacks.reset()
+	w.names.reset()
 }
 
 // Counts are what was given so far.
