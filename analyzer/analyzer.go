@@ -41,6 +41,9 @@ type Config struct {
 	// three quarters of what others' leave.
 	SiteRoom, BlockRoom uint64
 
+	// Observer, if not nil, is told of every block's life.
+	Observer Observer
+
 	// Seed begins the keys by which blocks are hashed, so that a target cannot choose addresses that collide.
 	// By it a stream that is played back is gone through in the same order. Zero: New takes any.
 	Seed [2]uint64
@@ -97,6 +100,9 @@ type Analyzer struct {
 	wrappers wrappers
 
 	uncheckedExecs int // see UncheckedExecs
+
+	told   Life   // what the Observer is being told
+	latest uint64 // ns since Config.Start: the last event; for the Observer alone
 }
 
 // New returns an Analyzer with no process.

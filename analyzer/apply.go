@@ -9,6 +9,9 @@ import (
 func (a *Analyzer) apply(events []event.Event) {
 	var w warmup
 	a.unnamed = a.unnamed[:0]
+	if n := len(events); n > 0 && a.config.Observer != nil {
+		a.latest = a.since(events[n-1].Time)
+	}
 	for len(events) > 0 {
 		events = events[a.applySome(events[:min(len(events), warmEvents)], &w):]
 	}
@@ -93,6 +96,7 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash, pool uint64) {
 		a.events.Overwritten++
 		p.replaced.note(b.addr, b.time)
 		a.close(p, old, b.time)
+		a.tellEnded(p, old, ByOverwrite, b.time)
 	}
 	a.threads.allocated(e.TID, b.addr, b.time)
 	if pool != 0 {
@@ -117,6 +121,9 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash, pool uint64) {
 	s.peakBytes = max(s.peakBytes, s.held())
 	if held := p.held(); held > t.PeakBytes {
 		t.PeakBytes, t.PeakAtNS = held, b.time
+	}
+	if a.config.Observer != nil {
+		a.tellBorn(p, b, e)
 	}
 }
 
@@ -154,7 +161,8 @@ func (a *Analyzer) freeUnknown(p *process, e *event.Event, hash uint64) {
 
 // freed accounts for a block that a thread has freed.
 func (a *Analyzer) freed(p *process, b block, e *event.Event) {
-	if a.temporary(b, e) {
+	temporary := a.temporary(b, e)
+	if temporary {
 		s := a.sites.at(b.site)
 		s.tempCount++
 		p.total.TemporaryCount++
@@ -168,6 +176,9 @@ func (a *Analyzer) freed(p *process, b block, e *event.Event) {
 		a.config.Sample.Release(b.addr)
 	}
 	a.close(p, b, a.since(e.Time))
+	if a.config.Observer != nil {
+		a.tellFreed(p, b, e, temporary)
+	}
 }
 
 // close accounts for the end of a block that is no longer in the heap.

@@ -68,7 +68,7 @@ func (c *childGroup) join(a *Analyzer, info ProcessInfo, base *image) *process {
 
 // leave ends a member. Its own blocks that are live now were never freed, and
 // the verdicts on it stay.
-func (c *childGroup) leave(a *Analyzer, p *process) {
+func (c *childGroup) leave(a *Analyzer, p *process, by Cause, at uint64) {
 	t, sum := &p.total, &c.listed.total
 	sum.AllocCount += t.AllocCount
 	sum.AllocBytes += t.AllocBytes
@@ -81,7 +81,7 @@ func (c *childGroup) leave(a *Analyzer, p *process) {
 		c.listed.extra().merge(p.extras, false)
 	}
 	c.leaks.add(p.verdicts)
-	a.dropBlocks(p, 0)
+	a.dropBlocks(p, 0, by, at)
 	p.heap.close()
 	delete(c.members, p.info.PID)
 	if a.byPID[p.info.PID] == p {
@@ -92,12 +92,12 @@ func (c *childGroup) leave(a *Analyzer, p *process) {
 
 // exec restarts a member. It now runs another program than the rest of the group, with
 // other addresses, so that its blocks have no stacks.
-func (c *childGroup) exec(a *Analyzer, p *process) {
+func (c *childGroup) exec(a *Analyzer, p *process, at uint64) {
 	pid := p.info.PID
 	if !p.checked {
 		p.verdicts = nil // on blocks that are gone with the program
 	}
-	c.leave(a, p)
+	c.leave(a, p, ByExec, at)
 	next := c.join(a, ProcessInfo{PID: pid, UID: p.info.UID}, nil)
 	next.image.noStacks, next.damage = true, p.damage // what was lost may be the new program's
 	c.count--

@@ -174,6 +174,7 @@ func (a *Analyzer) repair(in input.Repair) {
 			a.config.Sample.Release(b.addr)
 		}
 		a.close(p, b, d.freedAt(b))
+		a.tellEnded(p, b, ByRepair, d.freedAt(b))
 		a.events.Repaired++
 		d.repaired.Count++
 		d.repaired.Bytes += b.size

@@ -85,7 +85,7 @@ func (a *Analyzer) dropInherited(p *process) {
 	if n == 0 || p.forkedAt == 0 {
 		return
 	}
-	own := a.dropBlocks(p, p.forkedAt)
+	own := a.dropBlocks(p, p.forkedAt, ByExit, p.ended)
 	p.heap.close()
 	for _, b := range own {
 		if _, _, err := p.heap.put(b, p.heap.hash(b.addr)); err != nil {
@@ -95,8 +95,9 @@ func (a *Analyzer) dropInherited(p *process) {
 }
 
 // dropBlocks subtracts the blocks allocated before a time, 0 for all, from the sums of
-// a process and its sites, without counting them as freed. It returns the others.
-func (a *Analyzer) dropBlocks(p *process, before uint64) (others []block) {
+// a process and its sites, without counting them as freed. It returns the others. by and at
+// are for the Observer.
+func (a *Analyzer) dropBlocks(p *process, before uint64, by Cause, at uint64) (others []block) {
 	p.heap.all(func(b block) bool {
 		if before != 0 && b.time >= before {
 			others = append(others, b)
@@ -112,6 +113,7 @@ func (a *Analyzer) dropBlocks(p *process, before uint64) (others []block) {
 		if p.pools != nil {
 			p.pools.leave(b, a.intervals.excess(b))
 		}
+		a.tellEnded(p, b, by, at)
 		return true
 	})
 	return others

@@ -41,7 +41,7 @@ func (a *Analyzer) fork(parent *process, e *event.Event) {
 // forget removes a process that nothing has been allocated in.
 func (a *Analyzer) forget(p *process) {
 	if p.group != nil {
-		p.group.leave(a, p)
+		p.group.leave(a, p, ByExit, a.latest)
 		p.group.count--
 		return
 	}
@@ -68,7 +68,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	a.inherited -= p.copies
 	p.copies, p.child = 0, false
 	if p.group != nil {
-		p.group.exec(a, p)
+		p.group.exec(a, p, a.since(at))
 		return
 	}
 	for _, id := range p.image.all() {
@@ -81,6 +81,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 		a.unwatch(s)
 	}
 	a.releaseAll(p)
+	a.tellGone(p, ByExec, a.since(at))
 	a.dropRegions(p)
 	p.heap.close()
 	a.remember(a.unseenWarnings(p))
@@ -141,7 +142,7 @@ func (a *Analyzer) exit(p *process, pid uint32, at uint64) {
 	a.dropInherited(p)
 	a.endRegions(p)
 	if p.group != nil {
-		p.group.leave(a, p)
+		p.group.leave(a, p, ByExit, at)
 	}
 	a.releaseAll(p)
 	// Children that share its memory go on as unknown processes: without the

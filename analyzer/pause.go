@@ -8,7 +8,7 @@ func (a *Analyzer) pause() {
 		}
 		a.inherited -= p.copies
 		p.copies = 0
-		a.dropBlocks(p, 0)
+		a.dropBlocks(p, 0, ByPause, max(a.latest, a.at))
 		p.heap.close()
 		p.faults.drop(&a.events)
 		p.verdicts, p.leaked = nil, nil

@@ -194,6 +194,7 @@ func (a *Analyzer) inherit(p *process) {
 			s.peakBytes = s.held()
 			p.total.LiveCount++
 			p.total.LiveBytes += b.size
+			a.tellCopy(p, b)
 			return true
 		})
 	}

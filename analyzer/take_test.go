@@ -23,11 +23,14 @@ func onTape(t *testing.T, a *Analyzer) {
 		if _, ok := tapes.LoadAndDelete(a); !ok || t.Failed() {
 			return
 		}
-		again := New(a.config)
+		book, config := newLifeBook(t), a.config
+		config.Observer = book
+		again := New(config)
 		defer again.Close()
 		if err := tape.Replay(again.Take, func(o ReportOptions) []byte { return asJSON(again.Report(o)) }); err != nil {
 			t.Errorf("played back: %v", err)
 		}
+		book.compare(again)
 	})
 }
 

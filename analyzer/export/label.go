@@ -95,3 +95,9 @@ func (s *stack) path(pids bool) []step {
 	}
 	return out
 }
+
+// Label is what all exports call a frame: safe to print, of bounded length, and never empty.
+func Label(f *report.Frame) string { return label(f) }
+
+// Clip makes any other name safe to print and of bounded length.
+func Clip(s string) string { return clip(s) }

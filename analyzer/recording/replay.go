@@ -41,7 +41,12 @@ func (r *Reader) ReportAt(at uint64, rooms Rooms, opt analyzer.ReportOptions) (*
 // Replay gives all inputs until an instant to an analyzer, which is to be made by the recording's Config, and the
 // names that come later. gaps are what was missing.
 func (r *Reader) Replay(a *analyzer.Analyzer, until uint64) (gaps []Gap, err error) {
-	p := player{reader: r, analyzer: a, until: until}
+	return r.Play(a, until, nil)
+}
+
+// Play is Replay that tells of each input after the analyzer has taken it, but for the names that come later. told may be nil.
+func (r *Reader) Play(a *analyzer.Analyzer, until uint64, told func(input.Input)) (gaps []Gap, err error) {
+	p := player{reader: r, analyzer: a, until: until, told: told}
 	err = p.play()
 	return p.gaps, err
 }
@@ -69,6 +74,15 @@ type player struct {
 	dropped  int    // names and verdicts that were lost by that
 	gaps     []Gap
 	err      error
+	told     func(input.Input) // nil: nobody is
+}
+
+// give gives the analyzer an input.
+func (p *player) give(in input.Input) {
+	p.analyzer.Take(in)
+	if p.told != nil {
+		p.told(in)
+	}
 }
 
 func (p *player) play() (err error) {
@@ -122,7 +136,7 @@ func (p *player) take(in input.Input) error {
 			return nil
 		}
 	}
-	p.analyzer.Take(in)
+	p.give(in)
 	switch in.(type) {
 	case input.Names, input.PoolName:
 	case input.Instant:
@@ -141,7 +155,7 @@ func (p *player) takeEvents(v *input.Events) error {
 	if n > 0 {
 		all := v.Events
 		p.last, v.Events = all[n-1].Time, all[:n]
-		p.analyzer.Take(v)
+		p.give(v)
 		v.Events, p.instant = all, false
 	}
 	if n < len(v.Events) {

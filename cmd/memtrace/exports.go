@@ -60,6 +60,9 @@ func parseExport(text string) (exportFile, error) {
 	}
 	words := strings.Split(what, ":")
 	f.options.Format = export.Format(words[0])
+	if err := blocksNeedRecording(words[0], path); err != nil {
+		return f, err
+	}
 	for _, word := range words[1:] {
 		switch {
 		case word == "inverted" && !f.options.Inverted:

@@ -138,6 +138,7 @@ func exportPage() page {
 		{Line: "memtrace export heap.json --format pprof -o heap.pb.gz", Text: "for go tool pprof"},
 		{Line: "memtrace export heap.json --format flamegraph --kind leaked > leaks.svg", Text: "a picture of the leaks"},
 		{Line: "memtrace export before.json after.json --format flamegraph -o grown.svg", Text: "what changed"},
+		{Line: "memtrace export app.memtrace --format heaptrack --pid 1234 -o heaptrack.app.zst", Text: "for heaptrack_print, heaptrack_gui"},
 	}}
 }
 

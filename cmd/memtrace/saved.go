@@ -15,6 +15,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/export"
+	"github.com/memtrace/memtrace/analyzer/export/blocks"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
@@ -48,7 +49,9 @@ const reportDescription = "Shows a Report as the trace showed it: of a recording
 	"lived then.\n\n" + savedFiles
 
 const exportDescription = "Writes a Report for other tools. pprof, html, speedscope and csv have all kinds of bytes; the other " +
-	"formats show the one of --kind. Two files give a picture of what changed: red grew, blue shrank.\n\n" + savedFiles
+	"formats show the one of --kind. Two files give a picture of what changed: red grew, blue shrank.\n\n" +
+	"heaptrack, firefox and perfetto have every block, and the course of time: FILE is then a recording, and --at where they end. An output that ends in .gz, and for " +
+	"heaptrack in .zst, is compressed.\n\n" + savedFiles
 
 func reportFlags() []cli.Flag {
 	return []cli.Flag{
@@ -65,6 +68,7 @@ func exportFlags() []cli.Flag {
 		&cli.StringFlag{Name: "format", Usage: "format of the output; must be given"},
 		&cli.StringFlag{Name: "kind", Usage: "kind of bytes to show; live unless given"},
 		&cli.BoolFlag{Name: "inverted", Usage: "from the allocating function to its callers"},
+		&cli.IntFlag{Name: "pid", Usage: "heaptrack, firefox, perfetto: the blocks of this process alone; heaptrack holds one"},
 		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write here instead of to stdout"},
 		atFlag(),
 		savedMemoryFlag(),
@@ -120,8 +124,15 @@ func exportCommand(c *cli.Context) error {
 	opt := export.Options{
 		Format: export.Format(c.String("format")), Kind: export.Kind(c.String("kind")), Inverted: c.Bool("inverted"), Version: version,
 	}
-	if opt.Format == "" {
-		return usageError("--format says what to write: %s", strings.Join(export.Formats(), ", "))
+	switch {
+	case opt.Format == "":
+		return usageError("--format says what to write: %s", strings.Join(exportFormats(), ", "))
+	case blocks.IsFormat(string(opt.Format)):
+		return exportBlocks(c)
+	case !slices.Contains(export.Formats(), string(opt.Format)):
+		return noneOf("--format", string(opt.Format), exportFormats())
+	case c.IsSet("pid"):
+		return usageError("--pid is for %s", strings.Join(blocks.Formats(), ", "))
 	}
 	if c.NArg() == 2 && c.IsSet("at") {
 		return usageError("--at is for one file: write FILE@TIME for each of two")
