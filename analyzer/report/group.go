@@ -101,7 +101,7 @@ func (r *Report) GroupBy(by, word string, top int) {
 			}
 			continue
 		}
-		group(s.groupKey(by)).add(s)
+		group(s.GroupKey(by)).add(s)
 	}
 	r.sortGroups(word)
 	if top > 0 {
@@ -109,8 +109,8 @@ func (r *Report) GroupBy(by, word string, top int) {
 	}
 }
 
-// groupKey is the name of the site's group.
-func (s *Site) groupKey(by string) string {
+// GroupKey is the name of the site's group, by a word of Groupings other than BySite and BySize.
+func (s *Site) GroupKey(by string) string {
 	if by == "function" || len(s.Stack) == 0 {
 		return s.label(s.FunctionFrame)
 	}
