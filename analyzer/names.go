@@ -12,7 +12,8 @@ import (
 // An UnnamedStack is a stack whose code has no names that hold for good: Names are the answer.
 type UnnamedStack struct {
 	Stack uint64 // Names.Stack
-	Last  bool   // Names.Last
+	ID    event.StackID
+	Last  bool // Names.Last
 	PID   int
 	Addrs []uint64 // return addresses, innermost first; not to be changed
 	At    uint64   // ns, CLOCK_MONOTONIC: when it was taken. Other code may be there by now
@@ -87,7 +88,7 @@ func (q *stackQuestions) ask(pid int, im *image, id event.StackID) {
 		return
 	}
 	q.asked[ref.number()] = true
-	q.out = append(q.out, UnnamedStack{ref.number(), q.last, pid, q.analyzer.stacks.frames(ref), ref.at})
+	q.out = append(q.out, UnnamedStack{ref.number(), id, q.last, pid, q.analyzer.stacks.frames(ref), ref.at})
 }
 
 // number tells a stack that has frames from all others.

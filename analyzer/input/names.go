@@ -1,5 +1,7 @@
 package input
 
+import "github.com/memtrace/memtrace/tracer/event"
+
 // Instant says that a Report is made of what is known now: blocks are as old as they are at Now, and growth is
 // since the Instant before. Names and PoolName may still follow, before the Report is read.
 type Instant struct {
@@ -10,7 +12,10 @@ type Instant struct {
 // which it is not known yet what it lies in hold for the Instant alone, and are asked for again.
 type Names struct {
 	Stack uint64 // as the analyzer numbers it
-	Last  bool   // nobody will know more: they hold for good
+	// PID and ID say which stack that is, where the numbers of an analyzer are not known: after a gap in a recording.
+	PID  uint32
+	ID   event.StackID
+	Last bool // nobody will know more: they hold for good
 	// Frames are innermost first; one address gives several where functions were inlined, and always at
 	// least one. Stacks may share Frames.
 	Frames []*Frame

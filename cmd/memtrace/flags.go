@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,20 +24,23 @@ type settings struct {
 	tracer  tracer.Config
 	symbols symbol.Options
 	// functions are those to probe beside, or instead of, all that are known.
-	functions probe.Choice
-	pids      []int
-	chosen    selection
-	duration  time.Duration
-	interval  time.Duration
-	each      bool // text that goes to a file has a Report each interval, too
-	top       int  // 0: all
-	sort      string
-	by        string            // what sites are grouped by; "": nothing
-	wrappers  *wrapper.Patterns // functions that the user calls wrappers; nil: none
-	minAge    time.Duration
-	format    render.Format
-	gate      *job
-	leaks     bool // check for leaks at the end
+	functions    probe.Choice
+	pids         []int
+	chosen       selection
+	duration     time.Duration
+	interval     time.Duration
+	each         bool // text that goes to a file has a Report each interval, too
+	top          int  // 0: all
+	sort         string
+	by           string            // what sites are grouped by; "": nothing
+	wrappers     *wrapper.Patterns // functions that the user calls wrappers; nil: none
+	wrapperNames []string          // those, as they were given
+	recording    *recordingFile    // nil: nothing is recorded
+	quiet        bool              // record: no Report is shown
+	minAge       time.Duration
+	format       render.Format
+	gate         *job
+	leaks        bool // check for leaks at the end
 	// standStill: while the processes are stopped
 	standStill bool
 	atExit     string // when a program that ends is checked: exitAfter, exitBefore, exitOff
@@ -74,7 +78,7 @@ func commonFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "update the figures this often; without it, text for a file is the result alone"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: all unless given)"},
-		&cli.StringFlag{Name: "sort", Value: "live", Usage: "order of the sites"},
+		&cli.StringFlag{Name: "sort", Value: defaultSort, Usage: "order of the sites"},
 		&cli.StringFlag{Name: "by", Value: report.BySite, Usage: "what the sites are grouped by"},
 		wholeFlag("wrapper", "name sites for the callers of this function, as of malloc's known wrappers; * matches any text"),
 		&cli.DurationFlag{Name: "min-age", Usage: "call no block old that is younger than this"},
@@ -99,16 +103,19 @@ func commonFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
 		warmUpFlag(),
 		exportFlag(),
-	}, gateFlags()...)
+	}, append(recordingFlags(), gateFlags()...)...)
 }
+
+// defaultSort is the order of sites where none is asked for.
+const defaultSort = "live"
 
 // readSettings checks the flags. Checks that need the kernel come later, so
 // that a wrong flag is told to everyone.
 func readSettings(c *cli.Context) (settings, error) {
 	s := settings{
 		duration: c.Duration("duration"), interval: c.Duration("interval"), each: c.IsSet("interval"),
-		sort: c.String("sort"), by: c.String("by"), minAge: c.Duration("min-age"),
-		format: render.Format(c.String("format")), top: c.Int("top"),
+		sort: cmp.Or(c.String("sort"), defaultSort), by: cmp.Or(c.String("by"), report.BySite), minAge: c.Duration("min-age"),
+		format: render.Format(cmp.Or(c.String("format"), string(render.Text))), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"),
 	}
@@ -125,7 +132,8 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.functions, err = readFunctions(c); err != nil {
 		return s, err
 	}
-	if s.wrappers, err = wrapper.Read(wholes(c, "wrapper")); err != nil {
+	s.wrapperNames = wholes(c, "wrapper")
+	if s.wrappers, err = wrapper.Read(s.wrapperNames); err != nil {
 		return s, usageError("--wrapper: %v", err)
 	}
 	if s.gate, err = newJob(c); err != nil {
@@ -133,6 +141,9 @@ func readSettings(c *cli.Context) (settings, error) {
 	}
 	if s.duration > 0 && s.gate.warmUp >= s.duration {
 		return s, usageError("--warmup %v leaves nothing of --duration %v", s.gate.warmUp, s.duration)
+	}
+	if s.recording, err = recordingOf(c, s.gate.used); err != nil {
+		return s, err
 	}
 	s.leaks = s.leaks || s.gate.wantsLeaks()
 	s.hold = s.hold || s.leaks // what ends is checked while it stands still
@@ -275,4 +286,12 @@ func parsePIDs(words []string) ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// open creates the files that are to be written, so that a job whose result could not be written starts nothing.
+func (s *settings) open() error {
+	if err := s.gate.open(); err != nil {
+		return err
+	}
+	return s.recording.open()
 }

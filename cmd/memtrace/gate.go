@@ -36,6 +36,7 @@ type job struct {
 	exports     exports
 	options     render.Options
 
+	used     map[string]string // the flags that name files, by the file
 	last     *report.Report
 	problems []error
 }
@@ -91,6 +92,7 @@ func newJob(c *cli.Context) (*job, error) {
 	if g.exports, err = exportsOf(c, used); err != nil {
 		return nil, err
 	}
+	g.used = used
 	g.judge = gate.New(gate.Options{Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval})
 	return g, nil
 }

@@ -15,7 +15,7 @@ type tee interface {
 	Reported(analyzer.ReportOptions, *report.Report)
 }
 
-// newTee, if not nil, makes the tee of a session.
+// newTee, if not nil, makes one more tee of a session.
 var newTee func(analyzer.Config) tee
 
 // startAnalyzer begins with an analyzer that knows no process.
@@ -29,15 +29,19 @@ func (s *session) startAnalyzer() {
 		Tracer: report.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 	}
 	s.analyzer = analyzer.New(c)
+	if s.recording != nil {
+		s.recorder = newRecorder(s.recording, c, s.wrapperNames)
+		s.tees = append(s.tees, s.recorder)
+	}
 	if newTee != nil {
-		s.tee = newTee(c)
+		s.tees = append(s.tees, newTee(c))
 	}
 }
 
 // take gives the analyzer one thing more. All that it is told passes here, in the goroutine of loop.
 func (s *session) take(in input.Input) {
-	if s.tee != nil {
-		s.tee.Take(in)
+	for _, t := range s.tees {
+		t.Take(in)
 	}
 	s.analyzer.Take(in)
 }
@@ -84,7 +88,7 @@ func (s *session) namePools(pools []analyzer.UnnamedPool) {
 func (s *session) nameStacks(stacks []analyzer.UnnamedStack) {
 	for _, q := range stacks {
 		if frames := s.names.frames(q.PID, q.Addrs, q.At); len(frames) > 0 {
-			s.take(input.Names{Stack: q.Stack, Last: q.Last, Frames: frames})
+			s.take(input.Names{Stack: q.Stack, PID: uint32(q.PID), ID: q.ID, Last: q.Last, Frames: frames})
 		}
 	}
 }
@@ -95,8 +99,8 @@ func (s *session) reportOf(o analyzer.ReportOptions) *report.Report {
 	s.namePools(s.analyzer.UnnamedPools(true))
 	s.nameStacks(s.analyzer.Unnamed(o))
 	r := s.analyzer.Report(o)
-	if s.tee != nil {
-		s.tee.Reported(o, r)
+	for _, t := range s.tees {
+		t.Reported(o, r)
 	}
 	return r
 }

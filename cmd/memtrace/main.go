@@ -120,7 +120,7 @@ func newApp() *cli.App {
 		Flags:           traceFlags(),
 		Action:          traceCommand,
 		Before: func(c *cli.Context) error {
-			if c.Args().First() != "run" { // there, signals are the command's
+			if first := c.Args().First(); first != "run" && first != "record" { // there, signals are the command's
 				context.AfterFunc(c.Context, endAtSecondSignal)
 			}
 			return nil
@@ -133,6 +133,10 @@ func newApp() *cli.App {
 			{
 				Name: "run", Usage: "start a command under trace and report when it ends",
 				UsageText: "memtrace run [options] -- COMMAND [ARGUMENT...]", Description: runDescription, Flags: runFlags(), Action: runCommand,
+			},
+			{
+				Name: "record", Usage: "record a trace into a file, to ask it anything later",
+				UsageText: "memtrace record -o FILE -p PID[,PID...] [options]\nmemtrace record -o FILE [options] -- COMMAND [ARGUMENT...]", Description: recordDescription, Flags: recordFlags(), Action: recordCommand,
 			},
 			{
 				Name: "top", Usage: "show the memory of the whole machine, live",

@@ -7,6 +7,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/gate"
 	"github.com/memtrace/memtrace/analyzer/matrix"
+	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/cmdline"
@@ -60,6 +61,10 @@ func whatDetails() map[string]cmdline.Detail {
 		"input":             {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
 		"output":            {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
 		"pages":             {Group: groupWhat},
+		"at":                {Group: groupWhat, Metavar: "TIME"},
+		"max-size":          {Group: groupWhat, Metavar: "SIZE"},
+		"compression":       {Group: groupWhat, Metavar: "LEVEL", Words: recording.Levels()},
+		"no-command-lines":  {Group: groupWhat},
 	}
 }
 

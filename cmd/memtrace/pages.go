@@ -58,6 +58,13 @@ func pages() map[string]page {
 			{Line: "sudo memtrace run --leaks -- ./tests", Text: "and what is leaked when it exits"},
 			{Line: "sudo memtrace run --fail-on 'definite,rss>500MiB' --junit m.xml -- ./tests", Text: "in CI: exit with 23 if something leaks or RSS is above 500 MiB"},
 		}},
+		"record": {exit: exitRun, see: []string{"report --help", "export --help", "help cost"}, arguments: cmdline.Detail{Values: cmdline.Programs}, examples: []cmdline.Example{
+			{Line: "sudo memtrace record -o app.memtrace -p 1234", Text: "until Ctrl-C"},
+			{Line: "sudo memtrace record -o app.memtrace --max-size 2GiB --comm nginx -d 1h", Text: "an hour, in 2 GiB at most"},
+			{Line: "sudo memtrace record -o tests.memtrace --leaks -- ./tests", Text: "a command, and what it leaks"},
+			{Line: "memtrace report app.memtrace --at 1m30s", Text: "what lived then"},
+			{Line: "memtrace export app.memtrace@1m30s app.memtrace --format flamegraph -o grown.svg", Text: "what has grown since"},
+		}},
 		"top": {exit: exitPlain, see: []string{"help containers"}, examples: []cmdline.Example{
 			{Line: "sudo memtrace top", Text: "live; h shows the keys"},
 			{Line: "sudo memtrace top --view cgroups", Text: "limits, pressure and use"},
@@ -116,6 +123,7 @@ func reportPage() page {
 		{Line: "sudo memtrace run --format json --report heap.json -- ./server", Text: "save a Report"},
 		{Line: "memtrace report heap.json", Text: "show it again"},
 		{Line: "memtrace report heap.json --sort peak --top 50", Text: "by peak, 50 sites"},
+		{Line: "memtrace report app.memtrace --at end-10s", Text: "a recording, ten seconds before its end"},
 		{Line: "memtrace report heap.json --format csv > heap.csv", Text: "for a spreadsheet"},
 	}}
 }

@@ -36,9 +36,10 @@ func runCommand(c *cli.Context) error {
 	if set.leaks && set.atExit == exitOff {
 		return usageError("run checks for leaks as the command ends: --at-exit off leaves nothing to check")
 	}
-	if err := set.gate.open(); err != nil {
+	if err := set.open(); err != nil {
 		return err
 	}
+	defer set.recording.abandon()
 	return set.gate.finish(runProgram(set, argv, c.Path("report")))
 }
 
@@ -67,6 +68,9 @@ func runProgram(set settings, argv []string, reportFile string) (err error) {
 // runOutput says where the one Report of run goes: stdout belongs to the command.
 func runOutput(set settings, file string) (output, func() error, error) {
 	opt := render.Options{Format: set.format, Compact: true, Frames: textFrames, Stacks: textStacks}
+	if set.quiet {
+		return recordOutput{}, func() error { return nil }, nil
+	}
 	out := &stream{to: os.Stderr, opt: opt}
 	if set.format == render.JSON {
 		out.to = os.Stdout
@@ -142,7 +146,7 @@ func (s *session) loopUntilEnd(ctx context.Context, pid int, ended <-chan *os.Pr
 	if s.exitError != nil {
 		return s.exitError
 	}
-	err := s.gate.result()
+	err := s.withRecord(s.gate.result())
 	switch {
 	case code == 0, s.gate.failed():
 		return err

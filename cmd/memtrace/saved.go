@@ -24,23 +24,25 @@ import (
 func savedCommands() []*cli.Command {
 	return []*cli.Command{
 		{
-			Name: "report", Usage: "show a saved Report again",
-			UsageText: "memtrace report FILE [options]", Description: reportDescription, Flags: reportFlags(), Action: reportCommand,
+			Name: "report", Usage: "show the Report of a recording, or a saved one",
+			UsageText: "memtrace report FILE [--at TIME] [options]", Description: reportDescription, Flags: reportFlags(), Action: reportCommand,
 		},
 		{
-			Name: "export", Usage: "write a saved Report as a profile, flame graph or table",
-			UsageText:   "memtrace export FILE --format FORMAT [--kind KIND] [-o OUT]\nmemtrace export BEFORE AFTER --format flamegraph [-o OUT]",
+			Name: "export", Usage: "write a recording's or a saved Report as a profile, flame graph or table",
+			UsageText:   "memtrace export FILE --format FORMAT [--at TIME] [--kind KIND] [-o OUT]\nmemtrace export BEFORE AFTER --format flamegraph [-o OUT]",
 			Description: exportDescription, Flags: exportFlags(), Action: exportCommand,
 		},
 	}
 }
 
-const savedFiles = "FILE is a Report in JSON, as --format json or --report FILE --format json writes it; of several, one a line, " +
-	"the last counts. - is stdin."
+const savedFiles = "FILE is a recording (memtrace record, -o), or a Report in JSON, as --format json or --report FILE --format json writes " +
+	"it; of several, one a line, the last counts. - is a Report on stdin. FILE@TIME is a recording at that time: FILE@12.5s and FILE@1m30s since " +
+	"its start, FILE@end-10s, FILE@2026-11-26T10:00:00Z."
 
-const reportDescription = "Shows a saved Report as the trace showed it.\n\n" + savedFiles
+const reportDescription = "Shows a Report as the trace showed it: of a recording the last one, or that of any time, with the blocks that " +
+	"lived then.\n\n" + savedFiles
 
-const exportDescription = "Writes a saved Report for other tools. pprof, html, speedscope and csv have all kinds of bytes; the other " +
+const exportDescription = "Writes a Report for other tools. pprof, html, speedscope and csv have all kinds of bytes; the other " +
 	"formats show the one of --kind. Two files give a picture of what changed: red grew, blue shrank.\n\n" + savedFiles
 
 func reportFlags() []cli.Flag {
@@ -48,6 +50,7 @@ func reportFlags() []cli.Flag {
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json, csv: all unless given)"},
 		&cli.StringFlag{Name: "sort", Usage: "order of the sites; as in the file unless given"},
+		atFlag(),
 		savedMemoryFlag(),
 	}
 }
@@ -58,8 +61,13 @@ func exportFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kind", Usage: "kind of bytes to show; live unless given"},
 		&cli.BoolFlag{Name: "inverted", Usage: "from the allocating function to its callers"},
 		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write here instead of to stdout"},
+		atFlag(),
 		savedMemoryFlag(),
 	}
+}
+
+func atFlag() cli.Flag {
+	return &cli.StringFlag{Name: "at", Usage: "of a recording: the Report of this time, such as 1m30s, end-10s or a time of day"}
 }
 
 func savedMemoryFlag() cli.Flag {
@@ -110,6 +118,9 @@ func exportCommand(c *cli.Context) error {
 	if opt.Format == "" {
 		return usageError("--format says what to write: %s", strings.Join(export.Formats(), ", "))
 	}
+	if c.NArg() == 2 && c.IsSet("at") {
+		return usageError("--at is for one file: write FILE@TIME for each of two")
+	}
 	if c.NArg() != 1 && c.NArg() != 2 {
 		return usageError("export takes one Report, or two to compare: memtrace export FILE --format %s (- is stdin)", render.Clean(string(opt.Format)))
 	}
@@ -152,7 +163,7 @@ func exporter(c *cli.Context, opt *export.Options) (func(io.Writer) error, error
 	return func(w io.Writer) error { return export.Write(w, reports[0], *opt) }, nil
 }
 
-// openReport reads a saved Report, and says when it was written.
+// openReport reads a saved Report or that of a recording, and says when it was written.
 func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) {
 	memory, err := memoryLimit(c)
 	if err != nil {
@@ -160,12 +171,22 @@ func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) 
 	}
 	keepWithin(memory)
 	f, name := os.Stdin, "stdin"
+	path, at := splitInstant(path)
+	if c.IsSet("at") {
+		at = c.String("at")
+	}
 	if path != "-" {
 		if f, err = openAsCaller(path); err != nil {
 			return nil, time.Time{}, fmt.Errorf("read a report: %w", err)
 		}
 		defer func() { _ = f.Close() }()
 		name = path
+	}
+	switch {
+	case isRecording(f):
+		return recordedReport(f, name, at, memory)
+	case at != "":
+		return nil, time.Time{}, fmt.Errorf("read %s at %s: it is no recording, and a saved Report is of one time (memtrace record makes recordings)", name, at)
 	}
 	var made time.Time
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {

@@ -27,25 +27,28 @@ import (
 // All of it but the attaching of children runs in the goroutine of loop.
 type session struct {
 	settings
-	started   uint64 // ns, CLOCK_MONOTONIC
-	fs        procfs.FS
-	tracer    *tracer.Tracer
-	analyzer  *analyzer.Analyzer
-	batch     input.Events // lent to the analyzer, one after the other
-	tee       tee          // nil: nobody
-	names     *namer
-	pools     poolname.Reader
-	tables    *symbol.FileCache
-	targets   map[int]*target // the latest of each PID
-	endedGaps endedGaps
-	out       output
-	follower  *follower
-	limiter   *limiter // nil without --max-overhead
-	losses    losses
-	finder    *probe.Finder
-	attacher  *attacher
-	known     identities
-	code      *codeNews
+	started     uint64 // ns, CLOCK_MONOTONIC
+	fs          procfs.FS
+	tracer      *tracer.Tracer
+	analyzer    *analyzer.Analyzer
+	batch       input.Events // lent to the analyzer, one after the other
+	tees        []tee
+	recorder    *recorder // one of them; nil: nothing is recorded
+	recordError error     // why the recording lacks something; nil: it doesn't
+	progress    *progress
+	names       *namer
+	pools       poolname.Reader
+	tables      *symbol.FileCache
+	targets     map[int]*target // the latest of each PID
+	endedGaps   endedGaps
+	out         output
+	follower    *follower
+	limiter     *limiter // nil without --max-overhead
+	losses      losses
+	finder      *probe.Finder
+	attacher    *attacher
+	known       identities
+	code        *codeNews
 
 	exits             chan *target // whose process ended
 	stopped           chan error   // the result of tracer.Stop
@@ -193,6 +196,9 @@ func (s *session) loop(ctx context.Context) error {
 			s.noteLosses()
 			s.keepWithin()
 			s.checkChildren()
+			s.nameSome()
+			s.checkRecording()
+			s.showProgress()
 		case <-startupOver.C:
 			s.keepHeapSmall()
 		case <-over:
@@ -359,7 +365,7 @@ func (s *session) report(final bool) *report.Report {
 	}
 	pressure := s.pressure()
 	top := s.top
-	if final && s.gate.exports.wanted() {
+	if final && (s.gate.exports.wanted() || s.recorder != nil) {
 		top = 0 // what is shown is limited in finish
 	}
 	r := s.reportOf(analyzer.ReportOptions{Final: final, Top: top, Sort: s.sort, By: s.by})
@@ -382,6 +388,9 @@ func (s *session) report(final bool) *report.Report {
 	if !final {
 		s.gate.hide(r)
 		s.gate.observe(r)
+	}
+	if s.recorder != nil {
+		s.recorder.shown(r)
 	}
 	return r
 }
@@ -413,6 +422,7 @@ func (s *session) finish() error {
 	r := s.report(true)
 	s.gate.conclude(r, s.leaks, s.problems())
 	s.gate.exports.keep(r, s.top)
+	s.endRecording(r)
 	err := s.out.final(r)
 	if stopErr := <-s.stopped; stopErr != nil {
 		s.warn("%v", stopErr)
@@ -441,6 +451,11 @@ func (s *session) say(format string, args ...any) {
 
 func (s *session) close() {
 	s.watcher.Close()
+	if s.recorder != nil {
+		if err := s.recorder.close(nil); err != nil { // it ended before the last Report
+			fmt.Fprintf(os.Stderr, "memtrace: %v\n", err)
+		}
+	}
 	if err := s.tracer.Close(); err != nil {
 		fmt.Fprintf(os.Stderr, "memtrace: %v\n", err)
 	}

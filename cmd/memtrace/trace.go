@@ -31,9 +31,10 @@ func traceCommand(c *cli.Context) error {
 		}
 		return usageError("no process given: use -p PID, --comm NAME, --cgroup PATH, --container ID or --all (memtrace run -- COMMAND starts one)")
 	}
-	if err := set.gate.open(); err != nil {
+	if err := set.open(); err != nil {
 		return err
 	}
+	defer set.recording.abandon()
 	return set.gate.finish(trace(c, set))
 }
 
@@ -52,11 +53,16 @@ func trace(c *cli.Context, set settings) error {
 	if err := s.loop(c.Context); err != nil {
 		return err
 	}
-	return s.gate.result()
+	return s.withRecord(s.gate.result())
 }
 
 // chooseOutput comes after the attach, so that its errors find a plain terminal.
 func (s *session) chooseOutput() {
+	if s.quiet {
+		s.progress = newProgress()
+		s.out = recordOutput{progress: s.progress}
+		return
+	}
 	if s.settings.events {
 		s.out = newEventOutput(s.settings.filter, s.wrappers, s.names, s.fs, s.started)
 		return

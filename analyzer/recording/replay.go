@@ -1,0 +1,318 @@
+package recording
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/report"
+)
+
+// ErrImpossible is the error of a recording whose inputs no trace could have given.
+var ErrImpossible = errors.New("the recording tells of what can't have been")
+
+// End is the instant after all that a recording has.
+const End = math.MaxUint64
+
+// Rooms are what an analyzer of a recording may take, in bytes; 0: as much as the trace's.
+type Rooms struct{ Sites, Blocks uint64 }
+
+// ReportAt is the Report that the trace would have ended with at an instant, ns of CLOCK_MONOTONIC, with all sites
+// and names. It plays the recording from its beginning to there.
+func (r *Reader) ReportAt(at uint64, rooms Rooms, opt analyzer.ReportOptions) (*report.Report, error) {
+	c, err := r.header.Config.Analyzer(rooms.Sites, rooms.Blocks)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrImpossible, err)
+	}
+	a := analyzer.New(c)
+	defer a.Close()
+	p := player{reader: r, analyzer: a, until: at}
+	if err := p.play(); err != nil {
+		return nil, err
+	}
+	out := p.report(opt)
+	return out, p.err
+}
+
+// Replay gives all inputs until an instant to an analyzer, which is to be made by the recording's Config, and the
+// names that come later. gaps are what was missing.
+func (r *Reader) Replay(a *analyzer.Analyzer, until uint64) (gaps []Gap, err error) {
+	p := player{reader: r, analyzer: a, until: until}
+	err = p.play()
+	return p.gaps, err
+}
+
+// Stored is the trace's own last Report, if the recording has it, as JSON.
+func (r *Reader) Stored() ([]byte, bool) {
+	for i := len(r.blocks) - 1; i >= 0; i-- {
+		if r.blocks[i].head.kind == kindReport {
+			text, err := r.payload(r.blocks[i])
+			return text, err == nil
+		}
+	}
+	return nil, false
+}
+
+// A player plays a recording to an analyzer.
+type player struct {
+	reader   *Reader
+	analyzer *analyzer.Analyzer
+	until    uint64
+	last     uint64 // time of the last input that has one
+	reached  int    // the block where it ended
+	broken   bool   // something is missing: the analyzer's numbers are not the recording's any more
+	dropped  int    // names and verdicts that were lost by that
+	gaps     []Gap
+	err      error
+}
+
+func (p *player) play() (err error) {
+	defer p.catch(&err)
+	r := p.reader
+	p.last = r.header.Config.Start
+	p.reached = len(r.blocks)
+	for i := range r.blocks {
+		if err := p.playBlock(&r.blocks[i]); errors.Is(err, errStop) {
+			p.reached = i
+			return p.takeNames()
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *player) playBlock(b *place) error {
+	if b.gap != 0 {
+		if err := p.gap(p.reader.gaps[b.gap-1]); err != nil {
+			return err
+		}
+	}
+	if b.head.kind != kindInputs {
+		return nil
+	}
+	return p.reader.block(b, false, p.take, p.gap)
+}
+
+// catch makes an error of a panic in the analyzer, which trusts what a tracer tells it.
+func (p *player) catch(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("%w: %v", ErrImpossible, v)
+	}
+}
+
+// take gives one input to the analyzer, up to the instant.
+func (p *player) take(in input.Input) error {
+	if v, ok := in.(*input.Events); ok {
+		return p.takeEvents(v)
+	}
+	if t := timeOf(in); t > p.until {
+		return errStop
+	} else if t != 0 {
+		p.last = t
+	}
+	if p.broken {
+		if in = p.mend(in); in == nil {
+			p.dropped++
+			return nil
+		}
+	}
+	p.analyzer.Take(in)
+	return nil
+}
+
+func (p *player) takeEvents(v *input.Events) error {
+	n := len(v.Events)
+	for n > 0 && v.Events[n-1].Time > p.until {
+		n--
+	}
+	if n > 0 {
+		all := v.Events
+		p.last, v.Events = all[n-1].Time, all[:n]
+		p.analyzer.Take(v)
+		v.Events = all
+	}
+	if n < len(v.Events) {
+		return errStop
+	}
+	return nil
+}
+
+// takeNames gives the names that come after the instant: code that ran before it mostly was named later.
+func (p *player) takeNames() error {
+	r := p.reader
+	p.analyzer.Take(input.Instant{Now: p.until}) // names that don't hold for good are for the Instant before them
+	take := func(in input.Input) error {
+		v, ok := in.(input.Names)
+		if !ok || !v.Last && p.broken {
+			return nil
+		}
+		if p.broken {
+			if in = p.mend(in); in == nil {
+				return nil
+			}
+		}
+		p.analyzer.Take(in)
+		return nil
+	}
+	for i := p.reached; i < len(r.blocks); i++ {
+		b := &r.blocks[i]
+		if b.gap != 0 {
+			p.broken = true
+		}
+		if b.head.kind != kindInputs || b.head.flags&flagNames == 0 {
+			continue
+		}
+		if err := r.block(b, true, take, func(Gap) error { p.broken = true; return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gap tells the analyzer that something is missing: whatever lives may have ended meanwhile.
+func (p *player) gap(g Gap) error {
+	if g.First > p.until {
+		return errStop
+	}
+	p.broken = true
+	p.gaps = append(p.gaps, g)
+	for _, pid := range p.analyzer.Living() {
+		p.analyzer.Take(input.ProcessLoss{PID: pid, Events: max(1, g.Events), First: g.First, Last: max(g.First, g.Last)})
+	}
+	return nil
+}
+
+// mend replaces numbers of the trace's analyzer, which are this one's no more, by this one's. It returns nil where
+// it doesn't know them.
+func (p *player) mend(in input.Input) input.Input {
+	switch v := in.(type) {
+	case input.Names:
+		number, ok := p.analyzer.StackNumber(v.PID, v.ID)
+		if !ok {
+			return nil
+		}
+		v.Stack = number
+		return v
+	case input.Memory:
+		v.Sites, v.Regions, v.Leaks = nil, nil, nil
+		return v
+	case input.Verdicts:
+		kept := v.Leaks[:0]
+		for _, l := range v.Leaks {
+			var ok bool
+			if l.Site, ok = p.analyzer.SiteAt(v.PID, l.Addr); ok {
+				kept = append(kept, l)
+			} else {
+				p.dropped++
+			}
+		}
+		v.Leaks = kept
+		return v
+	}
+	return in
+}
+
+// report makes the Report of the instant that was played to.
+func (p *player) report(opt analyzer.ReportOptions) (out *report.Report) {
+	defer p.catch(&p.err)
+	if p.reached == len(p.reader.blocks) {
+		p.analyzer.Take(input.Instant{Now: min(p.until, p.lastTime())})
+	}
+	out = p.analyzer.Report(opt)
+	if s, ok := p.shown(); ok {
+		s.addTo(out)
+	}
+	out.Warnings = append(out.Warnings, p.warnings()...)
+	return out
+}
+
+// lastTime is the end of the recording, where nobody asked for another instant.
+func (p *player) lastTime() uint64 {
+	if p.until != End {
+		return p.until
+	}
+	return p.last
+}
+
+// shown is what Reports had beside the analyzer's at the instant.
+func (p *player) shown() (s Shown, found bool) {
+	for i := range p.reader.blocks {
+		b := &p.reader.blocks[i]
+		if b.head.kind != kindShown {
+			continue
+		}
+		if b.head.first > p.until {
+			break
+		}
+		text, err := p.reader.payload(*b)
+		var next Shown
+		if err == nil && decoding.Unmarshal(text, &next) == nil {
+			s, found = next, true
+		}
+	}
+	return s, found
+}
+
+// warnings say what is missing.
+func (p *player) warnings() (out []string) {
+	h := &p.reader.header
+	since := func(t uint64) time.Duration {
+		return time.Duration(t - min(t, h.Config.Start)).Round(time.Millisecond)
+	}
+	for i, g := range p.gaps {
+		if i == maxToldGaps {
+			out = append(out, fmt.Sprintf("and %d more parts of the recording are missing", len(p.gaps)-i+p.reader.more))
+			break
+		}
+		span := fmt.Sprintf("from %v on", since(g.First))
+		if g.Last != 0 {
+			span = fmt.Sprintf("from %v to %v", since(g.First), since(g.Last))
+		}
+		events := "it is not known how many events"
+		if g.Events > 0 {
+			events = fmt.Sprintf("%d events", g.Events)
+		}
+		out = append(out, fmt.Sprintf("the recording lacks what happened %s, %s: %s. Blocks that were freed then still show as live", span, events, g.Why))
+	}
+	if p.dropped > 0 {
+		out = append(out, fmt.Sprintf("%d names and verdicts after that could not be told whose they are, and are left out", p.dropped))
+	}
+	if p.reader.unknown > 0 {
+		out = append(out, fmt.Sprintf("%d records are of kinds that a later memtrace wrote, and are passed over", p.reader.unknown))
+	}
+	return append(out, p.endWarnings()...)
+}
+
+// maxToldGaps bounds the warnings.
+const maxToldGaps = 10
+
+// endWarnings say how the recording ended, where that was not the trace's end.
+func (p *player) endWarnings() []string {
+	r := p.reader
+	switch {
+	case p.reached < len(r.blocks): // before that
+	case r.end == nil:
+		return []string{"the recording was not closed: it is still being written, or memtrace was killed or the file cut. What came after, mostly a second, is missing"}
+	case r.end.Why != "":
+		return []string{r.end.Why + ": what came after is not in it (--max-size)"}
+	}
+	return nil
+}
+
+// StoredReport is the trace's own last Report, in at most so many bytes of JSON; nil where the recording has none.
+func (r *Reader) StoredReport(limit int) (*report.Report, error) {
+	text, ok := r.Stored()
+	if !ok || len(text) > limit {
+		return nil, nil
+	}
+	out := new(report.Report)
+	if err := json.Unmarshal(text, out); err != nil {
+		return nil, fmt.Errorf("%w: its last Report: %w", errDamaged, err)
+	}
+	return out, nil
+}

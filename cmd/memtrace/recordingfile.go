@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/analyzer/recording"
+	"github.com/memtrace/memtrace/analyzer/threshold"
+)
+
+// A recordingFile is what a trace is recorded to. Only its owner may read it: it has names of a program and of its
+// files. A file that is there already and is no recording is refused, and so is one that another memtrace writes.
+type recordingFile struct {
+	path     string
+	options  recording.Options
+	commands bool // memtrace's command line is in it
+	file     *os.File
+	fresh    bool // it was made by open
+	begun    bool // something was written
+}
+
+func recordingFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "record the trace into this file, for memtrace report and export"},
+		&cli.StringFlag{Name: "max-size", Usage: "let the recording grow to this size, such as 2GiB; what comes later is not in it"},
+		&cli.StringFlag{Name: "compression", Value: recording.Levels()[0], Usage: "how hard to compress the recording"},
+		&cli.BoolFlag{Name: "no-command-lines", Usage: "leave memtrace's command line out of the recording"},
+	}
+}
+
+// recordingOf reads the flags; nil where nothing is to be recorded. used are the files that other flags name, by name.
+func recordingOf(c *cli.Context, used map[string]string) (*recordingFile, error) {
+	path := c.Path("output")
+	if path == "" {
+		for _, name := range []string{"max-size", "compression", "no-command-lines"} {
+			if c.IsSet(name) {
+				return nil, usageError("--%s goes with a recording: give -o FILE, too", name)
+			}
+		}
+		return nil, nil
+	}
+	f := &recordingFile{path: path, commands: !c.Bool("no-command-lines")}
+	switch {
+	case path == "-":
+		return nil, usageError("-o -: a recording is written to a file, as it is read from several places")
+	case used[path] != "":
+		return nil, usageError("--%s and --output name the same file, %s", used[path], path)
+	}
+	if f.options.Level = c.String("compression"); !slices.Contains(recording.Levels(), f.options.Level) {
+		return nil, noneOf("--compression", f.options.Level, recording.Levels())
+	}
+	if text := c.String("max-size"); text != "" {
+		size, err := threshold.ParseSize(text)
+		if err != nil {
+			return nil, usageError("--max-size: %v", err)
+		}
+		if size < leastRecording || size > 1<<62 {
+			return nil, usageError("--max-size %s is not from 64KiB to 4EiB", text)
+		}
+		f.options.MaxSize = int64(size)
+	}
+	return f, nil
+}
+
+// leastRecording is the smallest size that holds anything.
+const leastRecording = 64 << 10
+
+// open makes the file, so that a trace that could not be recorded starts nothing. What it held stays until begin.
+func (f *recordingFile) open() error {
+	if f == nil {
+		return nil
+	}
+	err := asCaller(func() error {
+		_, err := os.Lstat(f.path)
+		f.fresh = errors.Is(err, os.ErrNotExist)
+		f.file, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+		return err
+	})
+	if err == nil {
+		if err = f.check(); err != nil {
+			f.abandon()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("record to %s: %w: nothing was started", f.path, err)
+	}
+	return nil
+}
+
+// check refuses what is not to be overwritten.
+func (f *recordingFile) check() error {
+	info, err := f.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is no regular file")
+	}
+	if err := unix.Flock(int(f.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return errors.New("another memtrace is writing it")
+	} else if err != nil {
+		return fmt.Errorf("lock it: %w", err)
+	}
+	var begin [8]byte
+	n, err := f.file.ReadAt(begin[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if n > 0 && !recording.Is(begin[:n]) {
+		return errors.New("it is there already, and is no recording of memtrace: remove it or name another")
+	}
+	return nil
+}
+
+// begin empties the file. It is closed by its Writer from now on.
+func (f *recordingFile) begin() error {
+	f.begun = true
+	if err := f.file.Truncate(0); err != nil {
+		return err
+	}
+	return f.file.Chmod(0o600)
+}
+
+// abandon closes the file where nothing was written, and removes it if it is our own.
+func (f *recordingFile) abandon() {
+	if f == nil || f.file == nil || f.begun {
+		return
+	}
+	if f.fresh {
+		_ = asCaller(func() error { return os.Remove(f.path) })
+	}
+	_ = f.file.Close()
+	f.file = nil
+}
+
+// Write, Truncate, Sync and Close are for the Writer.
+func (f *recordingFile) Write(b []byte) (int, error) { return f.file.Write(b) }
+
+// Truncate cuts the file and goes on from there.
+func (f *recordingFile) Truncate(n int64) error {
+	err := f.file.Truncate(n)
+	_, seek := f.file.Seek(n, io.SeekStart)
+	return errors.Join(err, seek)
+}
+
+var errRemoved = errors.New("it was removed while it was written")
+
+// Sync has what was written on the disk. A file that has no name any more is an error: nobody will ever read it.
+func (f *recordingFile) Sync() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.file.Fd()), &st); err == nil && st.Nlink == 0 {
+		return errRemoved
+	}
+	return unix.Fdatasync(int(f.file.Fd()))
+}
+
+func (f *recordingFile) Close() error { return f.file.Close() }
