@@ -37,7 +37,6 @@ const (
 	needsNames needs = 1 << iota // of the site
 	needsBlock                   // anything of the block itself
 	needsBirth                   // the thread, the cause, and the reallocs before
-	needsEnd                     // of the span, before the first block ends
 )
 
 // A Field is something that is known of a block.
@@ -76,7 +75,7 @@ var fields = []Field{
 	numberField("addr", "its address", plain, needsBlock, func(s *subject) float64 { return float64(s.life.Addr) }),
 	numberField("realloc_chain", "reallocs that it went through before", plain, needsBlock|needsBirth, func(s *subject) float64 { return float64(s.birth.chain) }),
 	textField("kind", "how it came to be: alloc, realloc, or fork (a child's copy)", needsBlock|needsBirth, func(s *subject) string { return s.birth.cause.String() }),
-	textField("ended_by", "free, realloc, pool, overwrite, repair, pause, exec, exit; empty while it lives", needsBlock, func(s *subject) string {
+	textField("ended_by", "such as free, realloc, pool, exec, exit; empty while it lives", needsBlock, func(s *subject) string {
 		if s.live {
 			return ""
 		}
@@ -91,7 +90,7 @@ var fields = []Field{
 	textsField("modules", "programs and libraries of its call stack", needsNames, func(s *subject) []string { return s.site.modules }),
 	numberField("depth", "number of frames of its call stack", plain, needsNames, func(s *subject) float64 { return float64(len(s.site.stack)) }),
 	textsField("allocator", "those of its process, such as glibc", needsNames, func(s *subject) []string { return s.site.allocators }),
-	numberField("end", "end of the span that is looked at", nanoseconds, needsBlock|needsEnd, func(s *subject) float64 { return float64(s.end) }),
+	numberField("end", "end of the span that is looked at", nanoseconds, needsBlock, func(s *subject) float64 { return float64(s.end) }),
 }
 
 func numberField(name, text string, u unit, n needs, get func(*subject) float64) Field {

@@ -159,14 +159,28 @@ func (n *naiveTrace) finish(b *naiveBlock, by string, tid uint32) {
 }
 
 func (n *naiveTrace) source() Source {
-	return Source{Config: analyzer.Config{Start: start}, Inputs: func(take func(input.Input) error) error {
+	return Source{Config: analyzer.Config{Start: start}, End: n.end, Play: func(a *analyzer.Analyzer, until uint64) ([]string, error) {
 		for in := range n.tape.Each {
-			if err := take(in); err != nil {
-				return err
+			switch v := in.(type) {
+			case *input.Events:
+				a.Take(&input.Events{Events: v.Events[:upTo(v.Events, until)]})
+			case input.Instant:
+				a.Take(input.Instant{Now: min(v.Now, until)})
+			default:
+				a.Take(in)
 			}
 		}
-		return nil
+		return nil, nil
 	}}
+}
+
+// upTo is how many events there are until a time.
+func upTo(events []event.Event, until uint64) int {
+	n := len(events)
+	for n > 0 && events[n-1].Time > until {
+		n--
+	}
+	return n
 }
 
 // An atom is a comparison, and the same as Go.

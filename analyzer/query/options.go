@@ -7,17 +7,16 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/input"
 )
 
 // A Source is a trace that can be gone through from its beginning, again and again.
 type Source struct {
 	// Config is for a fresh Analyzer. Seed must be that of the trace, or zero: then Run takes one.
 	Config analyzer.Config
-	// Inputs gives the whole stream to take, as input's package comment has it, and ends with the first error of
-	// take, which it returns.
-	Inputs func(take func(input.Input) error) error
-	// End is when the trace ended, ns since Config.Start; 0: not known without going through it.
+	// Play gives the inputs until a time (ns, CLOCK_MONOTONIC) to an Analyzer of that Config, and the names that come
+	// later. notes say what is missing.
+	Play func(a *analyzer.Analyzer, until uint64) (notes []string, err error)
+	// End is when the trace ended, ns since Config.Start.
 	End uint64
 }
 

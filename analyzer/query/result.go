@@ -27,8 +27,6 @@ type Result struct {
 	Rest    *Figures `json:"rest,omitempty"`    // of the groups that are not listed
 	NoRoom  *Figures `json:"no_room,omitempty"` // of blocks whose groups found no room, and are not counted in Omitted
 	Notes   []string `json:"notes"`
-
-	err error // that ended the pass
 }
 
 // A Group is blocks that have something in common.

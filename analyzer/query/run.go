@@ -3,10 +3,9 @@ package query
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/memtrace/memtrace/analyzer"
-	"github.com/memtrace/memtrace/analyzer/input"
-	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // Run answers a query about a trace. Errors are those of the source and of Options.Check.
@@ -24,8 +23,7 @@ func Run(src Source, q *Query, opt Options) (*Result, error) {
 	if g := groupingOf(opt.By); g != nil {
 		r.grouping = g
 	}
-	known := r.end != 0 || q.needs&needsEnd == 0
-	if known && (q.site == nil && !q.mixed || q.site != nil && !q.mixed && opt.grouped()) {
+	if !q.mixed && (q.site == nil || opt.grouped()) {
 		err := r.once()
 		if !errors.Is(err, errNoRoom) {
 			return r.result, err
@@ -34,10 +32,7 @@ func Run(src Source, q *Query, opt Options) (*Result, error) {
 	return r.twice()
 }
 
-var (
-	errDone   = errors.New("the rest is not needed")
-	errNoRoom = errors.New("too many groups of too many sites")
-)
+var errNoRoom = errors.New("too many groups of too many sites")
 
 // A runner goes through a trace.
 type runner struct {
@@ -45,14 +40,13 @@ type runner struct {
 	opt      Options
 	source   Source
 	grouping *grouping
-	end      uint64 // of the span, ns since the trace began; 0: not known yet
+	end      uint64 // of the span, ns since the trace began
 
 	analyzer *analyzer.Analyzer
 	names    siteNames
 	early    bool // names are known as blocks are judged
-	over     bool // the span is
-	last     uint64
 	births   births
+	err      error // of the collector
 	subject  subject
 	into     collector
 	result   *Result
@@ -73,41 +67,43 @@ func (r *runner) once() error {
 	if err := r.pass(); err != nil {
 		return err
 	}
-	return r.conclude()
+	r.conclude()
+	return nil
 }
 
 // twice goes through the trace for the names first.
 func (r *runner) twice() (*Result, error) {
 	first := analyzer.New(r.source.Config)
 	defer first.Close()
-	var last uint64
-	err := r.source.Inputs(func(in input.Input) error {
-		last = max(last, timeOf(in))
-		first.Take(in)
-		return nil
-	})
-	if err != nil {
+	if _, err := r.play(first); err != nil {
 		return nil, err
 	}
-	first.Close()
-	if r.end == 0 {
-		r.end = last - min(last, r.source.Config.Start)
-	}
-	r.names, r.early, r.over, r.last = siteNames{from: first, memos: r.query.memos}, true, false, 0
-	r.births = births{}
+	first.Close() // but for the names
+	r.names, r.early = siteNames{from: first, memos: r.query.memos}, true
 	r.analyzer = r.observing()
 	defer r.analyzer.Close()
 	r.into = r.newCollector(false)
 	if err := r.pass(); err != nil {
 		return nil, err
 	}
-	return r.result, r.conclude()
+	r.conclude()
+	return r.result, nil
+}
+
+// play gives the trace until the end of the span.
+func (r *runner) play(a *analyzer.Analyzer) ([]string, error) {
+	until := uint64(math.MaxUint64)
+	if r.opt.To != 0 {
+		until = r.source.Config.Start + r.opt.To
+	}
+	return r.source.Play(a, until)
 }
 
 func (r *runner) observing() *analyzer.Analyzer {
 	c := r.source.Config
 	c.Observer = r
-	r.result = &Result{Schema: Schema, Expression: r.query.source, Notes: []string{}}
+	r.births, r.err = births{}, nil
+	r.result = &Result{Schema: Schema, Expression: r.query.source, Notes: []string{}, FromNS: r.opt.From, ToNS: r.end}
 	r.births.wanted = (r.query.needs|r.grouping.or())&needsBirth != 0 || r.opt.Events || r.opt.By == None
 	return analyzer.New(c)
 }
@@ -120,97 +116,17 @@ func (g *grouping) or() needs {
 	return g.needs
 }
 
-// pass goes through the trace.
+// pass goes through the trace, and then judges the blocks that live at the end of the span.
 func (r *runner) pass() error {
-	err := r.source.Inputs(r.take)
-	if err != nil && !errors.Is(err, errDone) {
+	notes, err := r.play(r.analyzer)
+	if err = errors.Join(err, r.err); err != nil {
 		return err
 	}
-	return r.finish()
-}
-
-// take gives an input to the analyzer, and ends the span where it does.
-func (r *runner) take(in input.Input) error {
-	if r.over || r.opt.To == 0 {
-		return r.give(in)
-	}
-	to := r.source.Config.Start + r.opt.To
-	if v, ok := in.(*input.Events); ok {
-		n := upTo(v.Events, to)
-		if n < len(v.Events) {
-			if err := r.give(&input.Events{Events: v.Events[:n]}); err != nil {
-				return err
-			}
-			if err := r.finish(); err != nil {
-				return err
-			}
-			in = &input.Events{Events: v.Events[n:]}
-		}
-	} else if timeOf(in) > to {
-		if err := r.finish(); err != nil {
-			return err
-		}
-	}
-	if r.over && (r.early || !r.wantsNames()) {
-		return errDone
-	}
-	return r.give(in)
-}
-
-// wantsNames reports whether anything that is asked or shown is of names.
-func (r *runner) wantsNames() bool {
-	return (r.query.needs|r.grouping.or())&needsNames != 0 || r.opt.Events || r.opt.By == None
-}
-
-func (r *runner) give(in input.Input) error {
-	if !r.over {
-		r.last = max(r.last, timeOf(in))
-	}
-	r.analyzer.Take(in)
-	return r.result.err
-}
-
-// upTo is how many events there are until a time.
-func upTo(events []event.Event, to uint64) int {
-	n := len(events)
-	for n > 0 && events[n-1].Time > to {
-		n--
-	}
-	return n
-}
-
-// timeOf is when an input was made, 0 for those that don't say. Answers of names are of no time.
-func timeOf(in input.Input) uint64 {
-	switch v := in.(type) {
-	case *input.Events:
-		if n := len(v.Events); n > 0 {
-			return v.Events[n-1].Time
-		}
-	case input.Instant:
-		return v.Now
-	case input.Window:
-		return v.Now
-	case input.Memory:
-		return v.Now
-	}
-	return 0
-}
-
-// finish judges the blocks that live at the end of the span.
-func (r *runner) finish() error {
-	if r.over {
-		return nil
-	}
-	r.over = true
-	now := r.opt.To
-	if now == 0 {
-		now = r.last - min(r.last, r.source.Config.Start)
-	}
-	r.result.FromNS, r.result.ToNS = r.opt.From, now
+	r.result.Notes = append(r.result.Notes, notes...)
 	for l := range r.analyzer.Lives {
-		r.subject = subject{life: l, live: true, now: now, end: r.end, birth: r.births.of(l)}
-		if r.judge(); r.result.err != nil {
-			return r.result.err
+		r.subject = subject{life: l, live: true, now: r.end, end: r.end, birth: r.births.of(l)}
+		if r.judge(); r.err != nil {
+			return r.err
 		}
 	}
 	return nil
@@ -218,14 +134,14 @@ func (r *runner) finish() error {
 
 // Born implements analyzer.Observer.
 func (r *runner) Born(l *analyzer.Life) {
-	if r.births.wanted && !r.over {
+	if r.births.wanted {
 		r.births.born(l)
 	}
 }
 
 // Ended implements analyzer.Observer.
 func (r *runner) Ended(l *analyzer.Life) {
-	if r.over || r.result.err != nil {
+	if r.err != nil {
 		return
 	}
 	s := &r.subject
@@ -251,7 +167,7 @@ func (r *runner) judge() {
 		return
 	}
 	if err := r.into.add(s); err != nil {
-		r.result.err = err
+		r.err = err
 	}
 }
 
@@ -267,7 +183,7 @@ func (q *Query) holdsOf(s *subject) bool {
 }
 
 // conclude makes the answer.
-func (r *runner) conclude() error {
+func (r *runner) conclude() {
 	r.into.fill(r)
 	if n := r.births.unknown; n != 0 {
 		r.result.Notes = append(r.result.Notes, fmt.Sprintf("%d blocks count as of no known thread, kind and realloc_chain: more than %d lived at once", n, maxBirths))
@@ -275,7 +191,6 @@ func (r *runner) conclude() error {
 	if r.result.Total.Estimate != nil {
 		r.result.Notes = append(r.result.Notes, "Blocks were sampled: figures are estimates, and blocks that no sample met are in none; single blocks and events are those of the sample.")
 	}
-	return nil
 }
 
 // births are how the blocks that live began.

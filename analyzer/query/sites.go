@@ -1,7 +1,6 @@
 package query
 
 import (
-	"path"
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -54,15 +53,4 @@ func frameName(f *report.Frame) string {
 		return one.GroupKey("function")
 	}
 	return f.Function
-}
-
-// place is where a frame is, for a reader.
-func place(f *report.Frame) string {
-	switch {
-	case f.File != "":
-		return path.Base(f.File)
-	case f.Module != "":
-		return path.Base(f.Module)
-	}
-	return ""
 }

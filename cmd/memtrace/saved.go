@@ -32,6 +32,11 @@ func savedCommands() []*cli.Command {
 			UsageText:   "memtrace export FILE --format FORMAT [--at TIME] [--kind KIND] [-o OUT]\nmemtrace export BEFORE AFTER --format flamegraph [-o OUT]",
 			Description: exportDescription, Flags: exportFlags(), Action: exportCommand,
 		},
+		{
+			Name: "query", Usage: "find blocks of a recording by an expression",
+			UsageText:   "memtrace query FILE [EXPRESSION] [options]",
+			Description: queryDescription + queryFields(), Flags: queryFlags(), Action: queryCommand,
+		},
 	}
 }
 
