@@ -86,9 +86,9 @@ var fields = []Field{
 	textField("file", "source file of that function", needsNames, func(s *subject) string { return s.site.file }),
 	numberField("line", "in that file", plain, needsNames, func(s *subject) float64 { return known(uint32(s.site.line)) }),
 	textField("module", "program or library that the function is in", needsNames, func(s *subject) string { return s.site.module }),
-	textsField("stack", "functions of its call stack: holds if it does for one", needsNames, func(s *subject) []string { return s.site.stack }),
-	textsField("modules", "programs and libraries of its call stack", needsNames, func(s *subject) []string { return s.site.modules }),
-	numberField("depth", "number of frames of its call stack", plain, needsNames, func(s *subject) float64 { return float64(len(s.site.stack)) }),
+	textsField("stack", "functions of its call stack: holds if it does for one", needsNames, func(s *subject) []string { return s.site.stack() }),
+	textsField("modules", "programs and libraries of its call stack", needsNames, func(s *subject) []string { return s.site.modules() }),
+	numberField("depth", "number of frames of its call stack", plain, needsNames, func(s *subject) float64 { return float64(len(s.site.name.Frames)) }),
 	textsField("allocator", "those of its process, such as glibc", needsNames, func(s *subject) []string { return s.site.allocators }),
 	numberField("end", "end of the span that is looked at", nanoseconds, needsBlock, func(s *subject) float64 { return float64(s.end) }),
 }

@@ -3,7 +3,6 @@ package query
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -14,20 +13,20 @@ import (
 // is known of each block.
 type grouping struct {
 	word  string
-	site  func(*site) string
+	site  func(*siteNames, *site) string
 	block func(*subject) uint64
 	label func(uint64) string
 	needs needs
 }
 
 var groupings = []grouping{
-	{word: "site", site: siteKey, needs: needsNames},
-	{word: "function", site: func(s *site) string { return s.function }, needs: needsNames},
-	{word: "caller", site: func(s *site) string { return s.group("caller") }, needs: needsNames},
-	{word: "file", site: func(s *site) string { return s.group("file") }, needs: needsNames},
-	{word: "module", site: func(s *site) string { return s.group("module") }, needs: needsNames},
-	{word: "comm", site: func(s *site) string { return s.comm }, needs: needsNames},
-	{word: "process", site: func(s *site) string { return fmt.Sprintf("%s (%d)", s.comm, s.name.Info.PID) }, needs: needsNames},
+	{word: "site", site: func(n *siteNames, s *site) string { return n.keyOf(s) }, needs: needsNames},
+	{word: "function", site: func(_ *siteNames, s *site) string { return s.function }, needs: needsNames},
+	{word: "caller", site: func(_ *siteNames, s *site) string { return s.group("caller") }, needs: needsNames},
+	{word: "file", site: func(_ *siteNames, s *site) string { return s.group("file") }, needs: needsNames},
+	{word: "module", site: func(_ *siteNames, s *site) string { return s.group("module") }, needs: needsNames},
+	{word: "comm", site: func(_ *siteNames, s *site) string { return s.comm }, needs: needsNames},
+	{word: "process", site: func(_ *siteNames, s *site) string { return fmt.Sprintf("%s (%d)", s.comm, s.name.Info.PID) }, needs: needsNames},
 	{word: "pid", block: func(s *subject) uint64 { return uint64(s.life.PID) }, label: number},
 	{word: "thread", block: func(s *subject) uint64 { return uint64(s.birth.thread) }, label: threadLabel, needs: needsBirth},
 	{word: "free_thread", block: func(s *subject) uint64 { return uint64(s.freeThread()) }, label: threadLabel},
@@ -51,19 +50,6 @@ func groupingOf(word string) *grouping {
 	return nil
 }
 
-// siteKey is one for sites that print alike, as they are one row of a Report.
-func siteKey(s *site) string {
-	var b strings.Builder
-	b.WriteString(strconv.Itoa(s.name.Process) + "\x00" + s.function)
-	for _, f := range s.name.Frames {
-		fmt.Fprintf(&b, "\x00%s\x00%s\x00%d\x00%s", f.Function, f.File, f.Line, f.Module)
-		if f.Nameless() {
-			fmt.Fprintf(&b, "\x00%x", f.Offset)
-		}
-	}
-	return b.String()
-}
-
 // group is the site's group in a Report.
 func (s *site) group(by string) string {
 	r := report.Site{Function: s.name.Function, FunctionFrame: s.name.FunctionFrame, Stack: s.name.Frames}
@@ -74,7 +60,7 @@ func number(k uint64) string { return strconv.FormatUint(k, 10) }
 
 func threadLabel(k uint64) string {
 	if k == 0 {
-		return "[none or not known]"
+		return "[a copy at a fork, or not known]"
 	}
 	return number(k)
 }
@@ -89,10 +75,7 @@ func octave(size uint64) uint64 {
 }
 
 func sizeLabel(k uint64) string {
-	if k == 1 {
-		return "up to 1 B"
-	}
-	return fmt.Sprintf("up to %s", report.HumanBytes(float64(k)))
+	return "up to " + humanBytes(k)
 }
 
 // decade is the power of ten that a time in ns is below, from 1 µs on; 0: it has none.

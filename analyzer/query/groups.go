@@ -106,7 +106,7 @@ func (g *groups) fill(r *runner) {
 
 func (g *groups) label(r *runner, key groupKey) string {
 	if g.by.site != nil {
-		return g.by.site(r.names.of(key.site))
+		return g.by.site(&r.names, r.names.of(key.site))
 	}
 	return g.by.label(key.key)
 }
@@ -121,7 +121,7 @@ func (g *groups) list(r *runner, all map[string]*merged) {
 		}
 		if g.by.word == "site" {
 			s, site := r.names.of(m.site), m.site
-			row.Key, row.Site, row.PID, row.Stack = s.function, &site, s.name.Info.PID, s.name.Frames
+			row.Key, row.Site, row.PID, row.Stack, row.FunctionFrame = s.function, &site, s.name.Info.PID, s.name.Frames, s.name.FunctionFrame
 		}
 		out = append(out, row)
 	}

@@ -111,13 +111,19 @@ func (l *lexer) quoted(quote byte) (token, *Problem) {
 func (l *lexer) number() (token, *Problem) {
 	from := l.at
 	for l.at < len(l.source) {
-		c := l.source[l.at]
-		exponent := !strings.HasPrefix(l.source[from:], "0x") && (c == '+' || c == '-') && l.at > from+1 && l.source[l.at-1]|0x20 == 'e' && isDigit(l.source[l.at-2]) &&
-			l.at+1 < len(l.source) && isDigit(l.source[l.at+1])
-		if !isWordByte(c) && c != '.' && !exponent && !strings.HasPrefix(l.source[l.at:], "µ") && c != 0xb5 {
-			break
+		rest, c := l.source[l.at:], l.source[l.at]
+		switch {
+		case isWordByte(c) || c == '.':
+			l.at++
+			continue
+		case strings.HasPrefix(rest, "\u00b5"), strings.HasPrefix(rest, "\u03bc"): // both are micro
+			l.at += 2
+			continue
+		case (c == '+' || c == '-') && l.inExponent(from):
+			l.at++
+			continue
 		}
-		l.at++
+		break
 	}
 	t := token{kind: tokenNumber, from: from, to: l.at, text: l.source[from:l.at]}
 	var err string
@@ -125,6 +131,12 @@ func (l *lexer) number() (token, *Problem) {
 		return token{}, l.problem(from, l.at, err)
 	}
 	return t, nil
+}
+
+// inExponent reports whether a sign belongs to a number that began at from, such as 1e+6.
+func (l *lexer) inExponent(from int) bool {
+	return !strings.HasPrefix(l.source[from:], "0x") && l.at > from+1 && l.source[l.at-1]|0x20 == 'e' && isDigit(l.source[l.at-2]) &&
+		l.at+1 < len(l.source) && isDigit(l.source[l.at+1])
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -36,6 +36,8 @@ type Group struct {
 	Site  *uint32         `json:"site,omitempty"`  // by site: the lowest Site.ID of a Report of the same trace
 	PID   uint32          `json:"pid,omitempty"`   // by site
 	Stack []*report.Frame `json:"stack,omitempty"` // by site: innermost first
+	// FunctionFrame is the frame of Stack that Key is of.
+	FunctionFrame int `json:"function_frame,omitempty"`
 	Figures
 	sort uint64 // the number that it goes by
 	sums *sums

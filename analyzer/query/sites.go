@@ -1,6 +1,7 @@
 package query
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -12,6 +13,15 @@ type siteNames struct {
 	from  *analyzer.Analyzer
 	known []*site
 	memos int
+
+	prints map[printed]uint32 // numbers of frames that print apart
+}
+
+// printed is what a reader can tell frames apart by.
+type printed struct {
+	function, file, module string
+	line                   int
+	offset                 uint64 // of a frame without a name
 }
 
 func (n *siteNames) of(number uint32) *site {
@@ -33,17 +43,58 @@ func (n *siteNames) look(number uint32) *site {
 		f := name.Frames[at]
 		s.function, s.file, s.module, s.line = s.group("function"), f.File, f.Module, f.Line
 	}
-	for _, f := range name.Frames {
-		s.stack = append(s.stack, frameName(f))
-		if f.Module != "" && (len(s.modules) == 0 || s.modules[len(s.modules)-1] != f.Module) {
-			s.modules = append(s.modules, f.Module)
-		}
-	}
 	for _, a := range name.Info.Allocators {
 		family, _, _ := strings.Cut(a, " ")
 		s.allocators = append(s.allocators, family)
 	}
 	return s
+}
+
+// stack are the functions of its call stack, innermost first.
+func (s *site) stack() []string {
+	out := make([]string, 0, len(s.name.Frames))
+	for _, f := range s.name.Frames {
+		out = append(out, frameName(f))
+	}
+	return out
+}
+
+// modules are the files of its call stack, those in a row once.
+func (s *site) modules() (out []string) {
+	for _, f := range s.name.Frames {
+		if f.Module != "" && (len(out) == 0 || out[len(out)-1] != f.Module) {
+			out = append(out, f.Module)
+		}
+	}
+	return out
+}
+
+// keyOf is one for sites that print alike, as they are one row of a Report.
+func (n *siteNames) keyOf(s *site) string {
+	key := binary.AppendUvarint(nil, uint64(s.name.Process))
+	for _, f := range s.name.Frames {
+		key = binary.AppendUvarint(key, uint64(n.number(f)))
+	}
+	if len(s.name.Frames) == 0 {
+		key = append(key, s.function...)
+	}
+	return string(key)
+}
+
+func (n *siteNames) number(f *report.Frame) uint32 {
+	if n.prints == nil {
+		n.prints = make(map[printed]uint32)
+	}
+	p := printed{function: f.Function, file: f.File, module: f.Module, line: f.Line}
+	if f.Nameless() {
+		p.function, p.offset = "", f.Offset
+	}
+	number, ok := n.prints[p]
+	if !ok {
+		number = uint32(len(n.prints)) + 1
+		n.prints[p] = number
+	}
+	return number
 }
 
 // frameName is what a frame is called in a Report: its function, or where it is.

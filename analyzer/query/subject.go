@@ -28,8 +28,6 @@ const maxChain = math.MaxUint16
 // A site is what is known of a call site.
 type site struct {
 	function, file, module, comm string
-	stack                        []string // functions, innermost first
-	modules                      []string // likewise
 	line                         int
 	allocators                   []string
 	name                         analyzer.SiteName

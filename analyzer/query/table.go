@@ -9,7 +9,14 @@ import (
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
-func humanBytes(n uint64) string { return report.HumanBytes(float64(n)) }
+// humanBytes leaves whole bytes whole.
+func humanBytes(n uint64) string {
+	if n < 1024 {
+		return strconv.FormatUint(n, 10) + " B"
+	}
+	return report.HumanBytes(float64(n))
+}
+
 func humanTime(ns uint64) string { return report.HumanTime(ns) }
 
 // A figure writes numbers: as people read them, or exactly.
@@ -134,16 +141,15 @@ func (g *Group) title(f figure) string {
 	if g.Site == nil {
 		return name
 	}
-	shown := 0
-	for i, fr := range g.Stack {
-		if i == 0 && frameName(fr) == g.Key {
+	for i := g.FunctionFrame; i < len(g.Stack); i++ {
+		fr := g.Stack[i]
+		if i == g.FunctionFrame {
 			name += frameAt(f, fr)
 			continue
 		}
-		if f.human && shown == callersShown {
+		if f.human && i > g.FunctionFrame+callersShown {
 			return name + " < …"
 		}
-		shown++
 		name += " < " + f.text(frameName(fr))
 		if !f.human {
 			name += frameAt(f, fr)
