@@ -33,7 +33,7 @@ func (r *runner) newCollector(deferred bool) collector {
 		return newRowList(&r.opt)
 	}
 	g := r.grouping
-	return &groups{by: g, bySite: deferred || g.site != nil, deferred: deferred, at: make(map[groupKey]*sums), most: maxGroups}
+	return &groups{by: g, bySite: deferred || g.site != nil, deferred: deferred, at: make(map[groupKey]*sums), most: r.room}
 }
 
 func (g *groups) add(s *subject) error {

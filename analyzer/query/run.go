@@ -16,14 +16,17 @@ func Run(src Source, q *Query, opt Options) (*Result, error) {
 	if src.Config.Seed == [2]uint64{} {
 		src.Config.Seed = [2]uint64{1, 1} // sites have the same numbers each time
 	}
-	r := &runner{query: q, opt: opt, source: src, end: src.End}
+	r := &runner{query: q, opt: opt, source: src, end: src.End, room: maxGroups}
 	if opt.To != 0 {
 		r.end = opt.To
 	}
-	if g := groupingOf(opt.By); g != nil {
-		r.grouping = g
-	}
-	if !q.mixed && (q.site == nil || opt.grouped()) {
+	r.grouping = groupingOf(opt.By)
+	return r.run()
+}
+
+// run goes through the trace once if it can.
+func (r *runner) run() (*Result, error) {
+	if q := r.query; !q.mixed && (q.site == nil || r.opt.grouped()) {
 		err := r.once()
 		if !errors.Is(err, errNoRoom) {
 			return r.result, err
@@ -40,6 +43,7 @@ type runner struct {
 	opt      Options
 	source   Source
 	grouping *grouping
+	room     int    // for groups
 	end      uint64 // of the span, ns since the trace began
 
 	analyzer *analyzer.Analyzer

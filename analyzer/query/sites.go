@@ -2,6 +2,8 @@ package query
 
 import (
 	"encoding/binary"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -38,7 +40,7 @@ func (n *siteNames) of(number uint32) *site {
 
 func (n *siteNames) look(number uint32) *site {
 	name, _ := n.from.Site(number)
-	s := &site{name: name, comm: name.Info.Comm, function: name.Function, memo: make([]memo, n.memos)}
+	s := &site{number: number, name: name, comm: name.Info.Comm, function: name.Function, memo: make([]memo, n.memos)}
 	if at := name.FunctionFrame; at < len(name.Frames) {
 		f := name.Frames[at]
 		s.function, s.file, s.module, s.line = s.group("function"), f.File, f.Module, f.Line
@@ -71,12 +73,12 @@ func (s *site) modules() (out []string) {
 
 // keyOf is one for sites that print alike, as they are one row of a Report.
 func (n *siteNames) keyOf(s *site) string {
-	key := binary.AppendUvarint(nil, uint64(s.name.Process))
+	if len(s.name.Frames) == 0 {
+		return "#" + strconv.Itoa(int(s.number))
+	}
+	key := fmt.Appendf(nil, "%d %v %v %s\x00", s.name.Process, s.name.Truncated, s.name.FramePointers, s.name.Function)
 	for _, f := range s.name.Frames {
 		key = binary.AppendUvarint(key, uint64(n.number(f)))
-	}
-	if len(s.name.Frames) == 0 {
-		key = append(key, s.function...)
 	}
 	return string(key)
 }

@@ -27,6 +27,7 @@ const maxChain = math.MaxUint16
 
 // A site is what is known of a call site.
 type site struct {
+	number                       uint32
 	function, file, module, comm string
 	line                         int
 	allocators                   []string
