@@ -31,7 +31,7 @@ func (f *memoryFile) Truncate(n int64) error { f.Buffer.Truncate(int(n)); return
 func (f *memoryFile) Sync() error            { return nil }
 func (f *memoryFile) Close() error           { f.closed = true; return nil }
 
-var header = Header{Version: "test", Host: "host", Config: Config{Start: 1000}}
+var header = Header{Version: "test", Host: "host", Config: Config{Start: 1000, Seed: [2]uint64{1, 2}}}
 
 // record writes inputs, and returns the file.
 func record(t testing.TB, o Options, inputs ...input.Input) []byte {

@@ -64,6 +64,7 @@ type player struct {
 	until    uint64
 	last     uint64 // time of the last input that has one
 	reached  int    // the block where it ended
+	instant  bool   // it ended with an Instant and its names, as a trace does
 	broken   bool   // something is missing: the analyzer's numbers are not the recording's any more
 	dropped  int    // names and verdicts that were lost by that
 	gaps     []Gap
@@ -122,6 +123,13 @@ func (p *player) take(in input.Input) error {
 		}
 	}
 	p.analyzer.Take(in)
+	switch in.(type) {
+	case input.Names, input.PoolName:
+	case input.Instant:
+		p.instant = true
+	default:
+		p.instant = false
+	}
 	return nil
 }
 
@@ -134,7 +142,7 @@ func (p *player) takeEvents(v *input.Events) error {
 		all := v.Events
 		p.last, v.Events = all[n-1].Time, all[:n]
 		p.analyzer.Take(v)
-		v.Events = all
+		v.Events, p.instant = all, false
 	}
 	if n < len(v.Events) {
 		return errStop
@@ -220,7 +228,7 @@ func (p *player) mend(in input.Input) input.Input {
 // report makes the Report of the instant that was played to.
 func (p *player) report(opt analyzer.ReportOptions) (out *report.Report) {
 	defer p.catch(&p.err)
-	if p.reached == len(p.reader.blocks) {
+	if p.reached == len(p.reader.blocks) && !(p.instant && p.until == End) {
 		p.analyzer.Take(input.Instant{Now: min(p.until, p.lastTime())})
 	}
 	out = p.analyzer.Report(opt)
@@ -228,6 +236,31 @@ func (p *player) report(opt analyzer.ReportOptions) (out *report.Report) {
 		s.addTo(out)
 	}
 	out.Warnings = append(out.Warnings, p.warnings()...)
+	if p.until != End {
+		out.Notes = append(out.Notes, readingsNote(out)...)
+	}
+	return out
+}
+
+// readingsNote says of when the figures are that were read from /proc.
+func readingsNote(r *report.Report) []string {
+	oldest, never := time.Duration(0), 0
+	for i := range r.Processes {
+		switch p := &r.Processes[i]; {
+		case p.Exited:
+		case p.Usage.SampledNS == 0:
+			never++
+		default:
+			oldest = max(oldest, time.Duration(r.WindowNS-min(r.WindowNS, p.Usage.SampledNS)))
+		}
+	}
+	var out []string
+	if oldest >= time.Millisecond {
+		out = append(out, fmt.Sprintf("Where memory was (RSS, RESIDENT) is as of the last reading, up to %v before. What lived is of the instant.", oldest.Round(time.Millisecond)))
+	}
+	if never > 0 {
+		out = append(out, fmt.Sprintf("Where memory was (RSS, RESIDENT) had not been read yet of %d processes.", never))
+	}
 	return out
 }
 

@@ -78,7 +78,7 @@ func (s *session) endRecording(r *report.Report) {
 	if s.quiet && rec.writer != nil {
 		n, status := rec.writer.Counts(), rec.status()
 		fmt.Fprintf(os.Stderr, "memtrace: recorded %s of %v in %s, %s: memtrace report %s shows the result\n", counted(n.Events-status.LeftOutEvents, "event"),
-			since(s.started), render.Clean(rec.file.path), render.ShortSize(uint64(status.Bytes)), render.Clean(rec.file.path))
+			since(s.started), render.Clean(rec.file.path), report.HumanBytes(float64(status.Bytes)), render.Clean(rec.file.path))
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *session) showProgress() {
 		lost = fmt.Sprintf("%d lost", loss.Lost()+status.LeftOutEvents)
 	}
 	fmt.Fprintf(p.to, "\r\x1b[Krecording %v  %s  %s, %s/s  %s  (Ctrl-C ends)", since(s.started).Round(time.Second), counted(n.Events, "event"),
-		render.ShortSize(uint64(status.Bytes)), render.ShortSize(uint64(max(rate, 0))), lost)
+		report.HumanBytes(float64(status.Bytes)), report.HumanBytes(max(rate, 0)), lost)
 }
 
 // clear removes the line.

@@ -28,7 +28,7 @@ func savedCommands() []*cli.Command {
 			UsageText: "memtrace report FILE [--at TIME] [options]", Description: reportDescription, Flags: reportFlags(), Action: reportCommand,
 		},
 		{
-			Name: "export", Usage: "write a recording's or a saved Report as a profile, flame graph or table",
+			Name: "export", Usage: "write a Report as a profile, flame graph or table",
 			UsageText:   "memtrace export FILE --format FORMAT [--at TIME] [--kind KIND] [-o OUT]\nmemtrace export BEFORE AFTER --format flamegraph [-o OUT]",
 			Description: exportDescription, Flags: exportFlags(), Action: exportCommand,
 		},
