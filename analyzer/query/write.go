@@ -60,9 +60,9 @@ func (r *Result) summary() string {
 	if r.FromNS == r.ToNS {
 		span = "at " + humanTime(r.ToNS)
 	}
-	out := fmt.Sprintf("%s, %s: %s blocks of %s", what, span, grouped(t.Count), humanBytes(t.Bytes))
+	out := fmt.Sprintf("%s, %s: %s of %s", what, span, blocks(t.Count), humanBytes(t.Bytes))
 	if t.Estimate != nil {
-		out += fmt.Sprintf(" (estimates from %s samples: ±%s blocks, ±%s)", grouped(t.Estimate.Samples), grouped(t.Estimate.CountSE), humanBytes(t.Estimate.BytesSE))
+		out += fmt.Sprintf(" (estimates from %s samples: ±%s, ±%s)", grouped(t.Estimate.Samples), blocks(t.Estimate.CountSE), humanBytes(t.Estimate.BytesSE))
 	}
 	out += fmt.Sprintf("; %s live with %s", grouped(t.LiveCount), humanBytes(t.LiveBytes))
 	if t.LeakedCount > 0 {
@@ -77,12 +77,12 @@ func (r *Result) left() (out []string) {
 		what := map[bool]string{true: "events", false: "blocks"}[r.Events != nil]
 		line := fmt.Sprintf("… and %s more %s", grouped(r.Omitted), what)
 		if r.Rest != nil {
-			line = fmt.Sprintf("… and %s more groups, of %s blocks of %s", grouped(r.Omitted), grouped(r.Rest.Count), humanBytes(r.Rest.Bytes))
+			line = fmt.Sprintf("… and %s more groups, of %s of %s", grouped(r.Omitted), blocks(r.Rest.Count), humanBytes(r.Rest.Bytes))
 		}
 		out = append(out, line+" (--limit 0 shows more)")
 	}
 	if r.NoRoom != nil {
-		out = append(out, fmt.Sprintf("… and %s blocks of %s, of more groups than there is room for", grouped(r.NoRoom.Count), humanBytes(r.NoRoom.Bytes)))
+		out = append(out, fmt.Sprintf("… and %s of %s, of more groups than there is room for", blocks(r.NoRoom.Count), humanBytes(r.NoRoom.Bytes)))
 	}
 	return out
 }
@@ -102,6 +102,13 @@ func writeTable(b *strings.Builder, rows [][]string) {
 		}
 		b.WriteString(row[last] + "\n")
 	}
+}
+
+func blocks(n uint64) string {
+	if n == 1 {
+		return "1 block"
+	}
+	return grouped(n) + " blocks"
 }
 
 // grouped is a number with commas.
