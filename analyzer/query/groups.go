@@ -11,8 +11,7 @@ type groups struct {
 	bySite   bool // keys have the site: its group or the query's part on it is known at the end alone
 	deferred bool // the query's part on sites is looked at in the end
 	at       map[groupKey]*sums
-	last     groupKey // and its sums: blocks of one group often come in a row
-	sums     *sums
+	recent   [1 << 9]recentGroup // found without the map
 	noRoom   sums
 	most     int
 }
@@ -20,6 +19,12 @@ type groups struct {
 type groupKey struct {
 	site uint32
 	key  uint64
+}
+
+// A recentGroup is one that a block was added to lately; sums is nil where there was none.
+type recentGroup struct {
+	groupKey
+	sums *sums
 }
 
 // newCollector makes what the options ask for.
@@ -44,8 +49,9 @@ func (g *groups) add(s *subject) error {
 	if g.by.block != nil {
 		key.key = g.by.block(s)
 	}
-	if g.sums != nil && key == g.last {
-		g.sums.add(s)
+	recent := &g.recent[(uint64(key.site)*0x9e3779b97f4a7c15^key.key*0xd6e8feb86659fd93)>>55]
+	if recent.sums != nil && recent.groupKey == key {
+		recent.sums.add(s)
 		return nil
 	}
 	t := g.at[key]
@@ -60,7 +66,7 @@ func (g *groups) add(s *subject) error {
 		t = &sums{}
 		g.at[key] = t
 	}
-	g.last, g.sums = key, t
+	*recent = recentGroup{key, t}
 	t.add(s)
 	return nil
 }
