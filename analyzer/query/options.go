@@ -36,7 +36,7 @@ type Options struct {
 
 const (
 	// MaxRows is how many blocks or events a Result lists at most.
-	MaxRows = 500_000
+	MaxRows = 100_000
 	// maxGroups is how many groups there are at most, before those of sites that have one name are put together.
 	maxGroups = 1 << 18
 	// maxBirths is how many live blocks are known with their threads and causes.
