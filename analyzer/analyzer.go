@@ -136,7 +136,7 @@ func New(c Config) *Analyzer {
 }
 
 // Close frees the memory of the live heaps, which the garbage collector does
-// not know. The Analyzer must not be used afterwards.
+// not know. Nothing but Site may be called afterwards.
 func (a *Analyzer) Close() {
 	for p := range a.heaps {
 		p.heap.close()

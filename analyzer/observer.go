@@ -189,6 +189,7 @@ type SiteName struct {
 	Info          ProcessInfo // of the process, by its last description
 	Stack         event.StackID
 	Function      string          // what a Report calls it
+	FunctionFrame int             // its index in Frames
 	Frames        []*report.Frame // innermost first, not to be changed; empty where no stack was taken or it was lost
 	Truncated     bool
 	FramePointers bool // a frame was found by frame pointers alone
@@ -204,7 +205,7 @@ func (a *Analyzer) Site(number uint32) (name SiteName, ok bool) {
 	n := a.nameStack(s.image, s.stack, s.other)
 	out := SiteName{Process: s.proc.id, Info: s.proc.info, Stack: s.stack, Function: n.function, Frames: n.frames, Truncated: n.truncated, FramePointers: n.guessed}
 	if len(n.frames) > 0 {
-		out.Function, _ = a.functionOf(n.frames)
+		out.Function, out.FunctionFrame = a.functionOf(n.frames)
 	}
 	return out, true
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/gate"
 	"github.com/memtrace/memtrace/analyzer/matrix"
+	"github.com/memtrace/memtrace/analyzer/query"
 	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
@@ -58,6 +59,8 @@ func whatDetails() map[string]cmdline.Detail {
 		"output":            {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
 		"pages":             {Group: groupWhat},
 		"at":                {Group: groupWhat, Metavar: "TIME"},
+		"from":              {Group: groupWhat, Metavar: "TIME"},
+		"to":                {Group: groupWhat, Metavar: "TIME"},
 		"max-size":          {Group: groupWhat, Metavar: "SIZE"},
 		"compression":       {Group: groupWhat, Metavar: "LEVEL", Words: recording.Levels()},
 		"no-command-lines":  {Group: groupWhat},
@@ -106,6 +109,11 @@ func showDetails() map[string]cmdline.Detail {
 		"export pid":      {Group: groupShow, Metavar: "PID"},
 		"export kind":     {Group: groupShow, Metavar: "KIND", Words: export.Kinds()},
 		"inverted":        {Group: groupShow},
+		"query by":        {Group: groupShow, Metavar: "WHAT", Words: query.Groupings()},
+		"query format":    {Group: groupShow, Metavar: "FORMAT", Words: query.Formats()},
+		"order":           {Group: groupShow, Metavar: "FIGURE", Words: query.Orders()},
+		"limit":           {Group: groupShow, Metavar: "N"},
+		"timeline":        {Group: groupShow, Metavar: "TIME"},
 		"matrix report":   {Group: groupShow, Metavar: "TABLE", Words: render.Tables()},
 	}
 }

@@ -84,6 +84,7 @@ func pages() map[string]page {
 		"diff":       diffPage(),
 		"report":     reportPage(),
 		"export":     exportPage(),
+		"query":      queryPage(),
 		"completion": completionPage(),
 		"help": {exit: exitPlain, arguments: cmdline.Detail{Hints: helpWords()}, examples: []cmdline.Example{
 			{Line: "memtrace help run", Text: "the options of run"},
@@ -139,6 +140,17 @@ func exportPage() page {
 		{Line: "memtrace export heap.json --format flamegraph --kind leaked > leaks.svg", Text: "a picture of the leaks"},
 		{Line: "memtrace export before.json after.json --format flamegraph -o grown.svg", Text: "what changed"},
 		{Line: "memtrace export app.memtrace --format heaptrack --pid 1234 -o heaptrack.app.zst", Text: "for heaptrack_print, heaptrack_gui"},
+	}}
+}
+
+func queryPage() page {
+	return page{exit: exitPlain, see: []string{"record --help", "report --help"}, arguments: cmdline.Detail{Values: cmdline.Files}, examples: []cmdline.Example{
+		{Line: "memtrace query app.memtrace 'lifetime < 1ms && size > 4KiB'", Text: "who allocates large blocks for a moment"},
+		{Line: "memtrace query app.memtrace 'live && stack ~ \"parse\"' --by function", Text: "what code called from a parser still holds"},
+		{Line: "memtrace query app.memtrace 'thread != free_thread' --by thread", Text: "blocks that another thread frees"},
+		{Line: "memtrace query app.memtrace 'size > 1MiB' --by none --order first", Text: "each large block"},
+		{Line: "memtrace query app.memtrace --timeline 1s --format csv > heap.csv", Text: "live, born and ended bytes, second by second"},
+		{Line: "memtrace query app.memtrace --at 1m30s --by age", Text: "how old what lived then was"},
 	}}
 }
 

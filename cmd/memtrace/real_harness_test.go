@@ -319,6 +319,7 @@ type counts struct {
 	LiveBytes     uint64 `json:"live_bytes"`
 	LiveCount     uint64 `json:"live_count"`
 	ReallocFailed uint64 `json:"realloc_failed"`
+	Temporary     uint64
 }
 
 type answer struct {

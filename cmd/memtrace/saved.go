@@ -34,6 +34,11 @@ func savedCommands() []*cli.Command {
 			Description: exportDescription, Flags: exportFlags(), Action: exportCommand,
 		},
 		{
+			Name: "query", Usage: "find blocks of a recording by an expression",
+			UsageText:   "memtrace query FILE [EXPRESSION] [options]",
+			Description: queryDescription + queryFields(), Flags: queryFlags(), Action: queryCommand,
+		},
+		{
 			Name: "diff", Usage: "show what grew and shrank between two Reports, or two snapshots",
 			UsageText:   "memtrace diff BEFORE.json AFTER.json [--kind KIND] [--by WHAT] [options]\nmemtrace diff BEFORE.snap AFTER.snap [--by FIGURE] [options]",
 			Description: diffDescription, Flags: diffFlags(), Action: diffCommand,

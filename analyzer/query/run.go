@@ -1,0 +1,247 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/memtrace/memtrace/analyzer"
+)
+
+// Run answers a query about a trace. Errors are those of the source and of Options.Check.
+func Run(src Source, q *Query, opt Options) (*Result, error) {
+	if err := opt.Check(); err != nil {
+		return nil, err
+	}
+	if src.Config.Seed == [2]uint64{} {
+		src.Config.Seed = [2]uint64{1, 1} // sites have the same numbers each time
+	}
+	r := &runner{query: q, opt: opt, source: src, end: src.End, room: maxGroups}
+	if opt.To != 0 {
+		r.end = opt.To
+	}
+	r.grouping = groupingOf(opt.By)
+	return r.run()
+}
+
+// run goes through the trace once if it can.
+func (r *runner) run() (*Result, error) {
+	if q := r.query; !q.mixed && (q.site == nil || r.opt.grouped()) {
+		err := r.once()
+		if !errors.Is(err, errNoRoom) {
+			return r.result, err
+		}
+	}
+	return r.twice()
+}
+
+var errNoRoom = errors.New("too many groups of too many sites")
+
+// A runner goes through a trace.
+type runner struct {
+	query    *Query
+	opt      Options
+	source   Source
+	grouping *grouping
+	room     int    // for groups
+	end      uint64 // of the span, ns since the trace began
+
+	analyzer *analyzer.Analyzer
+	names    siteNames
+	early    bool // names are known as blocks are judged
+	births   births
+	err      error // of the collector
+	subject  subject
+	into     collector
+	result   *Result
+}
+
+// A collector takes what fulfils the query.
+type collector interface {
+	add(*subject) error
+	fill(*runner)
+}
+
+// once goes through the trace once: names are asked for at its end.
+func (r *runner) once() error {
+	r.analyzer = r.observing()
+	defer r.analyzer.Close()
+	r.names = siteNames{from: r.analyzer, memos: r.query.memos}
+	r.into = r.newCollector(r.query.site != nil)
+	if err := r.pass(); err != nil {
+		return err
+	}
+	r.conclude()
+	return nil
+}
+
+// twice goes through the trace for the names first.
+func (r *runner) twice() (*Result, error) {
+	first := analyzer.New(r.source.Config)
+	defer first.Close()
+	if _, err := r.play(first); err != nil {
+		return nil, err
+	}
+	first.Close() // but for the names
+	r.names, r.early = siteNames{from: first, memos: r.query.memos}, true
+	r.analyzer = r.observing()
+	defer r.analyzer.Close()
+	r.into = r.newCollector(false)
+	if err := r.pass(); err != nil {
+		return nil, err
+	}
+	r.conclude()
+	return r.result, nil
+}
+
+// play gives the trace until the end of the span.
+func (r *runner) play(a *analyzer.Analyzer) ([]string, error) {
+	until := uint64(math.MaxUint64)
+	if r.opt.To != 0 {
+		until = r.source.Config.Start + r.opt.To
+	}
+	return r.source.Play(a, until)
+}
+
+func (r *runner) observing() *analyzer.Analyzer {
+	c := r.source.Config
+	c.Observer = r
+	r.births, r.err = births{}, nil
+	r.result = &Result{Schema: Schema, Expression: r.query.source, Notes: []string{}, FromNS: r.opt.From, ToNS: r.end}
+	r.births.wanted = (r.query.needs|r.grouping.or())&needsBirth != 0 || r.opt.Events || r.opt.By == None
+	return analyzer.New(c)
+}
+
+// or is what the grouping needs; nil needs nothing.
+func (g *grouping) or() needs {
+	if g == nil {
+		return 0
+	}
+	return g.needs
+}
+
+// pass goes through the trace, and then judges the blocks that live at the end of the span.
+func (r *runner) pass() error {
+	notes, err := r.play(r.analyzer)
+	if err = errors.Join(err, r.err); err != nil {
+		return err
+	}
+	r.result.Notes = append(r.result.Notes, notes...)
+	for l := range r.analyzer.Lives {
+		r.subject = subject{life: l, live: true, now: r.end, end: r.end, birth: r.births.of(l)}
+		if r.judge(); r.err != nil {
+			return r.err
+		}
+	}
+	return nil
+}
+
+// Born implements analyzer.Observer.
+func (r *runner) Born(l *analyzer.Life) {
+	if r.births.wanted {
+		r.births.born(l)
+	}
+}
+
+// Ended implements analyzer.Observer.
+func (r *runner) Ended(l *analyzer.Life) {
+	if r.err != nil {
+		return
+	}
+	s := &r.subject
+	s.life, s.now, s.end = l, l.Ended, r.end
+	if r.births.wanted {
+		s.birth = r.births.ended(l)
+	}
+	if l.Ended > r.opt.From || r.opt.From == 0 {
+		r.judge()
+	}
+}
+
+// judge adds the subject to the answer if it fulfils the query.
+func (r *runner) judge() {
+	s, q := &r.subject, r.query
+	if r.early && (q.site != nil || q.mixed) {
+		s.site = r.names.of(s.life.Site)
+		if !q.holdsOf(s) {
+			return
+		}
+	}
+	if q.block != nil && !q.block(s) {
+		return
+	}
+	if err := r.into.add(s); err != nil {
+		r.err = err
+	}
+}
+
+// holdsOf reports whether the part on sites holds.
+func (q *Query) holdsOf(s *subject) bool {
+	if q.site == nil {
+		return true
+	}
+	if s.site.judge == notAsked {
+		s.site.judge = memoOf(q.site(s))
+	}
+	return s.site.judge == holds
+}
+
+// conclude makes the answer.
+func (r *runner) conclude() {
+	r.into.fill(r)
+	if n := r.births.unknown; n != 0 {
+		r.result.Notes = append(r.result.Notes, fmt.Sprintf("%d blocks count as of no known thread, kind and realloc_chain: more than %d lived at once", n, maxBirths))
+	}
+	if r.result.Total.Estimate != nil {
+		r.result.Notes = append(r.result.Notes, "Blocks were sampled: figures are estimates, and blocks that no sample met are in none; single blocks and events are those of the sample.")
+	}
+}
+
+// births are how the blocks that live began.
+type births struct {
+	wanted  bool
+	at      map[birthKey]birth
+	realloc uint16 // the chain of the block that a realloc has just ended
+	unknown uint64
+}
+
+type birthKey struct {
+	process int32
+	pid     uint32
+	addr    uint64
+}
+
+func keyOf(l *analyzer.Life) birthKey { return birthKey{int32(l.Process), l.PID, l.Addr} }
+
+func (b *births) born(l *analyzer.Life) {
+	if b.at == nil {
+		b.at = make(map[birthKey]birth)
+	}
+	if len(b.at) >= maxBirths {
+		b.unknown++
+		return
+	}
+	own := birth{thread: l.TID, cause: l.Cause}
+	if l.Cause == analyzer.ByRealloc && l.Old != 0 {
+		own.chain = max(b.realloc, 1)
+	}
+	b.realloc = 0
+	b.at[keyOf(l)] = own
+}
+
+func (b *births) ended(l *analyzer.Life) birth {
+	own := b.at[keyOf(l)]
+	delete(b.at, keyOf(l))
+	b.realloc = 0
+	if l.Cause == analyzer.ByRealloc {
+		b.realloc = min(own.chain, maxChain-1) + 1
+	}
+	return own
+}
+
+func (b *births) of(l *analyzer.Life) birth {
+	if !b.wanted {
+		return birth{}
+	}
+	return b.at[keyOf(l)]
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/query"
+	"github.com/memtrace/memtrace/analyzer/recording"
+	"github.com/memtrace/memtrace/analyzer/render"
+)
+
+const queryDescription = "Finds the blocks of a recording that fulfil an expression, and sums them up: by call site, or by what --by says. " +
+	"Without an expression these are all blocks.\n\n" +
+	"An expression compares fields with numbers, times (1ms, 1m30s), sizes (4KiB, 1MB) and texts in quotes: < <= > >= == !=, ~ (matches a regular expression), " +
+	"!~, in [LIST]; and joins comparisons by &&, ||, ! and parentheses. alive_at(30s) holds for blocks that lived then. + - * / % calculate.\n\n"
+
+// queryFields lists the fields, for help.
+func queryFields() string {
+	var b strings.Builder
+	b.WriteString("Fields:\n")
+	for _, f := range query.Fields() {
+		fmt.Fprintf(&b, "  %-13s  %s\n", f.Name, f.Text)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func queryFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "by", Value: "site", Usage: "what to sum up by; none lists single blocks"},
+		&cli.StringFlag{Name: "order", Value: "bytes", Usage: "order of the groups or blocks, from high to low; first is the earliest"},
+		&cli.IntFlag{Name: "limit", Value: 20, Usage: "number of groups, blocks or events to show; 0: all (json, csv: all unless given)"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
+		&cli.BoolFlag{Name: "events", Usage: "show the births and ends of these blocks themselves, in their order"},
+		&cli.DurationFlag{Name: "timeline", Usage: "show what lives, is born and ends in steps of this length"},
+		&cli.StringFlag{Name: "at", Usage: "look at the blocks that live at this time, such as 1m30s, end-10s or a time of day"},
+		&cli.StringFlag{Name: "from", Usage: "look at blocks that live at this time or later"},
+		&cli.StringFlag{Name: "to", Usage: "look at what is known at this time: what is freed later lives"},
+		savedMemoryFlag(),
+	}
+}
+
+func queryCommand(c *cli.Context) error {
+	format := c.String("format")
+	opt := query.Options{Events: c.Bool("events"), Timeline: c.Duration("timeline"), Limit: c.Int("limit")}
+	if !c.IsSet("limit") && (format == "json" || format == "csv") {
+		opt.Limit = 0
+	}
+	if c.IsSet("by") || !opt.Events && opt.Timeline == 0 {
+		opt.By = c.String("by")
+	}
+	if c.IsSet("order") {
+		opt.Order = c.String("order")
+	}
+	switch {
+	case !slices.Contains(query.Formats(), format):
+		return noneOf("--format", format, query.Formats())
+	case opt.By != "" && !slices.Contains(query.Groupings(), opt.By):
+		return noneOf("--by", opt.By, query.Groupings())
+	case opt.Order != "" && !slices.Contains(query.Orders(), opt.Order):
+		return noneOf("--order", opt.Order, query.Orders())
+	case c.NArg() != 1 && c.NArg() != 2:
+		return usageError("query takes a recording and one expression, in quotes: memtrace query FILE 'lifetime < 1ms && size > 4KiB'")
+	case c.IsSet("at") && (c.IsSet("from") || c.IsSet("to")):
+		return usageError("--at is one time, --from and --to are a span: give the one or the other")
+	}
+	if err := opt.Check(); err != nil {
+		return usageError("%v", err)
+	}
+	q, err := query.Compile(c.Args().Get(1))
+	if err != nil {
+		return explained(err)
+	}
+	return queryFile(c, q, opt, format)
+}
+
+// explained shows where an expression is wrong.
+func explained(err error) error {
+	var problem *query.Problem
+	if !errors.As(err, &problem) {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "memtrace: query: %s", render.CleanLines(problem.Explain()))
+	return &exitError{exitUsage, errQuiet}
+}
+
+// queryFile asks a recording.
+func queryFile(c *cli.Context, q *query.Query, opt query.Options, format string) error {
+	memory, err := memoryLimit(c)
+	if err != nil {
+		return err
+	}
+	keepWithin(memory)
+	path, at := splitInstant(c.Args().First())
+	if c.IsSet("at") {
+		at = c.String("at")
+	}
+	f, err := openAsCaller(path)
+	if err != nil {
+		return fmt.Errorf("query a recording: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	if !isRecording(f) {
+		return fmt.Errorf("query %s: it is no recording; memtrace record -o FILE makes one, and a saved Report has no single blocks", path)
+	}
+	r, err := readRecording(f, path)
+	if err != nil {
+		return err
+	}
+	if opt.From, opt.To, err = querySpan(r, at, c.String("from"), c.String("to")); err != nil {
+		return err
+	}
+	src, err := querySource(r, memory)
+	if err != nil {
+		return fmt.Errorf("query %s: %w", path, err)
+	}
+	res, err := query.Run(src, q, opt)
+	if err != nil {
+		return fmt.Errorf("query %s: %w", path, err)
+	}
+	for _, note := range res.Notes {
+		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.Clean(note))
+	}
+	return query.Write(os.Stdout, res, format)
+}
+
+// querySpan is the span that is asked for, ns since the trace began.
+func querySpan(r *recording.Reader, at, from, to string) (first, last uint64, err error) {
+	if at != "" {
+		from, to = at, at
+	}
+	begin, _ := r.Span()
+	for _, one := range []struct {
+		text string
+		to   *uint64
+	}{{from, &first}, {to, &last}} {
+		if one.text == "" {
+			continue
+		}
+		when, err := parseInstant(one.text)
+		if err != nil {
+			return 0, 0, usageError("%v", err)
+		}
+		t, err := when.of(r)
+		if err != nil {
+			return 0, 0, err
+		}
+		*one.to = max(t-begin, 1) // 0 would be no limit
+	}
+	if last != 0 && first > last {
+		return 0, 0, usageError("--from %s is after --to %s", from, to)
+	}
+	return first, last, nil
+}
+
+// querySource plays a recording as often as a query needs.
+func querySource(r *recording.Reader, memory uint64) (query.Source, error) {
+	sites, blocks := memoryShares(memory)
+	config, err := r.Header().Config.Analyzer(sites, blocks)
+	if err != nil {
+		return query.Source{}, err
+	}
+	first, last := r.Span()
+	return query.Source{Config: config, End: last - first, Play: func(a *analyzer.Analyzer, until uint64) ([]string, error) {
+		gaps, err := r.Replay(a, until)
+		var notes []string
+		for _, g := range gaps {
+			from := time.Duration(g.First - min(g.First, first)).Round(time.Millisecond)
+			notes = append(notes, fmt.Sprintf("The recording lacks something from %v on: %s. Blocks that were freed then still count as live.", from, g.Why))
+		}
+		return notes, err
+	}}, nil
+}
