@@ -5,7 +5,7 @@
 //	label.go   what a frame is called; all names pass here
 //	tree.go    stacks of one kind as a tree, for pictures
 //	diff.go    two Reports as one list of signed stacks
-//	pprof.go, folded.go, svg.go, page.go, speedscope.go, csv.go, dhat.go, massif.go: a format each
+//	pprof.go, folded.go, svg.go, page.go, speedscope.go, csv.go, parquet.go, dhat.go, massif.go: a format each
 //
 // Names in a Report are the target's and may be hostile. Every writer escapes them for its format.
 package export

@@ -40,7 +40,7 @@ const savedFiles = "FILE is a Report in JSON, as --format json or --report FILE 
 
 const reportDescription = "Shows a saved Report as the trace showed it.\n\n" + savedFiles
 
-const exportDescription = "Writes a saved Report for other tools. pprof, html, speedscope and csv have all kinds of bytes; the other " +
+const exportDescription = "Writes a saved Report for other tools. pprof, html, speedscope, csv and parquet have all kinds of bytes; the other " +
 	"formats show the one of --kind. Two files give a picture of what changed: red grew, blue shrank.\n\n" + savedFiles
 
 func reportFlags() []cli.Flag {
@@ -117,8 +117,8 @@ func exportCommand(c *cli.Context) error {
 		return usageError("%v", err)
 	}
 	out := c.Path("output")
-	if (out == "" || out == "-") && opt.Format == export.Pprof && term.IsTerminal(int(os.Stdout.Fd())) {
-		return usageError("pprof would write a binary file to the terminal: name a file with -o FILE")
+	if (out == "" || out == "-") && opt.Format.Binary() && term.IsTerminal(int(os.Stdout.Fd())) {
+		return usageError("%s would write a binary file to the terminal: name a file with -o FILE", opt.Format)
 	}
 	write, err := exporter(c, &opt)
 	if err != nil {
