@@ -23,7 +23,7 @@ type parquetRow struct {
 	Exe      string `parquet:"exe,optional,dict"`
 	Function string `parquet:"function,dict"`
 	File     string `parquet:"file,optional,dict"`
-	Line     int64  `parquet:"line,optional"`
+	Line     int64  `parquet:"line,optional,dict"`
 	Module   string `parquet:"module,optional,dict"`
 	BuildID  string `parquet:"build_id,optional,dict"`
 	parquetFigures
@@ -56,14 +56,14 @@ type parquetFigures struct {
 type parquetFrame struct {
 	Function string `parquet:"function,dict"`
 	File     string `parquet:"file,optional,dict"`
-	Line     int64  `parquet:"line,optional"`
+	Line     int64  `parquet:"line,optional,dict"`
 	Module   string `parquet:"module,optional,dict"`
 	BuildID  string `parquet:"build_id,optional,dict"`
-	Offset   int64  `parquet:"offset"`
+	Offset   int64  `parquet:"offset,dict"`
 	Inlined  bool   `parquet:"inlined"`
 }
 
-// maxGroupFrames bounds what is held in memory until a row group is written: a frame takes some 50 bytes there.
+// maxGroupFrames bounds what is held in memory until a row group is written, whatever the Report has.
 const maxGroupFrames = 1 << 17
 
 // writeParquet writes a row a site, and one for each site of mappings.

@@ -20,7 +20,7 @@ func TestExportsInTheirReaders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"run", "--top", "1", "--report", filepath.Join(dir, "report.txt")}
-	for _, f := range []string{"pprof", "folded", "html", "flamegraph", "csv", "speedscope", "massif:allocated", "dhat"} {
+	for _, f := range []string{"pprof", "folded", "html", "flamegraph", "csv", "parquet", "speedscope", "massif:allocated", "dhat"} {
 		args = append(args, "--export", f+"="+filepath.Join(dir, strings.ReplaceAll(f, ":", "-")))
 	}
 	out, err := memtraceCommand(t, append(args, "--", testProgram("two_threads"), "run")...).Output()
@@ -52,7 +52,9 @@ func TestExportsInTheirReaders(t *testing.T) {
 		"csv": func(t *testing.T) {
 			wantRow(t, strings.ReplaceAll(contents(t, dir, "csv"), ",", " "), "small_blocks", fmt.Sprint(bytes), fmt.Sprint(blocks))
 		},
-		"dhat": func(t *testing.T) { checkDHAT(t, dir, bytes, blocks) },
+		"parquet":    func(t *testing.T) { checkParquet(t, filepath.Join(dir, "parquet"), bytes, blocks) },
+		"speedscope": func(t *testing.T) { checkSpeedscope(t, dir, bytes) },
+		"dhat":       func(t *testing.T) { checkDHAT(t, dir, bytes, blocks) },
 		"flamegraph": func(t *testing.T) {
 			dom := domOf(t, dir, "flamegraph", "flame.svg", "#q=small_blocks")
 			wantText(t, dom, "small_blocks\n781 KiB in "+commas(blocks)+" blocks", "search: small_blocks  1 frame, 99.9 %", ` hit"`)
