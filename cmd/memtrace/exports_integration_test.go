@@ -52,9 +52,17 @@ func TestExportsInTheirReaders(t *testing.T) {
 		"csv": func(t *testing.T) {
 			wantRow(t, strings.ReplaceAll(contents(t, dir, "csv"), ",", " "), "small_blocks", fmt.Sprint(bytes), fmt.Sprint(blocks))
 		},
-		"parquet":    func(t *testing.T) { checkParquet(t, filepath.Join(dir, "parquet"), bytes, blocks) },
-		"speedscope": func(t *testing.T) { checkSpeedscope(t, dir, bytes) },
-		"dhat":       func(t *testing.T) { checkDHAT(t, dir, bytes, blocks) },
+		"parquet": func(t *testing.T) { checkParquet(t, filepath.Join(dir, "parquet"), bytes, blocks) },
+		"speedscope": func(t *testing.T) {
+			checkSpeedscope(t, filepath.Join(dir, "speedscope"), "heap.json", "small_blocks", fmt.Sprintf("%.2f KB", float64(bytes)/1024))
+		},
+		"pprof in speedscope": func(t *testing.T) {
+			checkSpeedscope(t, filepath.Join(dir, "pprof"), "heap.pb.gz", "small_blocks", fmt.Sprintf("%.2f KB", float64(bytes)/1024))
+		},
+		"folded in speedscope": func(t *testing.T) {
+			checkSpeedscope(t, filepath.Join(dir, "folded"), "heap.txt", "small_blocks", commas(bytes))
+		},
+		"dhat": func(t *testing.T) { checkDHAT(t, dir, bytes, blocks) },
 		"flamegraph": func(t *testing.T) {
 			dom := domOf(t, dir, "flamegraph", "flame.svg", "#q=small_blocks")
 			wantText(t, dom, "small_blocks\n781 KiB in "+commas(blocks)+" blocks", "search: small_blocks  1 frame, 99.9 %", ` hit"`)
