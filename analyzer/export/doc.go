@@ -6,7 +6,7 @@
 //	tree.go    stacks of one kind as a tree, for pictures
 //	diff.go    two Reports as one list of signed stacks, for pictures: whole stacks, where analyzer/compare has sites
 //	measure.go what each site of a Report has of a kind, for analyzer/compare
-//	pprof.go, folded.go, svg.go, page.go, speedscope.go, csv.go, dhat.go, massif.go: a format each
+//	pprof.go, folded.go, svg.go, page.go, speedscope.go, csv.go, parquet.go, dhat.go, massif.go: a format each
 //
 // Names in a Report are the target's and may be hostile. Every writer escapes them for its format.
 package export

@@ -21,6 +21,7 @@ const (
 	HTML       Format = "html"       // a page with all kinds
 	Speedscope Format = "speedscope" // JSON
 	CSV        Format = "csv"        // a row a site
+	Parquet    Format = "parquet"    // a row a site, with typed columns
 	DHAT       Format = "dhat"       // JSON of Valgrind's DHAT, version 2
 	Massif     Format = "massif"     // the file of Valgrind's Massif
 )
@@ -39,6 +40,7 @@ var formats = []struct {
 	{HTML, false, writePage, nil},
 	{Speedscope, false, writeSpeedscope, nil},
 	{CSV, false, writeCSV, nil},
+	{Parquet, false, writeParquet, nil},
 	{DHAT, true, writeDHAT, nil},
 	{Massif, true, writeMassif, nil},
 }
@@ -51,6 +53,9 @@ func Formats() []string {
 	}
 	return out
 }
+
+// Binary reports whether the format is not text, and so nothing for a terminal.
+func (f Format) Binary() bool { return f == Pprof || f == Parquet }
 
 // Options say how to write a Report.
 type Options struct {
@@ -73,8 +78,8 @@ func (o Options) Check(diff bool) error {
 		return fmt.Errorf("inverted is for flamegraph, html and folded, not for %s", o.Format)
 	case o.Format == DHAT && o.Kind != "" && o.Kind.counts(), o.Format == Massif && o.Kind != "" && o.Kind.counts():
 		return fmt.Errorf("%s shows bytes: %s is a count", o.Format, o.Kind)
-	case o.Format == CSV && o.Kind != "":
-		return fmt.Errorf("csv has all kinds, a column each: leave the kind out")
+	case (o.Format == CSV || o.Format == Parquet) && o.Kind != "":
+		return fmt.Errorf("%s has all kinds, a column each: leave the kind out", o.Format)
 	case diff && formats[i].diff == nil:
 		return fmt.Errorf("%s cannot show the difference of two Reports: use flamegraph or folded", o.Format)
 	}

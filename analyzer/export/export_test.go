@@ -328,6 +328,8 @@ func TestHostileNamesStayText(t *testing.T) {
 				if _, err := profile.ParseData(out); err != nil {
 					t.Errorf("report %d: %v", i, err)
 				}
+			}
+			if Format(format).Binary() {
 				continue
 			}
 			if !utf8.Valid(out) {
@@ -359,6 +361,7 @@ func TestOptionsThatDoNotFit(t *testing.T) {
 		{Options{Format: "pdf"}, `format "pdf" is none of pprof, folded`},
 		{Options{Format: HTML, Kind: "big"}, `kind "big" is none of live, peak`},
 		{Options{Format: CSV, Kind: Live}, "csv has all kinds"},
+		{Options{Format: Parquet, Kind: Live}, "parquet has all kinds"},
 		{Options{Format: Pprof, Inverted: true}, "inverted is for flamegraph, html and folded"},
 		{Options{Format: Massif, Kind: Faults}, "massif shows bytes: faults is a count"},
 	} {

@@ -20,7 +20,7 @@ func TestExportsInTheirReaders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"run", "--top", "1", "--report", filepath.Join(dir, "report.txt")}
-	for _, f := range []string{"pprof", "folded", "html", "flamegraph", "csv", "speedscope", "massif:allocated", "dhat"} {
+	for _, f := range []string{"pprof", "folded", "html", "flamegraph", "csv", "parquet", "speedscope", "massif:allocated", "dhat"} {
 		args = append(args, "--export", f+"="+filepath.Join(dir, strings.ReplaceAll(f, ":", "-")))
 	}
 	out, err := memtraceCommand(t, append(args, "--", testProgram("two_threads"), "run")...).Output()
@@ -51,6 +51,16 @@ func TestExportsInTheirReaders(t *testing.T) {
 		"folded": func(t *testing.T) { wantRow(t, contents(t, dir, "folded"), ";small_blocks", fmt.Sprint(bytes)) },
 		"csv": func(t *testing.T) {
 			wantRow(t, strings.ReplaceAll(contents(t, dir, "csv"), ",", " "), "small_blocks", fmt.Sprint(bytes), fmt.Sprint(blocks))
+		},
+		"parquet": func(t *testing.T) { checkParquet(t, filepath.Join(dir, "parquet"), bytes, blocks) },
+		"speedscope": func(t *testing.T) {
+			checkSpeedscope(t, filepath.Join(dir, "speedscope"), "heap.json", "small_blocks", fmt.Sprintf("%.2f KB", float64(bytes)/1024))
+		},
+		"pprof in speedscope": func(t *testing.T) {
+			checkSpeedscope(t, filepath.Join(dir, "pprof"), "heap.pb.gz", "small_blocks", fmt.Sprintf("%.2f KB", float64(bytes)/1024))
+		},
+		"folded in speedscope": func(t *testing.T) {
+			checkSpeedscope(t, filepath.Join(dir, "folded"), "heap.txt", "small_blocks", commas(bytes))
 		},
 		"dhat": func(t *testing.T) { checkDHAT(t, dir, bytes, blocks) },
 		"flamegraph": func(t *testing.T) {

@@ -53,7 +53,7 @@ const savedFiles = "FILE is a recording (memtrace record, -o), or a Report in JS
 const reportDescription = "Shows a Report as the trace showed it: of a recording the last one, or that of any time, with the blocks that " +
 	"lived then.\n\n" + savedFiles
 
-const exportDescription = "Writes a Report for other tools. pprof, html, speedscope and csv have all kinds of bytes; the other " +
+const exportDescription = "Writes a Report for other tools. pprof, html, speedscope, csv and parquet have all kinds of bytes; the other " +
 	"formats show the one of --kind. Two files give a picture of what changed: red grew, blue shrank.\n\n" +
 	"heaptrack, firefox and perfetto have every block, and the course of time: FILE is then a recording, and --at where they end. An output that ends in .gz, and for " +
 	"heaptrack in .zst, is compressed.\n\n" + savedFiles
@@ -149,8 +149,8 @@ func exportCommand(c *cli.Context) error {
 		return usageError("%v", err)
 	}
 	out := c.Path("output")
-	if (out == "" || out == "-") && opt.Format == export.Pprof && term.IsTerminal(int(os.Stdout.Fd())) {
-		return usageError("pprof would write a binary file to the terminal: name a file with -o FILE")
+	if (out == "" || out == "-") && opt.Format.Binary() && term.IsTerminal(int(os.Stdout.Fd())) {
+		return usageError("%s would write a binary file to the terminal: name a file with -o FILE", opt.Format)
 	}
 	write, err := exporter(c, &opt)
 	if err != nil {
