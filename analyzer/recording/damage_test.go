@@ -324,7 +324,7 @@ func TestMaxSize(t *testing.T) {
 	if f.Len() > 20000+300 || !r.Closed() || r.end.Why == "" {
 		t.Errorf("%d bytes, closed %v", f.Len(), r.Closed())
 	}
-	out, err := r.ReportAt(End, Rooms{}, analyzer.ReportOptions{Final: true})
+	out, _, err := r.ReportAt(End, Rooms{}, analyzer.ReportOptions{Final: true})
 	if err != nil || !strings.Contains(fmt.Sprint(out.Warnings), "largest size") {
 		t.Errorf("%v, %v", out.Warnings, err)
 	}
@@ -344,7 +344,7 @@ func FuzzRead(f *testing.F) {
 		if err := r.Inputs(func(input.Input) error { return nil }, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.ReportAt(End, Rooms{Sites: 1 << 20, Blocks: 1 << 20}, analyzer.ReportOptions{Final: true}); err != nil && !errors.Is(err, ErrImpossible) {
+		if _, _, err := r.ReportAt(End, Rooms{Sites: 1 << 20, Blocks: 1 << 20}, analyzer.ReportOptions{Final: true}); err != nil && !errors.Is(err, ErrImpossible) {
 			t.Fatal(err)
 		}
 	})

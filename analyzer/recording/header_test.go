@@ -22,7 +22,7 @@ func TestPagesAreThoseOfTheTrace(t *testing.T) {
 		file := record(t, Options{}, input.Started{ProcessInfo: input.ProcessInfo{PID: 7}},
 			&input.Events{Events: []event.Event{{Kind: event.Mmap, PID: 7, TID: 7, Addr: 1 << 20, Size: 1, Time: 2000, Stack: 1}}})
 		header = was
-		r, err := open(t, file).ReportAt(End, Rooms{}, analyzer.ReportOptions{Final: true})
+		r, _, err := open(t, file).ReportAt(End, Rooms{}, analyzer.ReportOptions{Final: true})
 		if err != nil {
 			t.Fatal(err)
 		}

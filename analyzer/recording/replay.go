@@ -22,33 +22,30 @@ const End = math.MaxUint64
 type Rooms struct{ Sites, Blocks uint64 }
 
 // ReportAt is the Report that the trace would have ended with at an instant, ns of CLOCK_MONOTONIC, with all sites
-// and names. It plays the recording from its beginning to there.
-func (r *Reader) ReportAt(at uint64, rooms Rooms, opt analyzer.ReportOptions) (*report.Report, error) {
+// and names. It plays the recording from its beginning to there. What the recording lacks is among the Report's
+// warnings, and in missing.
+func (r *Reader) ReportAt(at uint64, rooms Rooms, opt analyzer.ReportOptions) (out *report.Report, missing []string, err error) {
 	c, err := r.header.Config.Analyzer(rooms.Sites, rooms.Blocks)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrImpossible, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrImpossible, err)
 	}
 	a := analyzer.New(c)
 	defer a.Close()
 	p := player{reader: r, analyzer: a, until: at}
 	if err := p.play(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := p.report(opt)
-	return out, p.err
+	out = p.report(opt)
+	return out, p.warnings(), p.err
 }
 
-// Replay gives all inputs until an instant to an analyzer, which is to be made by the recording's Config, and the
-// names that come later. gaps are what was missing.
-func (r *Reader) Replay(a *analyzer.Analyzer, until uint64) (gaps []Gap, err error) {
-	return r.Play(a, until, nil)
-}
-
-// Play is Replay that tells of each input after the analyzer has taken it, but for the names that come later. told may be nil.
-func (r *Reader) Play(a *analyzer.Analyzer, until uint64, told func(input.Input)) (gaps []Gap, err error) {
+// Play gives all inputs until an instant to an analyzer, which is to be made by the recording's Config, and then the
+// names that come later. told, if not nil, is told of each input but those names, after the analyzer has taken it.
+// missing says in sentences what the recording lacks until there, and how it ended.
+func (r *Reader) Play(a *analyzer.Analyzer, until uint64, told func(input.Input)) (missing []string, err error) {
 	p := player{reader: r, analyzer: a, until: until, told: told}
 	err = p.play()
-	return p.gaps, err
+	return p.warnings(), err
 }
 
 // Stored is the trace's own last Report, if the recording has it, as JSON.

@@ -83,7 +83,7 @@ func TestReplayGivesTheReport(t *testing.T) {
 	t.Parallel()
 	x := traceOf(1, 300)
 	defer x.analyzer.Close()
-	got, err := open(t, record(t, Options{}, x.inputs...)).ReportAt(End, Rooms{}, final)
+	got, _, err := open(t, record(t, Options{}, x.inputs...)).ReportAt(End, Rooms{}, final)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAnyInstant(t *testing.T) {
 	for range 60 {
 		e := x.events[random.IntN(len(x.events))]
 		at := e.Time + random.Uint64N(3) - 1
-		got, err := r.ReportAt(at, Rooms{}, final)
+		got, _, err := r.ReportAt(at, Rooms{}, final)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestReplayWithAGap(t *testing.T) {
 		}
 	}
 	file[at[hit]+headSize+5] ^= 1
-	got, err := open(t, file).ReportAt(End, Rooms{}, final)
+	got, _, err := open(t, file).ReportAt(End, Rooms{}, final)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestReplayWithoutStacks(t *testing.T) {
 	at, _ := blocksOf(t, file)
 	file[at[2]+headSize+5] ^= 1 // the first one after the two headers
 	r := open(t, file)
-	got, err := r.ReportAt(End, Rooms{}, final)
+	got, _, err := r.ReportAt(End, Rooms{}, final)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestShown(t *testing.T) {
 	r := open(t, f.Bytes())
 	for i := 4; i < len(x.events); i += 1111 {
 		at := x.events[i].Time
-		got, err := r.ReportAt(at, Rooms{}, final)
+		got, _, err := r.ReportAt(at, Rooms{}, final)
 		if err != nil {
 			t.Fatal(err)
 		}

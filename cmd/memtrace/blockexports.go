@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -113,23 +112,8 @@ func openBlocks(f *os.File, name, at string) (*recording.Reader, uint64, error) 
 // blockSource plays a recording until an instant, ns of CLOCK_MONOTONIC.
 func blockSource(r *recording.Reader, until uint64) blocks.Source {
 	return func(a *analyzer.Analyzer, told func(input.Input)) ([]string, error) {
-		gaps, err := r.Play(a, until, told)
-		var missing []string
-		for _, g := range gaps {
-			missing = append(missing, "the recording lacks "+gapText(r, g)+": blocks may have been freed unseen")
-		}
-		return missing, err
+		return r.Play(a, until, told)
 	}
-}
-
-// gapText says which time a gap is of, and why.
-func gapText(r *recording.Reader, g recording.Gap) string {
-	start := r.Header().Config.Start
-	since := func(at uint64) time.Duration { return time.Duration(at - min(at, start)).Round(time.Millisecond) }
-	if g.Last == 0 {
-		return fmt.Sprintf("what came after %v (%s)", since(g.First), g.Why)
-	}
-	return fmt.Sprintf("the time from %v to %v (%s)", since(g.First), since(g.Last), g.Why)
 }
 
 // saveBlocks writes to a file, or to stdout as it comes: it may be more than memory holds.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -168,12 +167,6 @@ func querySource(r *recording.Reader, memory uint64) (query.Source, error) {
 	}
 	first, last := r.Span()
 	return query.Source{Config: config, End: last - first, Play: func(a *analyzer.Analyzer, until uint64) ([]string, error) {
-		gaps, err := r.Replay(a, until)
-		var notes []string
-		for _, g := range gaps {
-			from := time.Duration(g.First - min(g.First, first)).Round(time.Millisecond)
-			notes = append(notes, fmt.Sprintf("The recording lacks something from %v on: %s. Blocks that were freed then still count as live.", from, g.Why))
-		}
-		return notes, err
+		return r.Play(a, until, nil)
 	}}, nil
 }

@@ -83,7 +83,7 @@ func TestRecordingGivesTheReport(t *testing.T) {
 			if got, want := compact(t, again), compact(t, printed); code != 0 || got != want {
 				t.Errorf("exit code %d, memtrace report prints\n%.2000s\nwant\n%.2000s", code, got, want)
 			}
-			replayed, err := openRecording(t, file).ReportAt(recording.End, recording.Rooms{}, analyzer.ReportOptions{Final: true, Sort: defaultSort})
+			replayed, _, err := openRecording(t, file).ReportAt(recording.End, recording.Rooms{}, analyzer.ReportOptions{Final: true, Sort: defaultSort})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestRecordingAtAnyInstant(t *testing.T) {
 	}
 	for i := 1; i <= 10; i++ {
 		at := events[len(events)*i/10-1].Time
-		got, err := r.ReportAt(at, recording.Rooms{}, analyzer.ReportOptions{Final: true})
+		got, _, err := r.ReportAt(at, recording.Rooms{}, analyzer.ReportOptions{Final: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -135,9 +135,12 @@ func recordedReport(f *os.File, name, at string, memory uint64) (*report.Report,
 		last = until
 	}
 	sites, blocks := memoryShares(memory)
-	out, err := r.ReportAt(until, recording.Rooms{Sites: sites, Blocks: blocks}, analyzer.ReportOptions{Final: true, Sort: defaultSort})
+	out, missing, err := r.ReportAt(until, recording.Rooms{Sites: sites, Blocks: blocks}, analyzer.ReportOptions{Final: true, Sort: defaultSort})
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	for _, text := range missing { // not every format has the Report's warnings
+		fmt.Fprintf(os.Stderr, "memtrace: warning: %s: %s\n", render.Clean(name), render.Clean(text))
 	}
 	return out, r.Header().Time(last), nil
 }
