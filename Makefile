@@ -55,7 +55,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -289,11 +289,16 @@ harm-cycles: check-root deps-test build
 
 # All of docs/benchmarks.md in one run: some three hours.
 bench-all:
-	@for part in bench bench-grid bench-sustained bench-stacks bench-programs bench-ladder; do $(MAKE) --no-print-directory $$part || exit; done
+	@for part in bench bench-grid bench-sustained bench-stacks bench-programs bench-ladder bench-recording; do $(MAKE) --no-print-directory $$part || exit; done
 
 # How fast names are, on a big binary that is built once.
 bench-names: deps-bench build/bigdwarf
 	$(AS_USER) $(GO) run ./testdata/bench/names -file build/bigdwarf
+
+# What recordings take and cost, beside heaptrack.
+bench-recording: check-root deps-bench build
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-recording ./testdata/bench/recording
+	env PATH="$(dir $(GO)):$$PATH" build/bench-recording
 
 build/bigdwarf: analyzer/symbol/testdata/bigdwarf.sh
 	$(AS_USER) $< $@

@@ -2,6 +2,7 @@ package recording
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -17,89 +18,137 @@ func (f *nowhere) Truncate(int64) error        { return nil }
 func (f *nowhere) Sync() error                 { return nil }
 func (f *nowhere) Close() error                { return nil }
 
-// batches of a program's events, as a tracer gives them.
-func batchesOf(n int) (out []input.Input) {
-	h := newHeap(5)
-	for range n {
-		batch := make([]event.Event, 1024)
-		for i := range batch {
-			batch[i] = h.event()
-		}
-		out = append(out, &input.Events{Events: batch})
-	}
-	return out
-}
-
-// BenchmarkWrite is what an event costs the goroutine that gives it, and what it takes in the file.
-func BenchmarkWrite(b *testing.B) {
-	batches := batchesOf(512)
-	f := new(nowhere)
-	w, err := NewWriter(f, header, Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	w.disk.waits = true
-	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		w.Take(batches[n%len(batches)])
-		n++
-	}
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*1024), "ns/event")
-	b.ReportMetric(float64(f.n)/float64(n*1024), "bytes/event")
-}
-
-// BenchmarkEncode is the same without compressing and writing.
-func BenchmarkEncode(b *testing.B) {
-	batches := batchesOf(512)
-	x := newEventEncoder(newStackEncoder())
-	var cols [columns][]byte
-	n := 0
-	for b.Loop() {
-		for _, in := range batches[:128] {
-			v := in.(*input.Events)
-			for i := range v.Events {
-				x.add(&cols, &v.Events[i])
-			}
-		}
-		x.reset()
-		for i := range cols {
-			cols[i] = cols[i][:0]
-		}
-		n += 128 * 1024
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
-}
-
-func benchmarkRead(b *testing.B, take func(input.Input) error) {
-	var inputs []input.Input
-	inputs = append(inputs, input.Started{ProcessInfo: input.ProcessInfo{PID: 77}})
-	inputs = append(inputs, batchesOf(1024)...)
-	file := record(b, Options{}, inputs...)
-	n := 0
-	for b.Loop() {
-		r, err := Open(bytes.NewReader(file), int64(len(file)))
+// recordedInputs are those of the recording that MEMTRACE_RECORDING names, without one those of a simulated program, and
+// the header. Events are in batches, as a tracer gives them.
+func recordedInputs(b *testing.B) (Header, []input.Input, int) {
+	if name := os.Getenv("MEMTRACE_RECORDING"); name != "" {
+		file, err := os.ReadFile(name)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := r.Inputs(take, nil); err != nil {
+		var out []input.Input
+		events := 0
+		r := open(b, file)
+		if err := r.Inputs(func(in input.Input) error {
+			out = append(out, input.Copy(in))
+			if v, ok := in.(*input.Events); ok {
+				events += len(v.Events)
+			}
+			return nil
+		}, nil); err != nil {
 			b.Fatal(err)
 		}
-		n += 1024 * 1024
+		return *r.Header(), out, events
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
+	const batches = 512
+	h := newHeap(5)
+	out := []input.Input{input.Started{ProcessInfo: input.ProcessInfo{PID: 77}}}
+	for range batches {
+		out = append(out, &input.Events{Events: h.some(1024)})
+	}
+	return header, out, batches * 1024
 }
 
-// BenchmarkRead is what an event costs to be read, BenchmarkReplay with the analyzer that it is for.
-func BenchmarkRead(b *testing.B) {
-	benchmarkRead(b, func(input.Input) error { return nil })
+// BenchmarkRecorded takes a recording's events again: encode is what one costs the goroutine that gives it, write also
+// compresses; read is without an analyzer, replay with one, analyzer that alone.
+func BenchmarkRecorded(b *testing.B) {
+	h, inputs, events := recordedInputs(b)
+	file := record(b, Options{}, inputs...)
+	c, err := h.Config.Analyzer(0, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	perEvent := func(b *testing.B, n int) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*events), "ns/event")
+	}
+	b.Run("encode", func(b *testing.B) { benchmarkEncode(b, inputs, events) })
+	b.Run("write", func(b *testing.B) {
+		n := 0
+		f := new(nowhere)
+		for b.Loop() {
+			w, err := NewWriter(f, h, Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			w.disk.waits = true
+			for _, in := range inputs {
+				w.Take(in)
+			}
+			if err := w.Close(); err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		perEvent(b, n)
+		b.ReportMetric(float64(f.n)/float64(n*events), "bytes/event")
+	})
+	b.Run("read", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			if err := reopened(b, file).Inputs(func(input.Input) error { return nil }, nil); err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		perEvent(b, n)
+	})
+	b.Run("analyzer", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			a := analyzer.New(c)
+			for _, in := range inputs {
+				a.Take(in)
+			}
+			a.Close()
+			n++
+		}
+		perEvent(b, n)
+	})
+	b.Run("replay", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			a := analyzer.New(c)
+			if _, err := reopened(b, file).Play(a, End, nil); err != nil {
+				b.Fatal(err)
+			}
+			a.Close()
+			n++
+		}
+		perEvent(b, n)
+	})
 }
 
-func BenchmarkReplay(b *testing.B) {
-	a := analyzer.New(analyzer.Config{Start: 1000})
-	defer a.Close()
-	benchmarkRead(b, func(in input.Input) error { a.Take(in); return nil })
+func reopened(b *testing.B, file []byte) *Reader {
+	r, err := Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func benchmarkEncode(b *testing.B, inputs []input.Input, events int) {
+	x := newEventEncoder(newStackEncoder())
+	var cols [columns][]byte
+	n, filled := 0, 0
+	add := func(batch []event.Event) {
+		for i := range batch {
+			x.add(&cols, &batch[i])
+		}
+		if filled += len(batch); filled >= blockEvents {
+			filled = 0
+			x.reset()
+			for i := range cols {
+				cols[i] = cols[i][:0]
+			}
+		}
+	}
+	for b.Loop() {
+		for _, in := range inputs {
+			if v, ok := in.(*input.Events); ok {
+				add(v.Events)
+			}
+		}
+		n++
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*events), "ns/event")
 }

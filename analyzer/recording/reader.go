@@ -20,6 +20,10 @@ const (
 
 // A Reader reads a recording. What is missing or damaged is no error: Gaps says so.
 type Reader struct {
+	// Watch, if not nil, is called before each block that is played, with the part of the recording that is done,
+	// and with 1 at the end. An error of it ends the playing, as the error of that.
+	Watch func(done float64) error
+
 	file   io.ReaderAt
 	size   int64
 	header Header
@@ -269,6 +273,9 @@ func (r *Reader) Inputs(take func(input.Input) error, gap func(Gap) error) error
 	}
 	for i := range r.blocks {
 		p := &r.blocks[i]
+		if err := r.watch(i); err != nil {
+			return err
+		}
 		if p.gap != 0 {
 			if err := gap(r.gaps[p.gap-1]); err != nil {
 				return err
@@ -281,7 +288,18 @@ func (r *Reader) Inputs(take func(input.Input) error, gap func(Gap) error) error
 			return err
 		}
 	}
-	return nil
+	return r.watch(len(r.blocks))
+}
+
+// watch tells who watches that so many blocks are done.
+func (r *Reader) watch(blocks int) error {
+	switch {
+	case r.Watch == nil:
+		return nil
+	case blocks == len(r.blocks):
+		return r.Watch(1)
+	}
+	return r.Watch(float64(r.blocks[blocks].offset) / float64(r.size))
 }
 
 // block gives the inputs of a block, or its Names alone.

@@ -59,6 +59,16 @@ func (r *Reader) Stored() ([]byte, bool) {
 	return nil, false
 }
 
+// StoredSize is what that takes in the file, in bytes; 0 if it has none.
+func (r *Reader) StoredSize() int64 {
+	for i := len(r.blocks) - 1; i >= 0; i-- {
+		if h := &r.blocks[i].head; h.kind == kindReport {
+			return int64(h.stored) + headSize
+		}
+	}
+	return 0
+}
+
 // A player plays a recording to an analyzer.
 type player struct {
 	reader   *Reader
@@ -88,14 +98,22 @@ func (p *player) play() (err error) {
 	p.last = r.header.Config.Start
 	p.reached = len(r.blocks)
 	for i := range r.blocks {
-		if err := p.playBlock(&r.blocks[i]); errors.Is(err, errStop) {
+		err := r.watch(i)
+		if err == nil {
+			err = p.playBlock(&r.blocks[i])
+		}
+		if errors.Is(err, errStop) {
 			p.reached = i
-			return p.takeNames()
-		} else if err != nil {
+			if err = p.takeNames(); err != nil {
+				return err
+			}
+			break
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.watch(len(r.blocks))
 }
 
 func (p *player) playBlock(b *place) error {
@@ -180,6 +198,9 @@ func (p *player) takeNames() error {
 	}
 	for i := p.reached; i < len(r.blocks); i++ {
 		b := &r.blocks[i]
+		if err := r.watch(i); err != nil {
+			return err
+		}
 		if b.gap != 0 {
 			p.broken = true
 		}

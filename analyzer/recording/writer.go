@@ -168,15 +168,27 @@ func (w *Writer) Shown(at uint64, r *report.Report, analyzers int) {
 // Report records the last Report as JSON: what is asked for most needs no replay then. One that is too large to be
 // read back is left out.
 func (w *Writer) Report(at uint64, r *report.Report) error {
+	w.flush()
+	if aboutJSON(r) > maxRaw {
+		return nil
+	}
 	text, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("record the Report: %w", err)
 	}
-	w.flush()
 	if len(text) <= maxRaw {
 		w.disk.put(head{kind: kindReport, first: at, last: at}, text)
 	}
 	return nil
+}
+
+// aboutJSON is what a Report takes as JSON at least, in bytes, without making it.
+func aboutJSON(r *report.Report) (n int) {
+	const site, frame = 400, 100
+	for i := range r.Sites {
+		n += site + frame*len(r.Sites[i].Stack)
+	}
+	return n
 }
 
 // flush hands over the block.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,7 +46,7 @@ func exportBlocks(c *cli.Context) error {
 		return fmt.Errorf("read a recording: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	r, until, err := openBlocks(f, name, at)
+	r, until, err := openBlocks(c.Context, f, name, at)
 	if err != nil {
 		return err
 	}
@@ -88,8 +89,8 @@ func blockUsage(c *cli.Context, o *blocks.Options) error {
 }
 
 // openBlocks opens a recording, and says until when it is to be played, ns of CLOCK_MONOTONIC. A saved Report is none.
-func openBlocks(f *os.File, name, at string) (*recording.Reader, uint64, error) {
-	r, err := readRecording(f, name)
+func openBlocks(ctx context.Context, f *os.File, name, at string) (*recording.Reader, uint64, error) {
+	r, err := readRecording(ctx, f, name)
 	switch {
 	case errors.Is(err, recording.ErrNotRecording):
 		return nil, 0, fmt.Errorf("%w; %s: memtrace record -o FILE makes a recording", err, needsRecording)

@@ -108,7 +108,7 @@ func queryFile(c *cli.Context, q *query.Query, opt query.Options, format string)
 	if !isRecording(f) {
 		return fmt.Errorf("query %s: it is no recording; memtrace record -o FILE makes one, and a saved Report has no single blocks", path)
 	}
-	r, err := readRecording(f, path)
+	r, err := readRecording(c.Context, f, path)
 	if err != nil {
 		return err
 	}

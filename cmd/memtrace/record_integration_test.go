@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func openRecording(t *testing.T, path string) *recording.Reader {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	r, err := readRecording(f, path)
+	r, err := readRecording(context.Background(), f, path)
 	if err != nil {
 		t.Fatal(err)
 	}

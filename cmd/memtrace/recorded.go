@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -90,8 +91,8 @@ func isRecording(f *os.File) bool {
 	return recording.Is(begin[:n])
 }
 
-// readRecording opens a recording for a reader that may take so much memory.
-func readRecording(f *os.File, name string) (*recording.Reader, error) {
+// readRecording opens a recording. ctx ends with Ctrl-C.
+func readRecording(ctx context.Context, f *os.File, name string) (*recording.Reader, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -103,13 +104,14 @@ func readRecording(f *os.File, name string) (*recording.Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
+	r.Watch = newReading(ctx, name).watch
 	return r, nil
 }
 
 // recordedReport is the Report of a recording: the trace's own last one, or that of an instant. at is "" where none
 // was asked for.
-func recordedReport(f *os.File, name, at string, memory uint64) (*report.Report, time.Time, error) {
-	r, err := readRecording(f, name)
+func recordedReport(ctx context.Context, f *os.File, name, at string, memory uint64) (*report.Report, time.Time, error) {
+	r, err := readRecording(ctx, f, name)
 	if err != nil {
 		return nil, time.Time{}, err
 	}

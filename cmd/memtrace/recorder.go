@@ -14,6 +14,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/recording"
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
@@ -87,6 +88,10 @@ func (r *recorder) close(last *report.Report) error {
 	if last != nil {
 		err = r.writer.Report(r.at, last)
 	}
+	slow := time.AfterFunc(3*time.Second, func() {
+		fmt.Fprintf(os.Stderr, "memtrace: still writing %s, as its disk is slow; the trace is over. A signal more ends memtrace without the rest\n", render.Clean(r.file.path))
+	})
+	defer slow.Stop()
 	return r.failure(errors.Join(err, r.writer.Close()))
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/export/blocks"
+	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
@@ -212,7 +214,7 @@ func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) 
 	}
 	switch {
 	case isRecording(f):
-		return recordedReport(f, name, at, memory)
+		return recordedReport(c.Context, f, name, at, memory)
 	case at != "":
 		return nil, time.Time{}, fmt.Errorf("read %s at %s: it is no recording, and a saved Report is of one time (memtrace record makes recordings)", name, at)
 	}
@@ -220,7 +222,11 @@ func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) 
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 		made = info.ModTime()
 	}
-	r, note, err := export.Read(f, memory/2)
+	in := bufio.NewReader(f)
+	if begin, _ := in.Peek(recordingBegin); recording.Is(begin) {
+		return nil, made, fmt.Errorf("read %s: a recording is read from several places, which a pipe does not allow: name the file", name)
+	}
+	r, note, err := export.Read(in, memory/2)
 	switch {
 	case errors.Is(err, export.ErrTooLarge):
 		return nil, made, fmt.Errorf("read %s: %w; a larger --memory lets it have more, a half of that", name, err)
