@@ -111,8 +111,7 @@ func showDetails() map[string]cmdline.Detail {
 		"inverted":        {Group: groupShow},
 		"query by":        {Group: groupShow, Metavar: "WHAT", Words: query.Groupings()},
 		"query format":    {Group: groupShow, Metavar: "FORMAT", Words: query.Formats()},
-		"order":           {Group: groupShow, Metavar: "FIGURE", Words: query.Orders()},
-		"limit":           {Group: groupShow, Metavar: "N"},
+		"query sort":      {Group: groupShow, Metavar: "FIGURE", Words: query.Orders()},
 		"timeline":        {Group: groupShow, Metavar: "TIME"},
 		"matrix report":   {Group: groupShow, Metavar: "TABLE", Words: render.Tables()},
 	}
