@@ -97,12 +97,12 @@ func queryFile(c *cli.Context, q *query.Query, opt query.Options, format string)
 	}
 	keepWithin(memory)
 	path, at := splitInstant(c.Args().First())
-	if c.IsSet("at") {
-		at = c.String("at")
+	if at, err = askedInstant(c, at); err != nil {
+		return err
 	}
 	f, err := openAsCaller(path)
 	if err != nil {
-		return fmt.Errorf("query a recording: %w", err)
+		return fmt.Errorf("query a recording: %w", withInstantMeant(path, err))
 	}
 	defer func() { _ = f.Close() }()
 	if !isRecording(f) {
@@ -113,7 +113,7 @@ func queryFile(c *cli.Context, q *query.Query, opt query.Options, format string)
 		return err
 	}
 	if opt.From, opt.To, err = querySpan(r, at, c.String("from"), c.String("to")); err != nil {
-		return err
+		return fmt.Errorf("query %s: %w", path, err)
 	}
 	src, err := querySource(r, memory)
 	if err != nil {
