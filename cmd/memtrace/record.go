@@ -80,7 +80,7 @@ func (s *session) endRecording(r *report.Report) {
 	if s.quiet && rec.writer != nil {
 		n, status := rec.writer.Counts(), rec.status()
 		fmt.Fprintf(os.Stderr, "memtrace: recorded %s in %s to %s (%s): memtrace report %[3]s shows the result\n", counted(n.Events-status.LeftOutEvents, "event"),
-			report.HumanTime(now()-s.started), render.Clean(rec.file.path), report.HumanBytes(float64(status.Bytes)))
+			report.HumanTime(r.WindowNS), render.Clean(rec.file.path), report.HumanBytes(float64(status.Bytes)))
 	}
 }
 
