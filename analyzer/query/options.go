@@ -72,9 +72,9 @@ func (o *Options) Check() error {
 	case o.Order != "" && !slices.Contains(Orders(), o.Order):
 		return fmt.Errorf("%q is none of %s", o.Order, strings.Join(Orders(), ", "))
 	case o.By == None && o.Order != "" && orderOf(o.Order).row == nil:
-		return fmt.Errorf("single blocks have no order %q: it is one of bytes, lifetime, first, last", o.Order)
+		return fmt.Errorf("single blocks are not sorted by %q, but by one of bytes, lifetime, first, last", o.Order)
 	case o.Limit < 0:
-		return fmt.Errorf("the limit must not be negative")
+		return fmt.Errorf("the number to show must not be negative")
 	case o.To != 0 && o.From > o.To:
 		return fmt.Errorf("the span ends before it begins")
 	case o.Events && o.Timeline != 0:

@@ -140,7 +140,7 @@ func TestNoRoom(t *testing.T) {
 			t.Errorf("%s: %d blocks, in all %d, want %d", expression, sum, res.Total.Count, len(n.all))
 		}
 		var text strings.Builder
-		if err := Write(&text, res, "text"); err != nil || !strings.Contains(text.String(), "than there is room for") {
+		if err := Write(&text, res, "text", 0); err != nil || !strings.Contains(text.String(), "than there is room for") {
 			t.Errorf("%v: %s", err, text.String())
 		}
 	}

@@ -14,8 +14,8 @@ import (
 func Formats() []string { return []string{"text", "json", "csv"} }
 
 // Write writes a Result in a format of Formats. Notes are in JSON alone: who shows the other formats tells them
-// beside these.
-func Write(w io.Writer, r *Result, format string) error {
+// beside these. A table of the text fits a terminal of width columns; with 0 nothing of it is left out.
+func Write(w io.Writer, r *Result, format string, width int) error {
 	var out []byte
 	var err error
 	switch format {
@@ -24,7 +24,7 @@ func Write(w io.Writer, r *Result, format string) error {
 	case "csv":
 		out = render.EncodeCSV(r.table(false))
 	default:
-		out = r.text()
+		out = r.text(width)
 	}
 	if err == nil {
 		_, err = w.Write(out)
@@ -36,12 +36,17 @@ func Write(w io.Writer, r *Result, format string) error {
 }
 
 // text is a line on all blocks, and a table.
-func (r *Result) text() []byte {
+func (r *Result) text(width int) []byte {
 	var b strings.Builder
 	b.WriteString(r.summary())
 	if rows := r.table(true); len(rows) > 1 {
 		b.WriteString("\n")
-		writeTable(&b, rows)
+		cut := cutEnd
+		if r.By == "file" || r.By == "module" {
+			cut = cutBeginning
+		}
+		rows, gap := fitTable(rows, width, cut)
+		writeTable(&b, rows, strings.Repeat(" ", gap))
 	}
 	for _, line := range r.left() {
 		b.WriteString(line + "\n")
@@ -79,7 +84,7 @@ func (r *Result) left() (out []string) {
 		if r.Rest != nil {
 			line = fmt.Sprintf("… and %s more groups, of %s of %s", grouped(r.Omitted), blocks(r.Rest.Count), humanBytes(r.Rest.Bytes))
 		}
-		out = append(out, line+" (--limit 0 shows more)")
+		out = append(out, line+" (--top 0 shows more)")
 	}
 	if r.NoRoom != nil {
 		out = append(out, fmt.Sprintf("… and %s of %s, of more groups than there is room for", blocks(r.NoRoom.Count), humanBytes(r.NoRoom.Bytes)))
@@ -88,17 +93,15 @@ func (r *Result) left() (out []string) {
 }
 
 // writeTable aligns columns: the last one to the left, the others to the right. Cells of names are clean.
-func writeTable(b *strings.Builder, rows [][]string) {
+func writeTable(b *strings.Builder, rows [][]string, gap string) {
 	width := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
+	for i := range width {
+		width[i] = columnWidth(rows, i)
 	}
 	for _, row := range rows {
 		last := len(row) - 1
 		for i, cell := range row[:last] {
-			b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)) + cell + "  ")
+			b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)) + cell + gap)
 		}
 		b.WriteString(row[last] + "\n")
 	}

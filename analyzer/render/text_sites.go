@@ -48,6 +48,15 @@ func addSites(p *page, r *report.Report, opt Options) {
 	addOmitted(p, r, sites)
 }
 
+// residencyRead are the processes of which it was looked at least once where their blocks are: of others, 0 is no figure.
+func residencyRead(r *report.Report) map[int]bool {
+	read := make(map[int]bool, len(r.Processes))
+	for i := range r.Processes {
+		read[r.Processes[i].ID] = r.Processes[i].Heap.CorrelatedNS != 0
+	}
+	return read
+}
+
 // siteColumns are the numeric columns, in order; PID only where there are several.
 func siteColumns(r *report.Report, width int) []column {
 	bytes, live, resident := shortSize, "LIVE", "RES"
@@ -55,13 +64,19 @@ func siteColumns(r *report.Report, width int) []column {
 		bytes, resident = size, "RESIDENT"
 	}
 	type site = report.Site
+	read := residencyRead(r)
 	cols := []column{
 		{title: "SITE", keep: 9, cell: func(s *site) string { return "#" + strconv.Itoa(s.ID) }},
 		{title: live, keep: 10, cell: func(s *site) string { return bytes(s.LiveBytes) }},
 		{title: "±", keep: 8, cell: func(s *site) string { return bytes(s.Estimate.LiveBytes()) }},
 		{title: "COUNT", keep: 7, cell: func(s *site) string { return shortCount(s.LiveCount) }},
 		{title: "Δ", keep: 8, cell: func(s *site) string { return signed(s.GrowthBytes, bytes) }},
-		{title: resident, keep: 4, cell: func(s *site) string { return bytes(s.ResidentBytes) }},
+		{title: resident, keep: 4, cell: func(s *site) string {
+			if !read[s.Process] {
+				return "?"
+			}
+			return bytes(s.ResidentBytes)
+		}},
 		{title: "ALLOCS", keep: 6, cell: func(s *site) string { return shortCount(s.AllocCount) }},
 		{title: "FREES", keep: 3, cell: func(s *site) string { return shortCount(s.FreeCount) }},
 		{title: "TEMP", keep: 2, cell: func(s *site) string { return percent(s.TemporaryCount, s.AllocCount) }},

@@ -38,12 +38,13 @@ func exportBlocks(c *cli.Context) error {
 	}
 	keepWithin(memory)
 	name, at := splitInstant(c.Args().First())
-	if c.IsSet("at") {
-		at = c.String("at")
+	at, err = askedInstant(c, at)
+	if err != nil {
+		return err
 	}
 	f, err := openAsCaller(name)
 	if err != nil {
-		return fmt.Errorf("read a recording: %w", err)
+		return fmt.Errorf("read a recording: %w", withInstantMeant(name, err))
 	}
 	defer func() { _ = f.Close() }()
 	r, until, err := openBlocks(c.Context, f, name, at)

@@ -100,9 +100,9 @@ func TestWhatIsWrongWithAnExportOfBlocks(t *testing.T) {
 		"heaptrack has all blocks: leave --kind and --inverted out":                                                                            {file, "--format", "heaptrack", "--kind", "live"},
 		"--pid is for heaptrack, firefox, perfetto":                                                                                            {file, "--format", "pprof", "--pid", "7"},
 		"the readers of perfetto know no zstd: name a file without .zst":                                                                       {file, "--format", "perfetto", "-o", "trace.zst"},
-		" at 6s: the recording is of 4s, from ":                                                                                                {file + "@6s", "--format", "perfetto"},
-		"\"then\" is no time: ":                                                                                                                {file, "--format", "firefox", "--at", "then"},
-		"read a recording: open missing: no such file or directory":                                                                            {"missing", "--format", "perfetto"},
+		" at 6s: the recording has no such time: it lasts 4s, from ":                                                                           {file + "@6s", "--format", "perfetto"},
+		"\"then\" is no time: ": {file, "--format", "firefox", "--at", "then"},
+		"read a recording: open missing: no such file or directory": {"missing", "--format", "perfetto"},
 		"--pid -1 is no PID": {file, "--format", "firefox", "--pid=-1"},
 		"--format \"pdf\" is none of pprof, folded, flamegraph, html, speedscope": {file, "--format", "pdf"},
 	} {

@@ -18,7 +18,9 @@ import (
 // The groups of options, in the order in which help shows them.
 const (
 	groupWhat     = "What to trace"
+	groupRecord   = "Recording"
 	groupTime     = "How long"
+	groupInstant  = "Which time"
 	groupShow     = "What to show"
 	groupLeaks    = "Leaks and CI"
 	groupCost     = "Cost"
@@ -26,7 +28,7 @@ const (
 	groupAdvanced = "Advanced"
 )
 
-var optionGroups = []string{groupWhat, groupTime, groupShow, groupLeaks, groupCost, groupSymbols, groupAdvanced}
+var optionGroups = []string{groupWhat, groupRecord, groupTime, groupInstant, groupShow, groupLeaks, groupCost, groupSymbols, groupAdvanced}
 
 // optionDetails are what help, manual pages and completion need of each flag
 // beside its text: its group, what its value is called, and which values there
@@ -35,7 +37,7 @@ var optionGroups = []string{groupWhat, groupTime, groupShow, groupLeaks, groupCo
 func optionDetails() map[string]cmdline.Detail {
 	all := map[string]cmdline.Detail{"help": {Group: groupAdvanced}, "version": {Group: groupAdvanced}}
 	for _, part := range []map[string]cmdline.Detail{
-		whatDetails(), timeDetails(), showDetails(), leakDetails(), costDetails(), symbolDetails(), advancedDetails(), liveDetails(),
+		whatDetails(), recordDetails(), timeDetails(), showDetails(), leakDetails(), costDetails(), symbolDetails(), advancedDetails(), liveDetails(),
 	} {
 		for name, detail := range part {
 			all[name] = detail
@@ -56,14 +58,7 @@ func whatDetails() map[string]cmdline.Detail {
 		"alloc-fn":          {Group: groupWhat, Metavar: "SPEC"},
 		"free-fn":           {Group: groupWhat, Metavar: "SPEC"},
 		"input":             {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
-		"output":            {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
 		"pages":             {Group: groupWhat},
-		"at":                {Group: groupWhat, Metavar: "TIME"},
-		"from":              {Group: groupWhat, Metavar: "TIME"},
-		"to":                {Group: groupWhat, Metavar: "TIME"},
-		"max-size":          {Group: groupWhat, Metavar: "SIZE"},
-		"compression":       {Group: groupWhat, Metavar: "LEVEL", Words: recording.Levels()},
-		"no-command-lines":  {Group: groupWhat},
 	}
 }
 
@@ -74,6 +69,20 @@ func timeDetails() map[string]cmdline.Detail {
 		"time-limit": {Group: groupTime, Metavar: "TIME"},
 		"watch":      {Group: groupTime, Metavar: "CONDITION"},
 		"hysteresis": {Group: groupTime, Metavar: "SHARE"},
+		"at":         {Group: groupInstant, Metavar: "TIME"},
+		"from":       {Group: groupInstant, Metavar: "TIME"},
+		"to":         {Group: groupInstant, Metavar: "TIME"},
+	}
+}
+
+func recordDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"output":           {Group: groupRecord, Metavar: "FILE", Values: cmdline.Files},
+		"snapshot output":  {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
+		"export output":    {Group: groupShow, Metavar: "FILE", Values: cmdline.Files},
+		"max-size":         {Group: groupRecord, Metavar: "SIZE"},
+		"compression":      {Group: groupRecord, Metavar: "LEVEL", Words: recording.Levels()},
+		"no-command-lines": {Group: groupRecord},
 	}
 }
 
@@ -111,8 +120,7 @@ func showDetails() map[string]cmdline.Detail {
 		"inverted":        {Group: groupShow},
 		"query by":        {Group: groupShow, Metavar: "WHAT", Words: query.Groupings()},
 		"query format":    {Group: groupShow, Metavar: "FORMAT", Words: query.Formats()},
-		"order":           {Group: groupShow, Metavar: "FIGURE", Words: query.Orders()},
-		"limit":           {Group: groupShow, Metavar: "N"},
+		"query sort":      {Group: groupShow, Metavar: "FIGURE", Words: query.Orders()},
 		"timeline":        {Group: groupShow, Metavar: "TIME"},
 		"matrix report":   {Group: groupShow, Metavar: "TABLE", Words: render.Tables()},
 	}

@@ -148,7 +148,7 @@ func queryPage() page {
 		{Line: "memtrace query app.memtrace 'lifetime < 1ms && size > 4KiB'", Text: "who allocates large blocks for a moment"},
 		{Line: "memtrace query app.memtrace 'live && stack ~ \"parse\"' --by function", Text: "what code called from a parser still holds"},
 		{Line: "memtrace query app.memtrace 'thread != free_thread' --by thread", Text: "blocks that another thread frees"},
-		{Line: "memtrace query app.memtrace 'size > 1MiB' --by none --order first", Text: "each large block"},
+		{Line: "memtrace query app.memtrace 'size > 1MiB' --by none --sort first", Text: "each large block"},
 		{Line: "memtrace query app.memtrace --timeline 1s --format csv > heap.csv", Text: "live, born and ended bytes, second by second"},
 		{Line: "memtrace query app.memtrace --at 1m30s --by age", Text: "how old what lived then was"},
 	}}

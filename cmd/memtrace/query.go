@@ -33,8 +33,8 @@ func queryFields() string {
 func queryFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "by", Value: "site", Usage: "what to sum up by; none lists single blocks"},
-		&cli.StringFlag{Name: "order", Value: "bytes", Usage: "order of the groups or blocks, from high to low; first is the earliest"},
-		&cli.IntFlag{Name: "limit", Value: 20, Usage: "number of groups, blocks or events to show; 0: all (json, csv: all unless given)"},
+		&cli.StringFlag{Name: "sort", Value: "bytes", Usage: "order of the groups or blocks, from high to low; first is the earliest"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of groups, blocks or events to show; 0: all (json, csv: all unless given)"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
 		&cli.BoolFlag{Name: "events", Usage: "show the births and ends of these blocks themselves, in their order"},
 		&cli.DurationFlag{Name: "timeline", Usage: "show what lives, is born and ends in steps of this length"},
@@ -47,15 +47,15 @@ func queryFlags() []cli.Flag {
 
 func queryCommand(c *cli.Context) error {
 	format := c.String("format")
-	opt := query.Options{Events: c.Bool("events"), Timeline: c.Duration("timeline"), Limit: c.Int("limit")}
-	if !c.IsSet("limit") && (format == "json" || format == "csv") {
+	opt := query.Options{Events: c.Bool("events"), Timeline: c.Duration("timeline"), Limit: c.Int("top")}
+	if !c.IsSet("top") && (format == "json" || format == "csv") {
 		opt.Limit = 0
 	}
 	if c.IsSet("by") || !opt.Events && opt.Timeline == 0 {
 		opt.By = c.String("by")
 	}
-	if c.IsSet("order") {
-		opt.Order = c.String("order")
+	if c.IsSet("sort") {
+		opt.Order = c.String("sort")
 	}
 	switch {
 	case !slices.Contains(query.Formats(), format):
@@ -63,7 +63,7 @@ func queryCommand(c *cli.Context) error {
 	case opt.By != "" && !slices.Contains(query.Groupings(), opt.By):
 		return noneOf("--by", opt.By, query.Groupings())
 	case opt.Order != "" && !slices.Contains(query.Orders(), opt.Order):
-		return noneOf("--order", opt.Order, query.Orders())
+		return noneOf("--sort", opt.Order, query.Orders())
 	case c.NArg() != 1 && c.NArg() != 2:
 		return usageError("query takes a recording and one expression, in quotes: memtrace query FILE 'lifetime < 1ms && size > 4KiB'")
 	case c.IsSet("at") && (c.IsSet("from") || c.IsSet("to")):
@@ -97,12 +97,12 @@ func queryFile(c *cli.Context, q *query.Query, opt query.Options, format string)
 	}
 	keepWithin(memory)
 	path, at := splitInstant(c.Args().First())
-	if c.IsSet("at") {
-		at = c.String("at")
+	if at, err = askedInstant(c, at); err != nil {
+		return err
 	}
 	f, err := openAsCaller(path)
 	if err != nil {
-		return fmt.Errorf("query a recording: %w", err)
+		return fmt.Errorf("query a recording: %w", withInstantMeant(path, err))
 	}
 	defer func() { _ = f.Close() }()
 	if !isRecording(f) {
@@ -113,7 +113,7 @@ func queryFile(c *cli.Context, q *query.Query, opt query.Options, format string)
 		return err
 	}
 	if opt.From, opt.To, err = querySpan(r, at, c.String("from"), c.String("to")); err != nil {
-		return err
+		return fmt.Errorf("query %s: %w", path, err)
 	}
 	src, err := querySource(r, memory)
 	if err != nil {
@@ -126,7 +126,7 @@ func queryFile(c *cli.Context, q *query.Query, opt query.Options, format string)
 	for _, note := range res.Notes {
 		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.Clean(note))
 	}
-	return query.Write(os.Stdout, res, format)
+	return query.Write(os.Stdout, res, format, terminalWidth())
 }
 
 // querySpan is the span that is asked for, ns since the trace began.

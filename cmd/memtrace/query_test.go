@@ -95,7 +95,7 @@ func TestQuery(t *testing.T) {
    BYTES  COUNT  LIVE  BLOCKS  FREED  TEMP  LIFETIME  LONGEST  FUNCTION < CALLERS
 5.62 KiB     90   0 B       0     90    90      10µs     10µs  read_line\x1b[31m lines.c:7 < main
 `},
-		{[]string{"--by", "function", "--order", "live", "--format", "csv"}, `bytes,count,live_bytes,live_count,freed_count,temporary_count,mean_lifetime_ns,max_lifetime_ns,leaked_bytes,bytes_se,count_se,function
+		{[]string{"--by", "function", "--sort", "live", "--format", "csv"}, `bytes,count,live_bytes,live_count,freed_count,temporary_count,mean_lifetime_ns,max_lifetime_ns,leaked_bytes,bytes_se,count_se,function
 15000,2,10000,1,1,0,1000000,99000000,0,0,0,grow
 6400,100,640,10,90,90,10000,200000000,0,0,0,read_line\x1b[31m
 `},
@@ -117,14 +117,14 @@ ADDRESS      SIZE   BORN  ENDED  LIFETIME  PID  THREAD  FREED BY   KIND      END
 512 B       8  3.12 KiB      50  2.81 KiB      45  25ms
 640 B      10  1.56 KiB      25  1.44 KiB      23  75ms
 `},
-		{[]string{"--at", "35.005ms", "--by", "age", "--order", "key"}, `Of all blocks, at 35ms: 5 blocks of 320 B; 5 live with 320 B
+		{[]string{"--at", "35.005ms", "--by", "age", "--sort", "key"}, `Of all blocks, at 35ms: 5 blocks of 320 B; 5 live with 320 B
 
 BYTES  COUNT   LIVE  BLOCKS  FREED  TEMP  LIFETIME  LONGEST  AGE
  64 B      1   64 B       1      0     0         -      5µs  below 10µs
  64 B      1   64 B       1      0     0         -   5.01ms  below 10ms
 192 B      3  192 B       3      0     0         -     35ms  below 100ms
 `},
-		{[]string{"realloc_chain > 0", "--by", "thread", "--limit", "1"}, `realloc_chain > 0, from 0s to 200ms: 1 block of 9.77 KiB; 1 live with 9.77 KiB
+		{[]string{"realloc_chain > 0", "--by", "thread", "--top", "1"}, `realloc_chain > 0, from 0s to 200ms: 1 block of 9.77 KiB; 1 live with 9.77 KiB
 
    BYTES  COUNT      LIVE  BLOCKS  FREED  TEMP  LIFETIME  LONGEST  THREAD
 9.77 KiB      1  9.77 KiB       1      0     0         -     99ms  42
@@ -167,9 +167,12 @@ func TestQueryMistakes(t *testing.T) {
 		{[]string{file, "size > 3ms"}, 2, "memtrace: query: size is a size in bytes, and this is a time\n\n    size > 3ms\n           ^^^\n"},
 		{[]string{file, "size >", "3"}, 2, "in quotes"},
 		{[]string{file, "--by", "colour"}, 2, "none of site, function"},
-		{[]string{file, "--by", "none", "--order", "count"}, 2, "single blocks have no order"},
+		{[]string{file, "--by", "none", "--sort", "count"}, 2, "single blocks are not sorted by"},
 		{[]string{file, "--events", "--by", "site"}, 2, "have no groups"},
-		{[]string{file, "--at", "5s"}, 1, "it has no such time"},
+		{[]string{file, "--at", "5s"}, 1, "the recording has no such time: it lasts"},
+		{[]string{file, "--at", "5"}, 2, `"5" has no unit: write 5s`},
+		{[]string{file + "@50ms", "--from", "1ms"}, 2, "FILE@50ms and --from 1ms: give one of them"},
+		{[]string{file + "@noon"}, 1, `is there, but "noon" is no time: `},
 		{[]string{file, "--from", "100ms", "--to", "50ms"}, 2, "--from 100ms is after --to 50ms"},
 		{[]string{file, "--at", "1s", "--to", "50ms"}, 2, "give the one or the other"},
 		{[]string{saved}, 1, "it is no recording"},

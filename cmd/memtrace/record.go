@@ -79,8 +79,8 @@ func (s *session) endRecording(r *report.Report) {
 	s.checkRecording()
 	if s.quiet && rec.writer != nil {
 		n, status := rec.writer.Counts(), rec.status()
-		fmt.Fprintf(os.Stderr, "memtrace: recorded %s of %v in %s, %s: memtrace report %s shows the result\n", counted(n.Events-status.LeftOutEvents, "event"),
-			since(s.started), render.Clean(rec.file.path), report.HumanBytes(float64(status.Bytes)), render.Clean(rec.file.path))
+		fmt.Fprintf(os.Stderr, "memtrace: recorded %s in %s to %s (%s): memtrace report %[3]s shows the result\n", counted(n.Events-status.LeftOutEvents, "event"),
+			report.HumanTime(r.WindowNS), render.Clean(rec.file.path), report.HumanBytes(float64(status.Bytes)))
 	}
 }
 
@@ -89,11 +89,6 @@ func counted(n uint64, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// since is the time from a time of CLOCK_MONOTONIC, as people read it.
-func since(start uint64) time.Duration {
-	return time.Duration(now() - start).Round(100 * time.Millisecond)
 }
 
 // A progress is the line on a terminal that says how a recording goes; nil: there is none.
@@ -125,7 +120,7 @@ func (s *session) showProgress() {
 	if loss, err := s.tracer.Loss(); err == nil && loss.Lost()+status.LeftOutEvents > 0 {
 		lost = fmt.Sprintf("%d lost", loss.Lost()+status.LeftOutEvents)
 	}
-	fmt.Fprintf(p.to, "\r\x1b[Krecording %v  %s  %s, %s/s  %s  (Ctrl-C ends)", since(s.started).Round(time.Second), counted(n.Events, "event"),
+	fmt.Fprintf(p.to, "\r\x1b[Krecording %v  %s  %s, %s/s  %s  (Ctrl-C ends)", time.Duration(now()-s.started).Round(time.Second), counted(n.Events, "event"),
 		report.HumanBytes(float64(status.Bytes)), report.HumanBytes(max(rate, 0)), lost)
 }
 

@@ -54,7 +54,7 @@ func TestRecordingInATerminal(t *testing.T) {
 	x.until(`recording \d+s  [1-9]\d{4,} events  [\d.]+ \w+, [\d.]+ \w+/s  nothing lost  \(Ctrl-C ends\)`)
 	x.keys("C-c")
 	screen := strings.Join(x.until(`ended 0`), "\n")
-	if !regexp.MustCompile(`(?s)memtrace: recorded [1-9]\d+ events of [\d.]+s in .*trace\.memtrace, [\d.]+ \w+: memtrace report`).MatchString(strings.ReplaceAll(screen, "\n", "")) {
+	if !regexp.MustCompile(`(?s)memtrace: recorded [1-9]\d+ events in [\d.]+m?s to .*trace\.memtrace \([\d.]+ \w+\): memtrace report`).MatchString(strings.ReplaceAll(screen, "\n", "")) {
 		t.Errorf("the screen has\n%s", screen)
 	}
 	if strings.Contains(screen, "Ctrl-C ends") {

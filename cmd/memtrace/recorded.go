@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/recording"
@@ -26,6 +30,34 @@ func splitInstant(arg string) (path, at string) {
 	return arg[:i], arg[i+1:]
 }
 
+// askedInstant is the time of FILE@TIME or of --at, which must not both be there; "" where neither is.
+func askedInstant(c *cli.Context, ofFile string) (string, error) {
+	for _, name := range []string{"at", "from", "to"} {
+		if ofFile != "" && c.IsSet(name) {
+			return "", usageError("FILE@%s and --%s %s: give one of them", ofFile, name, c.String(name))
+		}
+	}
+	if ofFile == "" {
+		return c.String("at"), nil
+	}
+	return ofFile, nil
+}
+
+// withInstantMeant adds to the error of a missing file FILE@TIME that FILE is there, and TIME no time.
+func withInstantMeant(arg string, err error) error {
+	i := strings.LastIndexByte(arg, '@')
+	if i <= 0 || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, there := os.Stat(arg[:i]); there != nil {
+		return err
+	}
+	if _, wrong := parseInstant(arg[i+1:]); wrong != nil {
+		return fmt.Errorf("%w; %s is there, but %w", err, arg[:i], wrong)
+	}
+	return err
+}
+
 // An instant is a time of a recording as people write it.
 type instant struct {
 	start, end bool          // since which: or else
@@ -33,7 +65,7 @@ type instant struct {
 	wall       time.Time
 }
 
-const instantForms = "a time is 12.5s or 1m30s since the start, end, end-10s, or a time of day such as 2026-11-26T10:00:00Z"
+const instantForms = "a time is 12.5s or 1m30s since the start, start, end, end-10s, or a time of day such as 2026-11-26T10:00:00Z"
 
 func parseInstant(text string) (instant, error) {
 	rest, fromEnd := strings.CutPrefix(text, "end")
@@ -54,6 +86,9 @@ func parseInstant(text string) (instant, error) {
 		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 			return instant{wall: t}, nil
 		}
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return instant{}, fmt.Errorf("%q has no unit: write %[1]ss for seconds since the start", text)
 	}
 	return instant{}, fmt.Errorf("%q is no time: %s", text, instantForms)
 }
@@ -78,7 +113,7 @@ func (i instant) of(r *recording.Reader) (uint64, error) {
 		at = r.Header().Monotonic(i.wall)
 	}
 	if at < first || at > last {
-		return 0, fmt.Errorf("the recording is of %v, from %s to %s: it has no such time", time.Duration(last-first).Round(time.Millisecond),
+		return 0, fmt.Errorf("the recording has no such time: it lasts %v, from %s to %s", time.Duration(last-first).Round(time.Millisecond),
 			r.Header().Time(first).UTC().Format(time.RFC3339), r.Header().Time(last).UTC().Format(time.RFC3339))
 	}
 	return at, nil

@@ -29,7 +29,7 @@ type recordingFile struct {
 
 func recordingFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "record the trace into this file, for memtrace report and export"},
+		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "record the trace into this file, for memtrace report, export, diff and query"},
 		&cli.StringFlag{Name: "max-size", Usage: "let the recording grow to this size, such as 2GiB; what comes later is not in it"},
 		&cli.StringFlag{Name: "compression", Value: recording.Levels()[0], Usage: "how hard to compress the recording"},
 		&cli.BoolFlag{Name: "no-command-lines", Usage: "leave memtrace's command line out of the recording"},

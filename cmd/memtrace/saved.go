@@ -202,13 +202,13 @@ func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) 
 	}
 	keepWithin(memory)
 	path, at := splitInstant(path)
-	if c.IsSet("at") {
-		at = c.String("at")
+	if at, err = askedInstant(c, at); err != nil {
+		return nil, time.Time{}, err
 	}
 	f, name := os.Stdin, fileName(path)
 	if path != "-" {
 		if f, err = openAsCaller(path); err != nil {
-			return nil, time.Time{}, fmt.Errorf("read a report: %w", err)
+			return nil, time.Time{}, fmt.Errorf("read a Report: %w", withInstantMeant(path, err))
 		}
 		defer func() { _ = f.Close() }()
 	}
@@ -231,7 +231,7 @@ func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) 
 	case errors.Is(err, export.ErrTooLarge):
 		return nil, made, fmt.Errorf("read %s: %w; a larger --memory lets it have more, a half of that", name, err)
 	case errors.Is(err, export.ErrNotReport), errors.Is(err, export.ErrEmpty):
-		return nil, made, fmt.Errorf("read %s: %w; memtrace run --format json --report FILE makes one", name, err)
+		return nil, made, fmt.Errorf("read %s: %w; nor is it a recording: memtrace record -o FILE makes one, memtrace run --format json --report FILE a Report", name, err)
 	case err != nil:
 		return nil, made, fmt.Errorf("read %s: %w", name, err)
 	}

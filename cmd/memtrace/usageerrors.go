@@ -20,7 +20,7 @@ import (
 	"github.com/memtrace/memtrace/cmd/memtrace/cmdline"
 )
 
-// forgiving changes all commands so that they help those who mistype: times
+// withUsageHelp changes all commands so that they help those who mistype: times
 // may be bare seconds, and an error says what was probably meant.
 func withUsageHelp(app *cli.App) *cli.App {
 	app.Flags = append(secondsFlags(app.Flags), cli.HelpFlag) // which package cli leaves out where there is a command help

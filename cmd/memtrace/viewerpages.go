@@ -21,6 +21,7 @@ func ownPages() map[string]page {
 	all := pages()
 	all[""] = page{exit: []cmdline.Row{exitFine, exitError1, exitBadUse, {Key: "77", Text: "the command needs memtrace on Linux"}}, examples: []cmdline.Example{
 		{Line: "memtrace report heap.json", Text: "show a saved Report"},
+		{Line: "memtrace report app.memtrace --at 1m30s", Text: "what lived at a time of a recording"},
 		{Line: "memtrace export heap.json --format html -o heap.html", Text: "a page to open anywhere"},
 		{Line: "memtrace matrix -i host.snap", Text: "a snapshot of any machine"},
 	}}
