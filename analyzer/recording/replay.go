@@ -72,6 +72,7 @@ type player struct {
 	gaps     []Gap
 	err      error
 	told     func(input.Input) // nil: nobody is
+	held     holdings
 }
 
 // give gives the analyzer an input.
@@ -132,6 +133,9 @@ func (p *player) take(in input.Input) error {
 			p.dropped++
 			return nil
 		}
+	}
+	if err := p.held.add(in); err != nil {
+		return err
 	}
 	p.give(in)
 	switch in.(type) {
