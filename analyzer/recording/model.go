@@ -44,9 +44,9 @@ const (
 // youngest.
 const (
 	near     = 12
-	freeAge  = near + iota // so many allocations ago
-	freeZero               // no block
-	freeElse               // a distance from the stray address before
+	freeAge  = 13 // so many allocations ago
+	freeZero = 14 // no block
+	freeElse = 15 // a distance from the stray address before
 )
 
 func (m *model) reset() {

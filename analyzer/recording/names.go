@@ -11,6 +11,7 @@ const (
 	maxNamed     = 16 << 10
 	maxNameRefs  = 1 << 22
 	maxNameBytes = 64 << 10 // of one frame
+	maxNames     = 1 << 18  // frames in a block: the writer ends one long before
 )
 
 // A nameEncoder encodes Names: a frame is written once a block, however many stacks go through it, and so is what
@@ -103,7 +104,7 @@ func (x *nameDecoder) begin(cols *[columns]column) error {
 	for c := &cols[colFrameNames]; !c.done(); {
 		b := c.bytes()
 		f := new(input.Frame)
-		if c.bad || len(b) > maxNameBytes || decoding.Unmarshal(b, f) != nil {
+		if c.bad || len(b) > maxNameBytes || len(x.frames) == maxNames || decoding.Unmarshal(b, f) != nil {
 			return errDamaged
 		}
 		x.frames = append(x.frames, f)

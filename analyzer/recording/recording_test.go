@@ -313,3 +313,30 @@ func TestTimesGoBack(t *testing.T) {
 }
 
 var _ io.Writer = (*memoryFile)(nil)
+
+// The codes of freed addresses are what docs/recording-format.md says, by which others read a recording.
+func TestFreeCodes(t *testing.T) {
+	t.Parallel()
+	file := record(t, Options{Level: "none"}, &input.Events{Events: []event.Event{
+		{Kind: event.Alloc, Time: 1, PID: 1, TID: 1, Addr: 0x100, Size: 8},
+		{Kind: event.Free, Time: 2, PID: 1, TID: 1, Addr: 0x100},
+		{Kind: event.Free, Time: 3, PID: 1, TID: 1},
+		{Kind: event.Free, Time: 4, PID: 1, TID: 1, Addr: 0x900},
+	}})
+	at, heads := blocksOf(t, file)
+	for i, h := range heads {
+		if h.kind != kindInputs {
+			continue
+		}
+		var cols [columns]column
+		if err := takeApart(file[at[i]+headSize:][:h.stored], &cols); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := cols[colFrees].b, []byte{0, 14, 15}; !bytes.Equal(got, want) {
+			t.Errorf("codes %d, want %d", got, want)
+		}
+	}
+	if freeAge != 13 {
+		t.Errorf("the code of an older block is %d, and the document has 13", freeAge)
+	}
+}

@@ -1,7 +1,6 @@
 package recording
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -48,7 +47,8 @@ func (r *Reader) Play(a *analyzer.Analyzer, until uint64, told func(input.Input)
 	return p.warnings(), err
 }
 
-// Stored is the trace's own last Report, if the recording has it, as JSON.
+// Stored is the trace's own last Report, if the recording has it, as JSON that is to be checked as any file of
+// somebody else. It is valid until the Reader is used again.
 func (r *Reader) Stored() ([]byte, bool) {
 	for i := len(r.blocks) - 1; i >= 0; i-- {
 		if r.blocks[i].head.kind == kindReport {
@@ -82,6 +82,7 @@ type player struct {
 	gaps     []Gap
 	err      error
 	told     func(input.Input) // nil: nobody is
+	held     holdings
 }
 
 // give gives the analyzer an input.
@@ -150,6 +151,9 @@ func (p *player) take(in input.Input) error {
 			p.dropped++
 			return nil
 		}
+	}
+	if err := p.held.add(in); err != nil {
+		return err
 	}
 	p.give(in)
 	switch in.(type) {
@@ -367,17 +371,4 @@ func (p *player) endWarnings() []string {
 		return []string{r.end.Why + ": what came after is not in it (--max-size)"}
 	}
 	return nil
-}
-
-// StoredReport is the trace's own last Report, in at most so many bytes of JSON; nil where the recording has none.
-func (r *Reader) StoredReport(limit int) (*report.Report, error) {
-	text, ok := r.Stored()
-	if !ok || len(text) > limit {
-		return nil, nil
-	}
-	out := new(report.Report)
-	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%w: its last Report: %w", errDamaged, err)
-	}
-	return out, nil
 }

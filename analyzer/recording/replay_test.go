@@ -246,9 +246,10 @@ func TestShown(t *testing.T) {
 			t.Errorf("at %d: %q, want %q; %+v", at, got.Warnings, want, got.Pressure)
 		}
 	}
-	stored, err := r.StoredReport(1 << 20)
-	if err != nil {
-		t.Fatal(err)
+	text, ok := r.Stored()
+	stored := new(report.Report)
+	if err := json.Unmarshal(text, stored); !ok || err != nil {
+		t.Fatal(ok, err)
 	}
 	sameReport(t, stored, x.last)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
@@ -152,11 +154,7 @@ func recordedReport(ctx context.Context, f *os.File, name, at string, memory uin
 	}
 	_, last := r.Span()
 	if at == "" {
-		out, err := r.StoredReport(int(memory / 4))
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "memtrace: warning: %s: %v: it is made again\n", render.Clean(name), err)
-		}
-		if out != nil {
+		if out := storedReport(r, name, memory); out != nil {
 			return out, r.Header().Time(last), nil
 		}
 	}
@@ -180,4 +178,22 @@ func recordedReport(ctx context.Context, f *os.File, name, at string, memory uin
 		fmt.Fprintf(os.Stderr, "memtrace: warning: %s: %s\n", render.Clean(name), render.Clean(text))
 	}
 	return out, r.Header().Time(last), nil
+}
+
+// storedReport is the Report that the trace ended with; nil where the recording has none that can be read within
+// this memory: it can be made again.
+func storedReport(r *recording.Reader, name string, memory uint64) *report.Report {
+	text, ok := r.Stored()
+	if !ok {
+		return nil
+	}
+	out, _, err := export.Read(bytes.NewReader(text), memory/2)
+	switch {
+	case errors.Is(err, export.ErrTooLarge):
+		return nil
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "memtrace: warning: %s: its last Report: %s: it is made again\n", render.Clean(name), render.Clean(err.Error()))
+		return nil
+	}
+	return out
 }

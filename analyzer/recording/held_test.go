@@ -1,0 +1,77 @@
+package recording
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer"
+	"github.com/memtrace/memtrace/analyzer/input"
+)
+
+// Lists that a recording gives for many processes are refused before they take the machine's memory; one process may
+// be read anew as often as a long trace does.
+func TestListsOfManyProcesses(t *testing.T) {
+	t.Parallel()
+	names := make([]string, 1<<16) // 1 MiB
+	mappings := make([]input.Mapping, 1<<14)
+	long := strings.Repeat("x", 1<<20)
+	info := func(pid uint32) input.ProcessInfo { return input.ProcessInfo{PID: pid, Comm: "p"} }
+	for name, c := range map[string]struct {
+		one  func(pid uint32) input.Input
+		same bool // always of one process
+		fits bool
+	}{
+		"functions":       {one: func(pid uint32) input.Input { p := info(pid); p.Untraced = names; return input.Started{ProcessInfo: p} }},
+		"executable":      {one: func(pid uint32) input.Input { p := info(pid); p.Exe = long; return input.Described{ProcessInfo: p} }},
+		"mappings":        {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Mappings: mappings} }},
+		"mappings of one": {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Mappings: mappings} }, same: true, fits: true},
+		"usual description": {one: func(pid uint32) input.Input {
+			p := info(pid)
+			p.Untraced = names[:100]
+			return input.Started{ProcessInfo: p}
+		}, fits: true},
+	} {
+		var h holdings
+		var err error
+		for i := range uint32(400) {
+			pid := 1 + i
+			if c.same {
+				pid = 1
+			}
+			if err = h.add(c.one(pid)); err != nil {
+				break
+			}
+		}
+		if (err == nil) != c.fits || err != nil && !errors.Is(err, ErrImpossible) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The player counts them.
+func TestListsAreCounted(t *testing.T) {
+	t.Parallel()
+	inputs := []input.Input{}
+	for pid := range uint32(20) {
+		inputs = append(inputs, input.Started{ProcessInfo: input.ProcessInfo{PID: pid + 1, Untraced: make([]string, 1<<20)}})
+	}
+	_, _, err := open(t, record(t, Options{}, inputs...)).ReportAt(End, Rooms{}, analyzer.ReportOptions{Final: true})
+	if !errors.Is(err, ErrImpossible) {
+		t.Errorf("20 lists of 16 MiB: %v", err)
+	}
+}
+
+// A block that has more names of frames than a writer puts into one is damaged: each takes 2 bytes and a hundred
+// times as much in memory.
+func TestTooManyNames(t *testing.T) {
+	t.Parallel()
+	var cols [columns]column
+	for n, want := range map[int]error{maxNames: nil, maxNames + 1: errDamaged} {
+		cols[colFrameNames] = column{b: bytes.Repeat([]byte{1, 0xa0}, n)}
+		if err := new(nameDecoder).begin(&cols); !errors.Is(err, want) {
+			t.Errorf("%d names: %v", n, err)
+		}
+	}
+}
