@@ -23,11 +23,15 @@ func TestListsOfManyProcesses(t *testing.T) {
 		same bool // always of one process
 		fits bool
 	}{
-		"functions":         {one: func(pid uint32) input.Input { p := info(pid); p.Untraced = names; return input.Started{ProcessInfo: p} }},
-		"executable":        {one: func(pid uint32) input.Input { p := info(pid); p.Exe = long; return input.Described{ProcessInfo: p} }},
-		"mappings":          {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Mappings: mappings} }},
-		"mappings of one":   {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Mappings: mappings} }, same: true, fits: true},
-		"usual description": {one: func(pid uint32) input.Input { p := info(pid); p.Untraced = names[:100]; return input.Started{ProcessInfo: p} }, fits: true},
+		"functions":       {one: func(pid uint32) input.Input { p := info(pid); p.Untraced = names; return input.Started{ProcessInfo: p} }},
+		"executable":      {one: func(pid uint32) input.Input { p := info(pid); p.Exe = long; return input.Described{ProcessInfo: p} }},
+		"mappings":        {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Mappings: mappings} }},
+		"mappings of one": {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Mappings: mappings} }, same: true, fits: true},
+		"usual description": {one: func(pid uint32) input.Input {
+			p := info(pid)
+			p.Untraced = names[:100]
+			return input.Started{ProcessInfo: p}
+		}, fits: true},
 	} {
 		var h holdings
 		var err error
@@ -49,13 +53,14 @@ func TestListsOfManyProcesses(t *testing.T) {
 // The player counts them.
 func TestListsAreCounted(t *testing.T) {
 	t.Parallel()
-	inputs := []input.Input{}
+	long := strings.Repeat("x", 16<<20)
+	var inputs []input.Input
 	for pid := range uint32(20) {
-		inputs = append(inputs, input.Started{ProcessInfo: input.ProcessInfo{PID: pid + 1, Untraced: make([]string, 1<<20)}})
+		inputs = append(inputs, input.Started{ProcessInfo: input.ProcessInfo{PID: pid + 1, Exe: long}})
 	}
 	_, _, err := open(t, record(t, Options{}, inputs...)).ReportAt(End, Rooms{}, analyzer.ReportOptions{Final: true})
 	if !errors.Is(err, ErrImpossible) {
-		t.Errorf("20 lists of 16 MiB: %v", err)
+		t.Errorf("20 paths of 16 MiB: %v", err)
 	}
 }
 
