@@ -287,7 +287,7 @@ func TestFullDisk(t *testing.T) {
 	if err := w.Close(); !errors.Is(err, errDiskFull) || !f.closed {
 		t.Errorf("closed %v: %v", f.closed, err)
 	}
-	if s := w.Status(); f.Len() != before || s.LeftOutEvents != 4*500 || !errors.Is(s.Err, errDiskFull) {
+	if s := w.Status(); f.Len() != before || s.LeftOutEvents != 5*500 || !errors.Is(s.Err, errDiskFull) {
 		t.Errorf("%d bytes, %d before; %+v", f.Len(), before, s)
 	}
 	r := open(t, f.Bytes())
@@ -321,11 +321,15 @@ func TestMaxSize(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	r := open(t, f.Bytes())
+	inputs, _ := readAll(t, r)
+	if s := w.Status(); w.Counts().Events-s.LeftOutEvents != uint64(eventsIn(inputs)) || !errors.Is(s.Err, ErrFull) {
+		t.Errorf("%d events of %d were left out, and the file has %d; %v", s.LeftOutEvents, w.Counts().Events, eventsIn(inputs), s.Err)
+	}
 	if f.Len() > 20000+300 || !r.Closed() || r.end.Why == "" {
 		t.Errorf("%d bytes, closed %v", f.Len(), r.Closed())
 	}
 	out, _, err := r.ReportAt(End, Rooms{}, analyzer.ReportOptions{Final: true})
-	if err != nil || !strings.Contains(fmt.Sprint(out.Warnings), "largest size") {
+	if err != nil || !strings.Contains(fmt.Sprint(out.Warnings), "largest size") || strings.Contains(fmt.Sprint(out.Warnings), "damaged") {
 		t.Errorf("%v, %v", out.Warnings, err)
 	}
 }

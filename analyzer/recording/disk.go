@@ -137,10 +137,7 @@ func (d *disk) leaveOut(h head) {
 	d.left.Blocks++
 	d.left.Events += uint64(h.events)
 	d.left.Last = max(d.left.Last, h.last)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stat.LeftOutBlocks++
-	d.stat.LeftOutEvents += uint64(h.events)
+	d.countLeftOut(h)
 }
 
 func (d *disk) run() {
@@ -157,10 +154,7 @@ func (d *disk) run() {
 // writeBlock writes a block whole, or nothing any more.
 func (d *disk) writeBlock(b block) {
 	if d.status().Err != nil {
-		d.mu.Lock()
-		d.stat.LeftOutBlocks++
-		d.stat.LeftOutEvents += uint64(b.head.events)
-		d.mu.Unlock()
+		d.countLeftOut(b.head)
 		return
 	}
 	h := b.head
@@ -171,11 +165,23 @@ func (d *disk) writeBlock(b block) {
 	h.crc = checksum(out[headSize:])
 	h.append(out[:0])
 	d.writing = out
-	d.write(out)
+	if !d.write(out) {
+		d.countLeftOut(h)
+	}
 }
 
-func (d *disk) write(b []byte) {
-	at := d.status().Bytes
+// countLeftOut counts a block that is not in the file.
+func (d *disk) countLeftOut(h head) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stat.LeftOutBlocks++
+	d.stat.LeftOutEvents += uint64(h.events)
+}
+
+// write reports whether the bytes are in the file.
+func (d *disk) write(b []byte) bool {
+	before := d.status().Bytes
+	at := before
 	var err error
 	switch {
 	case at+int64(len(b)) > d.maxSize:
@@ -192,6 +198,7 @@ func (d *disk) write(b []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stat.Bytes, d.stat.Err = at, err
+	return at > before
 }
 
 // syncNow has the file on the disk each second, for what a crash of the machine leaves.
@@ -228,6 +235,9 @@ func (d *disk) close(skipped uint64) error {
 	}
 	if text, e := json.Marshal(end); e == nil {
 		d.writeBlock(block{head{kind: kindEnd, number: d.number}, text})
+		if end.Why != "" && d.stat.Err == nil {
+			d.stat.Err = err // it still is why nothing was written
+		}
 	}
 	if err == nil {
 		if err = d.status().Err; err == nil {

@@ -53,13 +53,14 @@ func TestListsOfManyProcesses(t *testing.T) {
 // The player counts them.
 func TestListsAreCounted(t *testing.T) {
 	t.Parallel()
-	inputs := []input.Input{}
+	long := strings.Repeat("x", 16<<20)
+	var inputs []input.Input
 	for pid := range uint32(20) {
-		inputs = append(inputs, input.Started{ProcessInfo: input.ProcessInfo{PID: pid + 1, Untraced: make([]string, 1<<20)}})
+		inputs = append(inputs, input.Started{ProcessInfo: input.ProcessInfo{PID: pid + 1, Exe: long}})
 	}
 	_, _, err := open(t, record(t, Options{}, inputs...)).ReportAt(End, Rooms{}, analyzer.ReportOptions{Final: true})
 	if !errors.Is(err, ErrImpossible) {
-		t.Errorf("20 lists of 16 MiB: %v", err)
+		t.Errorf("20 paths of 16 MiB: %v", err)
 	}
 }
 

@@ -213,6 +213,9 @@ func (w *walker) gap(h head) int32 {
 	g := Gap{First: w.last, Last: h.first, Blocks: h.number - w.next, Why: "damaged or missing in the file"}
 	if h.kind == kindEnd {
 		g.Last = 0
+		if w.r.end != nil && w.r.end.Why != "" {
+			g.Why = w.r.end.Why
+		}
 	}
 	if w.told != nil && w.told.Blocks == g.Blocks {
 		g.Events, g.Why = w.told.Events, "left out, as the disk was too slow"

@@ -76,7 +76,9 @@ func (s *session) endRecording(r *report.Report) {
 		}
 	}
 	r.Limit(s.top)
-	s.checkRecording()
+	if s.recordError == nil { // else that says it
+		s.checkRecording()
+	}
 	if s.quiet && rec.writer != nil {
 		n, status := rec.writer.Counts(), rec.status()
 		fmt.Fprintf(os.Stderr, "memtrace: recorded %s in %s to %s (%s): memtrace report %[3]s shows the result\n", counted(n.Events-status.LeftOutEvents, "event"),
