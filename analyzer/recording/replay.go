@@ -77,6 +77,7 @@ type player struct {
 	last     uint64 // time of the last input that has one
 	reached  int    // the block where it ended
 	instant  bool   // it ended with an Instant and its names, as a trace does
+	late     bool   // what is given at once is of times after the instant already
 	broken   bool   // something is missing: the analyzer's numbers are not the recording's any more
 	dropped  int    // names and verdicts that were lost by that
 	gaps     []Gap
@@ -142,9 +143,15 @@ func (p *player) take(in input.Input) error {
 		return p.takeEvents(v)
 	}
 	if t := timeOf(in); t > p.until {
-		return errStop
-	} else if t != 0 {
-		p.last = t
+		p.late = true
+		if t-p.until > maxLag {
+			return errStop
+		}
+	} else {
+		p.last = max(p.last, t)
+	}
+	if p.late && !isEarly(in) {
+		return nil
 	}
 	if p.broken {
 		if in = p.mend(in); in == nil {
@@ -166,6 +173,21 @@ func (p *player) take(in input.Input) error {
 	return nil
 }
 
+// maxLag is how much later than what it tells of an event is given at most, ns. Events pass through rings and wait to be put
+// in order, while windows and readings are given at once: such of a time after the instant may stand before events
+// from before it.
+const maxLag = 60e9
+
+// isEarly reports whether an input belongs to events that are still to come, or are old: it is taken until the first
+// event after the instant.
+func isEarly(in input.Input) bool {
+	switch in.(type) {
+	case input.Stack, input.Names, input.PoolName:
+		return true
+	}
+	return false
+}
+
 func (p *player) takeEvents(v *input.Events) error {
 	n := len(v.Events)
 	for n > 0 && v.Events[n-1].Time > p.until {
@@ -173,7 +195,7 @@ func (p *player) takeEvents(v *input.Events) error {
 	}
 	if n > 0 {
 		all := v.Events
-		p.last, v.Events = all[n-1].Time, all[:n]
+		p.last, v.Events = max(p.last, all[n-1].Time), all[:n]
 		p.give(v)
 		v.Events, p.instant = all, false
 	}
@@ -220,7 +242,7 @@ func (p *player) takeNames() error {
 
 // gap tells the analyzer that something is missing: whatever lives may have ended meanwhile.
 func (p *player) gap(g Gap) error {
-	if g.First > p.until {
+	if g.First > p.until && g.First-p.until > maxLag {
 		return errStop
 	}
 	p.broken = true

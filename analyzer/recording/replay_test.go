@@ -267,3 +267,39 @@ func TestClocks(t *testing.T) {
 		t.Errorf("before the clock began: %d", got)
 	}
 }
+
+// Events come later than windows of the same time: what lives at an instant is that of the events until then, whatever
+// stands between them.
+func TestEventsComeLate(t *testing.T) {
+	t.Parallel()
+	x := traceOf(7, 60)
+	defer x.analyzer.Close()
+	var inputs []input.Input
+	for _, in := range x.inputs {
+		if v, ok := in.(*input.Events); ok {
+			ahead := v.Events[len(v.Events)-1].Time + 3e9
+			inputs = append(inputs, input.Window{Now: ahead}, input.Memory{PID: 77, Now: ahead}, input.ExitCode{PID: 77, Code: 3})
+		}
+		inputs = append(inputs, in)
+	}
+	r := open(t, record(t, Options{}, inputs...))
+	for i := 10; i < len(x.events); i += 777 {
+		at := x.events[i].Time
+		got, _, err := r.ReportAt(at, Rooms{}, final)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := make(map[string][2]uint64)
+		for _, s := range got.Sites {
+			if s.LiveCount > 0 {
+				live[s.Function] = [2]uint64{s.LiveCount, s.LiveBytes}
+			}
+		}
+		if want := liveAt(x.events, at); !maps.Equal(live, want) {
+			t.Fatalf("at %d: %v, want %v", at, live, want)
+		}
+		if got.Processes[0].Usage.SampledNS != 0 || got.Processes[0].ExitCode != nil {
+			t.Fatalf("at %d: what was read and known later: %+v", at, got.Processes[0])
+		}
+	}
+}

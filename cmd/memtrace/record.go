@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -79,7 +80,7 @@ func (s *session) endRecording(r *report.Report) {
 	if s.recordError == nil { // else that says it
 		s.checkRecording()
 	}
-	if s.quiet && rec.writer != nil {
+	if s.quiet && rec.writer != nil && !errors.Is(rec.status().Err, errRemoved) {
 		n, status := rec.writer.Counts(), rec.status()
 		fmt.Fprintf(os.Stderr, "memtrace: recorded %s in %s to %s (%s): memtrace report %[3]s shows the result\n", counted(n.Events-status.LeftOutEvents, "event"),
 			report.HumanTime(r.WindowNS), render.Clean(rec.file.path), report.HumanBytes(float64(status.Bytes)))

@@ -22,7 +22,7 @@ import (
 
 // splitInstant takes FILE@TIME apart. A file that is there by the whole name is that.
 func splitInstant(arg string) (path, at string) {
-	if _, err := os.Stat(arg); err == nil {
+	if err := asCaller(func() error { _, err := os.Stat(arg); return err }); err == nil {
 		return arg, ""
 	}
 	i := strings.LastIndexByte(arg, '@')
