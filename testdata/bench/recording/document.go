@@ -27,8 +27,12 @@ func document(all []result, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, intro, rounds)
 	for _, r := range all {
-		fmt.Fprintf(&b, "| %s: %s | %d | %.2f | %.2f | %.2f | %.2f s | %+.1f %% |\n", r.name, r.what, r.events, float64(r.bytes-r.report)/float64(r.events),
-			float64(r.bytes)/float64(r.events), float64(r.heaptrack)/float64(r.calls), r.plain, 100*(r.with/r.plain-1))
+		peer := fmt.Sprintf("%.2f", float64(r.heaptrack)/float64(r.calls))
+		if r.calls < r.events/10 {
+			peer = "– (it saw another program)"
+		}
+		fmt.Fprintf(&b, "| %s: %s | %d | %.2f | %.2f | %s | %.2f s | %+.1f %% |\n", r.name, r.what, r.events, float64(r.bytes-r.report)/float64(r.events),
+			float64(r.bytes)/float64(r.events), peer, r.plain, 100*(r.with/r.plain-1))
 	}
 	b.WriteString(speeds)
 	for _, r := range all {

@@ -1,6 +1,9 @@
 package main
 
-import "os/exec"
+import (
+	"os/exec"
+	"strings"
+)
 
 // A program is what is traced. It ends by itself.
 type program struct {
@@ -9,12 +12,9 @@ type program struct {
 }
 
 func programs() []program {
-	cc1plus := "cc1plus"
-	if out, err := exec.Command("g++", "-print-prog-name=cc1plus").Output(); err == nil && len(out) > 1 {
-		cc1plus = string(out[:len(out)-1])
-	}
+	cc1plus, arch := told("-print-prog-name=cc1plus"), told("-print-multiarch")
 	return []program{
-		{"cc1plus", "g++'s compiler, on a file of testdata", []string{cc1plus, "-quiet", "-std=c++17", "-O1", "-D_GNU_SOURCE", "testdata/programs/cxx_containers.cc", "-o", "/dev/null"}},
+		{"cc1plus", "g++'s compiler, on a file of testdata", []string{cc1plus, "-quiet", "-imultiarch", arch, "-std=c++17", "-O1", "-D_GNU_SOURCE", "testdata/programs/cxx_containers.cc", "-o", "/dev/null"}},
 		{"python3", "parses and compiles modules of its library", []string{"python3", "-S", "-c", `
 import ast, glob
 for name in sorted(glob.glob('/usr/lib/python3*/*.py'))[:25]:
@@ -27,4 +27,13 @@ CREATE INDEX x ON t(b);
 SELECT count(*) FROM (SELECT upper(b), a FROM t ORDER BY a);
 `}},
 	}
+}
+
+// told is what g++ says of itself.
+func told(question string) string {
+	out, err := exec.Command("g++", question).Output()
+	if err != nil {
+		return "cc1plus" // which can't be started, and the error says so
+	}
+	return strings.TrimSpace(string(out))
 }
