@@ -81,6 +81,10 @@ func newApp() *cli.App {
 				UsageText: "memtrace top [options]", Description: topDescription + top.ColumnHelp(), Flags: topFlags(), Action: topCommand,
 			},
 			{
+				Name: "serve", Usage: "watch all services for weeks, and tell Prometheus",
+				UsageText: "memtrace serve [--config FILE] [--listen ADDRESS:PORT]", Description: serveDescription, Flags: serveFlags(), Action: serveCommand,
+			},
+			{
 				Name: "leaks", Usage: "find what a running process has leaked, without a trace",
 				UsageText: "memtrace leaks -p PID[,PID...] [options]", Description: leaksDescription, Flags: leaksFlags(), Action: leaksCommand,
 			},

@@ -18,6 +18,7 @@ import (
 // The groups of options, in the order in which help shows them.
 const (
 	groupWhat     = "What to trace"
+	groupAgent    = "The agent"
 	groupRecord   = "Recording"
 	groupTime     = "How long"
 	groupInstant  = "Which time"
@@ -28,7 +29,7 @@ const (
 	groupAdvanced = "Advanced"
 )
 
-var optionGroups = []string{groupWhat, groupRecord, groupTime, groupInstant, groupShow, groupLeaks, groupCost, groupSymbols, groupAdvanced}
+var optionGroups = []string{groupWhat, groupAgent, groupRecord, groupTime, groupInstant, groupShow, groupLeaks, groupCost, groupSymbols, groupAdvanced}
 
 // optionDetails are what help, manual pages and completion need of each flag
 // beside its text: its group, what its value is called, and which values there
@@ -38,6 +39,7 @@ func optionDetails() map[string]cmdline.Detail {
 	all := map[string]cmdline.Detail{"help": {Group: groupAdvanced}, "version": {Group: groupAdvanced}}
 	for _, part := range []map[string]cmdline.Detail{
 		whatDetails(), recordDetails(), timeDetails(), showDetails(), leakDetails(), costDetails(), symbolDetails(), advancedDetails(), liveDetails(),
+		agentDetails(),
 	} {
 		for name, detail := range part {
 			all[name] = detail
@@ -59,6 +61,14 @@ func whatDetails() map[string]cmdline.Detail {
 		"free-fn":           {Group: groupWhat, Metavar: "SPEC"},
 		"input":             {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
 		"pages":             {Group: groupWhat},
+	}
+}
+
+func agentDetails() map[string]cmdline.Detail {
+	return map[string]cmdline.Detail{
+		"serve config": {Group: groupAgent, Metavar: "FILE", Values: cmdline.Files},
+		"serve listen": {Group: groupAgent, Metavar: "ADDRESS:PORT"},
+		"check-config": {Group: groupAgent},
 	}
 }
 

@@ -71,6 +71,11 @@ func pages() map[string]page {
 			{Line: "sudo memtrace top --once --sort uss", Text: "print it once"},
 			{Line: "sudo memtrace top --format json", Text: "for scripts"},
 		}},
+		"serve": {exit: exitPlain, see: []string{"top --help", "snapshot --help"}, examples: []cmdline.Example{
+			{Line: "sudo memtrace serve", Text: "all services, at http://127.0.0.1:9417/metrics"},
+			{Line: "sudo memtrace serve --config memtrace.yaml --check-config", Text: "is the configuration right?"},
+			{Line: "sudo memtrace serve --listen 10.0.0.5:9417", Text: "for a Prometheus elsewhere"},
+		}},
 		"leaks": {exit: exitTrace, see: []string{"help leaks", "help ci"}, examples: []cmdline.Example{
 			{Line: "sudo memtrace leaks -p 1234", Text: "check now"},
 			{Line: "sudo memtrace leaks -p 1234 --fail-on definite", Text: "exit with 23 on a leak"},

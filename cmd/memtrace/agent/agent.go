@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/collect"
+	"github.com/memtrace/memtrace/procfs/machine"
+)
+
+// Options of an Agent.
+type Options struct {
+	ConfigFile string // read again when it changes; "" for none
+	Listen     string // instead of the file's, if not empty
+	Version    string
+	Log        *log.Logger // what goes wrong, a line each
+	// Ready is called once there are figures and somebody answers at an address.
+	Ready func(address string)
+	// Alive is called after each pass.
+	Alive func()
+}
+
+// Agent collects and serves.
+type Agent struct {
+	opt       Options
+	log       *log.Logger
+	config    atomic.Pointer[Config]
+	latest    atomic.Pointer[Snapshot]
+	own       own
+	collector *collect.Collector
+	machine   *machine.Reader
+	book      *book
+	file      fileState
+
+	meminfo, vmstat procfs.Counters
+}
+
+// New reads the configuration and opens /proc. The caller runs the Agent, or closes it.
+func New(opt Options) (*Agent, error) {
+	a := &Agent{opt: opt, log: opt.Log, book: newBook()}
+	c, err := a.readConfig()
+	if err != nil {
+		return nil, err
+	}
+	a.config.Store(&c)
+	a.own.reloaded(true)
+	if a.machine, err = machine.Open("/proc", "/sys"); err != nil {
+		return nil, err
+	}
+	if a.collector, err = openCollector(&c); err != nil {
+		return nil, errors.Join(err, a.machine.Close())
+	}
+	return a, nil
+}
+
+func openCollector(c *Config) (*collect.Collector, error) {
+	budget := collect.DefaultBudget()
+	budget.Stall = c.StallBudget
+	budget.MaxAge = max(budget.MaxAge, 6*c.Interval)
+	return collect.Open(collect.Options{Workers: 1, RefreshEvery: max(10*time.Second, 6*c.Interval), Budget: budget})
+}
+
+// Close lets go of all processes.
+func (a *Agent) Close() error {
+	return errors.Join(a.collector.Close(), a.machine.Close())
+}
+
+// Run collects and serves until ctx ends. Reload asks for the configuration to be read again.
+func (a *Agent) Run(ctx context.Context, reload <-chan os.Signal) error {
+	server, err := a.listen()
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	if err := a.collect(); err != nil {
+		return err
+	}
+	served := server.start()
+	a.opt.Ready(server.address)
+	interval := a.config.Load().Interval
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-served:
+			return err
+		case <-reload:
+			a.reload()
+		case <-ticker.C:
+			a.reloadIfChanged()
+			if err := a.collect(); err != nil {
+				a.own.errors.Add(1)
+				a.log.Printf("%v", err)
+			}
+		}
+		if is := a.config.Load().Interval; is != interval {
+			interval = is
+			ticker.Reset(interval)
+		}
+		a.opt.Alive()
+	}
+}
+
+// collect makes a pass and publishes what it found.
+func (a *Agent) collect() error {
+	pass, err := a.collector.Collect(collect.User | collect.Cmdline | collect.Cgroup | collect.Shared | collect.Memory)
+	if err != nil {
+		return err
+	}
+	s := &Snapshot{At: pass.At, Took: pass.Took}
+	s.Services, s.Omitted = a.book.take(a.config.Load(), pass)
+	for i := range s.Services {
+		s.Processes += s.Services[i].Processes
+	}
+	s.Machine, s.Problems = a.readMachine(pass)
+	a.own.passed(pass)
+	a.latest.Store(s)
+	return nil
+}
+
+// fileState tells whether the configuration has changed.
+type fileState struct {
+	size    int64
+	changed time.Time
+}
+
+func (a *Agent) readConfig() (Config, error) {
+	c := Default()
+	if a.opt.ConfigFile != "" {
+		a.file = stateOf(a.opt.ConfigFile)
+		var err error
+		if c, err = ReadConfig(a.opt.ConfigFile); err != nil {
+			return Config{}, err
+		}
+	}
+	if a.opt.Listen != "" {
+		c.Listen = a.opt.Listen
+	}
+	return c, c.check()
+}
+
+func stateOf(path string) fileState {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileState{} // a file that is gone is told apart from what it was
+	}
+	return fileState{info.Size(), info.ModTime()}
+}
+
+func (a *Agent) reloadIfChanged() {
+	if a.opt.ConfigFile != "" && stateOf(a.opt.ConfigFile) != a.file {
+		a.reload()
+	}
+}
+
+// reload takes a new configuration over. A bad one leaves the old in force.
+func (a *Agent) reload() {
+	c, err := a.readConfig()
+	was := a.config.Load()
+	var collector *collect.Collector
+	if err == nil && c.StallBudget != was.StallBudget {
+		collector, err = openCollector(&c)
+	}
+	a.own.reloaded(err == nil)
+	if err != nil {
+		a.log.Printf("the configuration stays as it was: %v", err)
+		return
+	}
+	if collector != nil {
+		if err := a.collector.Close(); err != nil {
+			a.log.Printf("%v", err)
+		}
+		a.collector = collector
+	}
+	if c.Listen != was.Listen || c.WebConfig != was.WebConfig {
+		a.log.Printf("listen and web_config take effect at the next start")
+	}
+	a.config.Store(&c)
+	a.log.Printf("configuration read: %s", rules(len(c.Services)))
+}
+
+func rules(n int) string {
+	if n == 1 {
+		return "1 rule"
+	}
+	return fmt.Sprintf("%d rules", n)
+}

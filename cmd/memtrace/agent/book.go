@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs/collect"
+)
+
+// A book sums passes up into services, and keeps what only grows: a process that ends takes nothing back.
+type book struct {
+	before   map[collect.Identity]counts // of the processes of the last pass
+	now      map[collect.Identity]counts // of this one
+	totals   map[string]*counted         // by service
+	services map[string]*Service         // of this pass
+	listed   map[string]bool             // had metrics of their own in the last pass
+	passes   uint64
+}
+
+// counts are what the kernel counts for a process.
+type counts struct {
+	minor, major uint64
+	cpu          time.Duration
+}
+
+// counted are a service's counters, and when it was seen last.
+type counted struct {
+	counts
+	started uint64
+	named   bool   // by a rule
+	seen    uint64 // pass
+}
+
+// forgetAfter is for how many passes a service without processes keeps its counters. It may be restarting.
+const forgetAfter = 360
+
+func newBook() *book {
+	return &book{
+		before: make(map[collect.Identity]counts), now: make(map[collect.Identity]counts), totals: make(map[string]*counted),
+		services: make(map[string]*Service), listed: make(map[string]bool),
+	}
+}
+
+// take sums a pass up. Of services that no rule names, at most c.MaxServices are listed by themselves; the others are
+// in the last one, "other", and omitted is how many they are.
+func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted int) {
+	b.passes++
+	clear(b.now)
+	clear(b.services)
+	for _, p := range pass.Processes {
+		if p.KernelThread {
+			continue
+		}
+		name, named := c.serviceOf(p)
+		s := b.services[name]
+		if s == nil {
+			s = &Service{Name: name}
+			b.services[name] = s
+		}
+		s.add(p)
+		b.count(name, named, p)
+	}
+	b.before, b.now = b.now, b.before
+	b.forget()
+	return b.list(c)
+}
+
+// count adds what a process did since the last pass to its service. Of one that ran before the agent began, only what
+// comes from then on counts.
+func (b *book) count(name string, named bool, p *collect.Process) {
+	t := b.totals[name]
+	if t == nil {
+		t = &counted{}
+		b.totals[name] = t
+	}
+	t.named, t.seen = named, b.passes
+	is := counts{p.MinFlt, p.MajFlt, p.CPU()}
+	b.now[p.Identity] = is
+	was, known := b.before[p.Identity]
+	switch {
+	case !known && b.passes == 1:
+		was = is
+	case !known:
+		t.started++
+	}
+	t.minor += is.minor - min(was.minor, is.minor)
+	t.major += is.major - min(was.major, is.major)
+	t.cpu += is.cpu - min(was.cpu, is.cpu)
+}
+
+// forget drops the counters of services that are gone for good.
+func (b *book) forget() {
+	for name, t := range b.totals {
+		if b.passes-t.seen > forgetAfter {
+			delete(b.totals, name)
+		}
+	}
+}
+
+// list sorts the services by name, after choosing those that are listed.
+func (b *book) list(c *Config) (services []Service, omitted int) {
+	other := Service{Name: otherServices}
+	for i, s := range b.ranked() {
+		t := b.totals[s.Name]
+		if s.Name == otherServices || i >= c.MaxServices && !t.named {
+			other.merge(s)
+			other.count(t)
+			if s.Name != otherServices {
+				omitted++
+			}
+			continue
+		}
+		s.count(t)
+		services = append(services, *s)
+	}
+	clear(b.listed)
+	for i := range services {
+		b.listed[services[i].Name] = true
+	}
+	slices.SortFunc(services, func(x, y Service) int { return cmp.Compare(x.Name, y.Name) })
+	if other.Processes > 0 {
+		services = append(services, other)
+	}
+	return services, omitted
+}
+
+// ranked are the services, those first that rules name, then those that were listed before, so that a series goes on,
+// unless another has become twice as large.
+func (b *book) ranked() []*Service {
+	all := make([]*Service, 0, len(b.services))
+	for _, s := range b.services {
+		all = append(all, s)
+	}
+	weight := func(s *Service) uint64 {
+		switch {
+		case b.totals[s.Name].named:
+			return 1 << 63
+		case b.listed[s.Name]:
+			return 2 * s.RSS
+		}
+		return s.RSS
+	}
+	slices.SortFunc(all, func(x, y *Service) int {
+		return cmp.Or(cmp.Compare(weight(y), weight(x)), cmp.Compare(x.Name, y.Name))
+	})
+	return all
+}
+
+// count adds a service's counters.
+func (s *Service) count(t *counted) {
+	s.MinorFaults += t.minor
+	s.MajorFaults += t.major
+	s.CPU += t.cpu
+	s.Started += t.started
+}

@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs/collect"
+)
+
+func process(pid int, start uint64, comm string, rss, minor uint64) *collect.Process {
+	return &collect.Process{Identity: collect.Identity{PID: pid, StartTime: start}, Comm: comm, Threads: 1, RSS: rss, MinFlt: minor, User: time.Duration(minor)}
+}
+
+func pass(processes ...*collect.Process) *collect.Pass { return &collect.Pass{Processes: processes} }
+
+func byName(services []Service) map[string]Service {
+	m := make(map[string]Service)
+	for _, s := range services {
+		m[s.Name] = s
+	}
+	return m
+}
+
+// A service is a name: its counters go on through restarts, reused PIDs and a time without any process, and never fall.
+func TestCountersOutliveProcesses(t *testing.T) {
+	c, b := parsed(t, "others: program"), newBook()
+	old := process(1, 10, "web", 5, 1000) // it ran before the agent: what it did before is not counted
+	for i, step := range []struct {
+		pass    *collect.Pass
+		minor   uint64
+		started uint64
+	}{
+		{pass(old), 0, 0},
+		{pass(process(1, 10, "web", 5, 1300)), 300, 0},
+		{pass(process(1, 10, "web", 5, 1300), process(2, 20, "web", 5, 40)), 340, 1},
+		{pass(process(1, 30, "web", 5, 7)), 347, 2}, // the PID is another's
+		{pass(process(9, 9, "db", 5, 0)), 0, 0},     // none
+		{pass(process(1, 50, "web", 5, 3)), 350, 3}, // and again
+		{pass(process(1, 50, "web", 5, 1)), 350, 3}, // a counter that fell, as no kernel's does
+		{pass(process(1, 50, "web", 5, 11)), 360, 3},
+	} {
+		services, _ := b.take(c, step.pass)
+		s, there := byName(services)["web"]
+		if !there {
+			if step.minor != 0 {
+				t.Errorf("step %d: no service", i)
+			}
+			continue
+		}
+		if s.MinorFaults != step.minor || s.Started != step.started || s.CPU != time.Duration(step.minor) {
+			t.Errorf("step %d: %d faults, %d started, %v; want %d, %d", i, s.MinorFaults, s.Started, s.CPU, step.minor, step.started)
+		}
+	}
+	for range forgetAfter + 1 {
+		b.take(c, pass())
+	}
+	if len(b.totals) != 0 {
+		t.Errorf("%d services are kept for ever", len(b.totals))
+	}
+}
+
+// However many services there are, max_services bounds the series; nothing is lost from the sums; those of rules are
+// always there; and a series goes on unless another has become twice as large.
+func TestServicesAreBounded(t *testing.T) {
+	c, b := parsed(t, "others: program\nmax_services: 3\nservices: [{name: small, program: tiny}]"), newBook()
+	make1 := func(grown int) *collect.Pass {
+		p := []*collect.Process{process(1, 1, "tiny", 1, 0), {Identity: collect.Identity{PID: 2}, Comm: "kthread", KernelThread: true, RSS: 99}}
+		for i := range 10 {
+			rss := uint64(100 + i)
+			if i == grown {
+				rss *= 3
+			}
+			p = append(p, process(10+i, 1, fmt.Sprintf("p%d", i), rss, 0))
+		}
+		return pass(p...)
+	}
+	for i, step := range []struct {
+		grown int
+		want  string
+	}{
+		{-1, "p8 p9 small other"},
+		{7, "p7 p9 small other"}, // p7 is more than twice as large as p8
+		{-1, "p7 p9 small other"},
+	} {
+		services, omitted := b.take(c, make1(step.grown))
+		names, rss, processes := "", uint64(0), 0
+		for _, s := range services {
+			names += " " + s.Name
+			rss += s.RSS
+			processes += s.Processes
+		}
+		want := uint64(1 + 10*100 + 45)
+		if step.grown >= 0 {
+			want += 2 * uint64(100+step.grown)
+		}
+		if names != " "+step.want || rss != want || processes != 11 || omitted != 8 {
+			t.Errorf("step %d: services%s with RSS %d of %d processes, %d omitted; want %s, %d of 11, 8", i, names, rss, processes, omitted, step.want, want)
+		}
+	}
+}

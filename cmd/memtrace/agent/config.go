@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Config is what the agent is to do. The zero value of a field means its default: see Default.
+type Config struct {
+	Listen      string        `yaml:"listen"`       // address and port
+	WebConfig   string        `yaml:"web_config"`   // Prometheus' web configuration: TLS, users; none if empty
+	Interval    time.Duration `yaml:"interval"`     // between two passes over all processes
+	StallBudget time.Duration `yaml:"stall_budget"` // how long of each second a process's memory lock may be held
+	MaxServices int           `yaml:"max_services"` // with metrics of their own; the others are summed
+	Services    []Rule        `yaml:"services"`     // in order: the first that matches names a process
+	Others      string        `yaml:"others"`       // how the others are named: see below
+}
+
+// How processes that no rule matches are named.
+const (
+	OthersUnit    = "unit"    // by systemd unit or container, else by program
+	OthersProgram = "program" // by program alone
+	OthersNone    = "none"    // not at all: they are summed in the service "other"
+)
+
+// Default is what a Config that says nothing means.
+func Default() Config {
+	return Config{
+		Listen: "127.0.0.1:9417", Interval: 10 * time.Second, StallBudget: 2 * time.Millisecond, MaxServices: 200, Others: OthersUnit,
+	}
+}
+
+const (
+	maxConfig = 1 << 20 // bytes of a file
+	maxRules  = 1000
+
+	minInterval = time.Second
+	maxInterval = time.Hour
+	// maxMaxServices bounds the series of a scrape: some 20 for each service.
+	maxMaxServices = 5000
+)
+
+// ReadConfig reads a YAML file. What it doesn't say is as in Default. An error names the file, and the line where there
+// is one.
+func ReadConfig(path string) (Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return Config{}, fmt.Errorf("read the configuration: %w", err)
+	}
+	c, err := ParseConfig(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// ParseConfig parses a file's text. Unknown fields are errors: a word that is misspelt would watch nothing.
+func ParseConfig(text []byte) (Config, error) {
+	c := Default()
+	if len(text) > maxConfig {
+		return Config{}, fmt.Errorf("it has more than %d bytes", maxConfig)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return Config{}, inWords(err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return Config{}, errors.New("it has more than one document: keep what stands before the line ---")
+	}
+	return c, c.check()
+}
+
+// check refuses what can't be meant, and makes the rules ready.
+func (c *Config) check() error {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fmt.Errorf("listen: %q is no address with a port, such as 127.0.0.1:9417", c.Listen)
+	}
+	switch {
+	case c.Interval < minInterval || c.Interval > maxInterval:
+		return fmt.Errorf("interval: %v is not from %v to %v", c.Interval, minInterval, maxInterval)
+	case c.StallBudget <= 0 || c.StallBudget > time.Second:
+		return fmt.Errorf("stall_budget: %v is no part of a second, such as 2ms", c.StallBudget)
+	case c.MaxServices < 1 || c.MaxServices > maxMaxServices:
+		return fmt.Errorf("max_services: %d is not from 1 to %d", c.MaxServices, maxMaxServices)
+	case len(c.Services) > maxRules:
+		return fmt.Errorf("services: %d rules are more than %d", len(c.Services), maxRules)
+	case c.Others != OthersUnit && c.Others != OthersProgram && c.Others != OthersNone:
+		return fmt.Errorf("others: %q is none of %s, %s, %s", c.Others, OthersUnit, OthersProgram, OthersNone)
+	}
+	for i := range c.Services {
+		if err := c.Services[i].prepare(); err != nil {
+			return fmt.Errorf("services: rule %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// IsLoopback reports whether an address can be reached from this machine alone.
+func IsLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}

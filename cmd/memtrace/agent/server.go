@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/exporter-toolkit/web"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/net/netutil"
+)
+
+// server answers over HTTP.
+type server struct {
+	http     *http.Server
+	listener net.Listener
+	flags    web.FlagConfig
+	address  string // as a URL
+}
+
+const (
+	// maxScrapes is how many scrapes are answered at a time; more get a 503.
+	maxScrapes    = 10
+	scrapeTimeout = 10 * time.Second
+	// maxConnections bounds what idle and hanging clients hold; more wait.
+	maxConnections = 256
+	readTimeout    = 5 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeader      = 16 << 10
+)
+
+// listen takes the address, before anything else is done.
+func (a *Agent) listen() (*server, error) {
+	c := a.config.Load()
+	if c.WebConfig != "" {
+		if err := web.Validate(c.WebConfig); err != nil {
+			return nil, fmt.Errorf("read web_config %s: %w", c.WebConfig, err)
+		}
+	} else if !IsLoopback(c.Listen) {
+		a.log.Printf("warning: everybody who reaches %s can read the figures: give web_config with TLS and users, or listen on 127.0.0.1", c.Listen)
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: another program does: end it, or choose another port with --listen", c.Listen)
+	}
+	if err != nil {
+		return nil, err // it names the address
+	}
+	l = netutil.LimitListener(l, maxConnections)
+	s := &server{listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &c.WebConfig}}
+	scheme := "http"
+	if c.WebConfig != "" && hasTLS(c.WebConfig) {
+		scheme = "https"
+	}
+	s.address = fmt.Sprintf("%s://%s/", scheme, l.Addr())
+	return s, nil
+}
+
+// hasTLS reports whether a web configuration, which is valid, asks for TLS.
+func hasTLS(path string) bool {
+	text, err := os.ReadFile(path)
+	var c struct {
+		TLS map[string]any `yaml:"tls_server_config"`
+	}
+	return err == nil && yaml.Unmarshal(text, &c) == nil && len(c.TLS) > 0
+}
+
+// start serves. What ends it comes over the channel.
+func (s *server) start() <-chan error {
+	ended := make(chan error, 1)
+	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	go func() { ended <- web.Serve(s.listener, s.http, &s.flags, quiet) }()
+	return ended
+}
+
+// close lets requests end that are being answered, for a second.
+func (s *server) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close() // who hangs is cut off
+	}
+	_ = s.listener.Close() // it is, unless serving never began
+}
+
+func (a *Agent) newHTTPServer(loopback bool) *http.Server {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newExporter(a), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout, ErrorLog: a.log,
+	}))
+	mux.HandleFunc("GET /services", a.serveServices)
+	mux.HandleFunc("GET /-/healthy", a.serveHealth)
+	mux.HandleFunc("GET /{$}", serveIndex)
+	return &http.Server{
+		Handler: guard(mux, loopback), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: 2 * scrapeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: a.log,
+	}
+}
+
+// guard refuses what a foreign page sends through a browser on this machine: a name of its own that leads to
+// 127.0.0.1 (DNS rebinding) is no Host of ours.
+func guard(next http.Handler, loopback bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		if loopback && !isLoopbackHost(r.Host) {
+			http.Error(w, "memtrace listens on this machine alone: ask it as 127.0.0.1 or localhost", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isLoopbackHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return IsLoopback(net.JoinHostPort(host, "0"))
+}
+
+// serveServices gives the latest Snapshot as JSON.
+func (a *Agent) serveServices(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(a.latest.Load()) // the client may be gone
+}
+
+// staleAfter is how many intervals may pass without figures until the agent is no longer well.
+const staleAfter = 5
+
+// serveHealth says whether the figures are recent.
+func (a *Agent) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	age, limit := time.Since(a.latest.Load().At), staleAfter*a.config.Load().Interval
+	if age > limit {
+		http.Error(w, fmt.Sprintf("the figures are %v old, more than %v", age.Round(time.Second), limit), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "well")
+}
+
+func serveIndex(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprint(w, `memtrace serve
+
+/metrics     for Prometheus
+/services    the same figures of services, as JSON
+/-/healthy   200 while the figures are recent
+`)
+}

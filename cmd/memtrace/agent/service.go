@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"path"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/memtrace/memtrace/procfs/cgroup"
+	"github.com/memtrace/memtrace/procfs/collect"
+)
+
+// Service is what the processes of one service came to in a pass. Sizes are bytes.
+type Service struct {
+	Name      string `json:"service"`
+	Processes int    `json:"processes"`
+	Threads   uint64 `json:"threads"`
+
+	// RSS counts a page that two processes share twice.
+	RSS uint64 `json:"rss"`
+	// Of these, the figures of Unread processes are not in the sums, as they could not be read yet or at all. PSS
+	// counts a shared page in parts, so that the services add up.
+	PSS    uint64 `json:"pss"`
+	Anon   uint64 `json:"pss_anon"`
+	File   uint64 `json:"pss_file"`
+	Shmem  uint64 `json:"pss_shmem"`
+	USS    uint64 `json:"uss"`
+	Swap   uint64 `json:"swap"`
+	Unread int    `json:"unread_processes"`
+	// ReadAt is when the oldest figure in PSS was read; zero where none was.
+	ReadAt time.Time `json:"read_at"`
+
+	// Counted since the agent saw the service first, while the processes lived.
+	MinorFaults uint64        `json:"minor_faults"`
+	MajorFaults uint64        `json:"major_faults"`
+	CPU         time.Duration `json:"cpu_ns"`
+	Started     uint64        `json:"processes_started"`
+}
+
+const (
+	// otherServices is the service of all processes that have none of their own.
+	otherServices  = "other"
+	maxServiceName = 128
+)
+
+// isServiceName reports whether a name may stand in a label and on a terminal.
+func isServiceName(name string) bool {
+	return name != "" && len(name) <= maxServiceName && !strings.ContainsFunc(name, isUnprintable)
+}
+
+func isUnprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }
+
+// printable makes a name of a process's own choice one that isServiceName takes.
+func printable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if isUnprintable(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(name, "?"))
+	for len(name) > maxServiceName {
+		name = name[:len(name)-1]
+	}
+	return strings.ToValidUTF8(name, "?")
+}
+
+// serviceOf names the service of a process. named says that a rule did.
+func (c *Config) serviceOf(p *collect.Process) (name string, named bool) {
+	for i := range c.Services {
+		if c.Services[i].matches(p) {
+			return c.Services[i].Name, true
+		}
+	}
+	switch {
+	case c.Others == OthersNone:
+		return otherServices, false
+	case c.Others == OthersUnit && p.Outcome(collect.Cgroup).Ok():
+		if name := groupName(p.Cgroup); name != "" {
+			return printable(name), false
+		}
+	}
+	return printable(p.Comm), false
+}
+
+// groupName names a container or a unit by its control group, "" for groups that are neither, such as a login's.
+func groupName(group string) string {
+	for at := group; at != "/" && at != "." && at != ""; at = path.Dir(at) {
+		if name := cgroup.Label(at); name != "" && !strings.HasPrefix(name, "user@") {
+			return name
+		}
+	}
+	return ""
+}
+
+// add counts a process in.
+func (s *Service) add(p *collect.Process) {
+	s.Processes++
+	s.Threads += p.Threads
+	s.RSS += p.RSS
+	pss, outcome := p.PSS()
+	if !outcome.Ok() {
+		s.Unread++
+		return
+	}
+	uss, _ := p.USS()
+	swap, _ := p.Swap()
+	s.PSS += pss
+	s.USS += uss
+	s.Swap += swap
+	s.Anon += p.Memory.PssAnon
+	s.File += p.Memory.PssFile
+	s.Shmem += p.Memory.PssShmem
+	if s.ReadAt.IsZero() || p.MemoryAt.Before(s.ReadAt) {
+		s.ReadAt = p.MemoryAt
+	}
+}
+
+// merge counts another service in.
+func (s *Service) merge(o *Service) {
+	s.Processes += o.Processes
+	s.Threads += o.Threads
+	s.RSS += o.RSS
+	s.PSS += o.PSS
+	s.Anon += o.Anon
+	s.File += o.File
+	s.Shmem += o.Shmem
+	s.USS += o.USS
+	s.Swap += o.Swap
+	s.Unread += o.Unread
+	if s.ReadAt.IsZero() || !o.ReadAt.IsZero() && o.ReadAt.Before(s.ReadAt) {
+		s.ReadAt = o.ReadAt
+	}
+}
