@@ -26,7 +26,6 @@ type guard struct {
 	host  string // as the address of the page has it
 	port  string
 	any   bool // every address of the machine is listened on
-	name  string
 }
 
 func newToken() string {
