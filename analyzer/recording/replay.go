@@ -39,7 +39,8 @@ func (r *Reader) ReportAt(at uint64, rooms Rooms, opt analyzer.ReportOptions) (o
 }
 
 // Play gives all inputs until an instant to an analyzer, which is to be made by the recording's Config, and then the
-// names that come later. told, if not nil, is told of each input but those names, after the analyzer has taken it.
+// names that come later. told, if not nil, is told of each input but those names, and of what the recording lacks as
+// losses, after the analyzer has taken it.
 // missing says in sentences what the recording lacks until there, and how it ended.
 func (r *Reader) Play(a *analyzer.Analyzer, until uint64, told func(input.Input)) (missing []string, err error) {
 	p := player{reader: r, analyzer: a, until: until, told: told}
@@ -248,7 +249,7 @@ func (p *player) gap(g Gap) error {
 	p.broken = true
 	p.gaps = append(p.gaps, g)
 	for _, pid := range p.analyzer.Living() {
-		p.analyzer.Take(input.ProcessLoss{PID: pid, Events: max(1, g.Events), First: g.First, Last: max(g.First, g.Last)})
+		p.give(input.ProcessLoss{PID: pid, Events: max(1, g.Events), First: g.First, Last: max(g.First, g.Last)})
 	}
 	return nil
 }

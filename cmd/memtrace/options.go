@@ -132,6 +132,8 @@ func showDetails() map[string]cmdline.Detail {
 		"query format":    {Group: groupShow, Metavar: "FORMAT", Words: query.Formats()},
 		"query sort":      {Group: groupShow, Metavar: "FIGURE", Words: query.Orders()},
 		"timeline":        {Group: groupShow, Metavar: "TIME"},
+		"listen":          {Group: groupShow, Metavar: "ADDRESS"},
+		"open":            {Group: groupShow},
 		"matrix report":   {Group: groupShow, Metavar: "TABLE", Words: render.Tables()},
 	}
 }

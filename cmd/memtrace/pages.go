@@ -90,6 +90,7 @@ func pages() map[string]page {
 		"report":     reportPage(),
 		"export":     exportPage(),
 		"query":      queryPage(),
+		"web":        webPage(),
 		"completion": completionPage(),
 		"help": {exit: exitPlain, arguments: cmdline.Detail{Hints: helpWords()}, examples: []cmdline.Example{
 			{Line: "memtrace help run", Text: "the options of run"},
@@ -156,6 +157,14 @@ func queryPage() page {
 		{Line: "memtrace query app.memtrace 'size > 1MiB' --by none --sort first", Text: "each large block"},
 		{Line: "memtrace query app.memtrace --timeline 1s --format csv > heap.csv", Text: "live, born and ended bytes, second by second"},
 		{Line: "memtrace query app.memtrace --at 1m30s --by age", Text: "how old what lived then was"},
+	}}
+}
+
+func webPage() page {
+	return page{exit: exitPlain, see: []string{"record --help", "query --help"}, arguments: cmdline.Detail{Values: cmdline.Files}, examples: []cmdline.Example{
+		{Line: "memtrace web app.memtrace --open", Text: "look at a recording"},
+		{Line: "memtrace web before.memtrace after.memtrace", Text: "and compare two"},
+		{Line: "memtrace web app.memtrace --listen 127.0.0.1:8080", Text: "on a port of your choice, such as for ssh -L"},
 	}}
 }
 

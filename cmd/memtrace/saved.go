@@ -45,6 +45,7 @@ func savedCommands() []*cli.Command {
 			UsageText:   "memtrace diff BEFORE.json AFTER.json [--kind KIND] [--by WHAT] [options]\nmemtrace diff BEFORE.snap AFTER.snap [--by FIGURE] [options]",
 			Description: diffDescription, Flags: diffFlags(), Action: diffCommand,
 		},
+		webCommandOf(),
 	}
 }
 

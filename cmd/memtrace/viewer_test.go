@@ -21,7 +21,7 @@ import (
 )
 
 // viewerCommands are those that the viewer has, too: what needs no root and nothing of Linux.
-var viewerCommands = []string{"report", "export", "matrix", "diff", "query", "help", "completion", "version"}
+var viewerCommands = []string{"report", "export", "matrix", "diff", "query", "web", "help", "completion", "version"}
 
 // buildViewer builds this system's, once.
 var buildViewer = sync.OnceValues(func() (string, error) {
