@@ -148,6 +148,7 @@ func conditionWords() []string { return slices.Concat(report.LeakKinds(), gate.F
 
 func costDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
+		"probes":        {Group: groupCost, Metavar: "WHICH", Words: probeChoices},
 		"sample-bytes":  {Group: groupCost, Metavar: "SIZE"},
 		"max-overhead":  {Group: groupCost, Metavar: "SHARE"},
 		"back-pressure": {Group: groupCost, Metavar: "SIZE"},
