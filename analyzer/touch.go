@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"slices"
+
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/stats"
@@ -110,13 +112,12 @@ func (a *Analyzer) applyTouches(in *input.Touches) {
 	if t == nil {
 		return
 	}
-	for page := range a.pagesIn(in.Gone) {
+	numbers := t.numbers()
+	for page := range a.ownedIn(t, numbers, in.Gone) {
 		a.disown(p, t.take(page))
 	}
-	for page := range a.pagesIn(in.Swapped) {
-		if o := t.get(page); o != 0 {
-			t.set(page, o|touchSwapped)
-		}
+	for page := range a.ownedIn(t, numbers, in.Swapped) {
+		t.set(page, t.get(page)|touchSwapped)
 	}
 	for page := range a.pagesIn(in.Before) {
 		if t.get(page) == 0 && !t.set(page, touchBefore) {
@@ -147,20 +148,33 @@ func (a *Analyzer) touchAlong(p *process, t *touchTable, w input.TouchedWith, no
 	}
 }
 
-// maxTouchRange bounds the pages of one range that are gone through: 4 TiB of pages of 4 KiB. A recording may
-// say anything.
-const maxTouchRange = 1 << 30
+// ownedIn yields the pages in ranges that have an owner. numbers are those of the chunks, ascending: ranges may be of
+// any size, as a recording may say anything.
+func (a *Analyzer) ownedIn(t *touchTable, numbers []uint64, ranges []input.Range) func(yield func(page uint64) bool) {
+	return func(yield func(page uint64) bool) {
+		for _, r := range ranges {
+			first, last := r.Start/a.config.PageSize, r.End/a.config.PageSize // last is the one after
+			i, _ := slices.BinarySearch(numbers, first/touchPages)
+			for ; i < len(numbers) && numbers[i]*touchPages < last; i++ {
+				for page := max(first, numbers[i]*touchPages); page < min(last, (numbers[i]+1)*touchPages); page++ {
+					if t.get(page) != 0 && !yield(page) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
 
 // pagesIn yields the pages of ranges.
 func (a *Analyzer) pagesIn(ranges []input.Range) func(yield func(page uint64) bool) {
 	return func(yield func(page uint64) bool) {
-		left := uint64(maxTouchRange)
 		for _, r := range ranges {
 			if r.End > maxAddress {
 				continue
 			}
 			for page := r.Start / a.config.PageSize; page < r.End/a.config.PageSize; page++ {
-				if left--; left == 0 || !yield(page) {
+				if !yield(page) {
 					return
 				}
 			}
@@ -182,7 +196,7 @@ func (a *Analyzer) inheritTouches(p, from *process) {
 	for page, o := range from.touched.all {
 		id, ok := o.site()
 		if !ok {
-			t.set(page, *o|touchInherited)
+			t.set(page, o|touchInherited)
 			continue
 		}
 		to, known := own[id]
@@ -190,7 +204,7 @@ func (a *Analyzer) inheritTouches(p, from *process) {
 			to = a.siteOf(p, a.sites.at(id).stack)
 			own[id] = to
 		}
-		if !t.set(page, ownerOf(to)|*o&^touchSite|touchInherited) {
+		if !t.set(page, ownerOf(to)|o&^touchSite|touchInherited) {
 			return
 		}
 		a.holdInherited(p, to)
@@ -216,7 +230,7 @@ func (a *Analyzer) endTouches(p *process) {
 		return
 	}
 	for _, o := range p.touched.all {
-		if id, ok := o.site(); ok && *o&touchInherited != 0 {
+		if id, ok := o.site(); ok && o&touchInherited != 0 {
 			s := a.sites.at(id)
 			s.gone++
 			s.liveCount--

@@ -1,6 +1,10 @@
 package analyzer
 
-import "math/bits"
+import (
+	"maps"
+	"math/bits"
+	"slices"
+)
 
 // A touchTable says which site first touched each page of a process: 4 bytes a page, in chunks of 64 pages.
 // A process whose pages all lie far apart takes 1/16 of its resident set, any other 1/1000.
@@ -116,12 +120,17 @@ func (t *touchTable) drop(number uint64) {
 	t.last = nil
 }
 
-// all yields the pages that have an owner, in no particular order. yield may change owners, not remove them.
-func (t *touchTable) all(yield func(page uint64, o *touchOwner) bool) {
-	for number, c := range t.chunks {
+// numbers are those of the chunks, ascending.
+func (t *touchTable) numbers() []uint64 { return slices.Sorted(maps.Keys(t.chunks)) }
+
+// all yields the pages that have an owner, in the order of their addresses: what is made of them is the same
+// when a recording is played back.
+func (t *touchTable) all(yield func(page uint64, o touchOwner) bool) {
+	for _, number := range t.numbers() {
+		c := t.chunks[number]
 		for m := c.owned; m != 0; m &= m - 1 {
 			i := bits.TrailingZeros64(m)
-			if !yield(number*touchPages+uint64(i), &c.owners[i]) {
+			if !yield(number*touchPages+uint64(i), c.owners[i]) {
 				return
 			}
 		}

@@ -5,7 +5,7 @@ package input
 // further events. All ranges are of whole pages, and belong to what was known then.
 type Touches struct {
 	PID     uint32
-	Now     uint64  // ns, CLOCK_MONOTONIC
+	Now     uint64        // ns, CLOCK_MONOTONIC
 	Gone    []Range       // touched, and neither present nor swapped now
 	Swapped []Range       // touched, and swapped out since the reading before
 	Before  []Range       // present when the trace began

@@ -63,6 +63,14 @@ const NoProbes = "page_faults"
 // the pages that became its own that way. Who asked an allocator for the memory is not known.
 const FirstTouchBasis = "first_touch"
 
+// Origin says what a site did with the bytes that are its own: "allocated", or "first touched".
+func (r *Report) Origin() string {
+	if r.Basis == FirstTouchBasis {
+		return "first touched"
+	}
+	return "allocated"
+}
+
 // NotTraced is TracerInfo.Attach of a Report on processes that were not traced.
 const NotTraced = "none"
 
