@@ -175,10 +175,17 @@ func advancedDetails() map[string]cmdline.Detail {
 	}
 }
 
+// Values of --probes.
+const (
+	probesFull = "full"
+	probesNone = "none"
+)
+
 // Values of flags that the tracer checks.
 var (
 	unwinders        = []string{"auto", "dwarf", "fp", "none"}
 	attachMechanisms = []string{"auto", "uprobe_session", "uprobe_multi", "perf_cookie", "perf"}
 	faultSources     = []string{"auto", "kprobe", "fexit", "raw_tracepoint", "tracepoint", "off"}
+	probeChoices     = []string{probesFull, probesNone}
 	nameForms        = []string{"full", "short"}
 )

@@ -8,14 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Values of --probes.
-const (
-	probesFull = "full"
-	probesNone = "none"
-)
-
-var probeChoices = []string{probesFull, probesNone}
-
 func probesFlag() cli.Flag {
 	return &cli.StringFlag{Name: "probes", Value: probesFull, Usage: "none: no probe on any allocator; sites are those that touched the resident pages first"}
 }
