@@ -196,6 +196,15 @@ func TestFirstTouchFindsGrowth(t *testing.T) {
 	}
 }
 
+// TestFirstTouchPassesAJob: a program that grows at once and stops is no reason to fail.
+func TestFirstTouchPassesAJob(t *testing.T) {
+	t.Parallel()
+	cmd := memtraceCommand(t, "run", "--probes", "none", "--format", "json", "--fail-on", "growing", "--", "sh", "-c", `exec "$0" run >/dev/null`, testProgram("first_touch"))
+	if out, code := finishLeaks(t, cmd); code != 0 {
+		t.Errorf("exit code %d, want 0: %.500s", code, out)
+	}
+}
+
 // TestFirstTouchKilled kills memtrace: the program runs on, and nothing of it was changed.
 func TestFirstTouchKilled(t *testing.T) {
 	t.Parallel()
