@@ -185,7 +185,7 @@ func runRedis(dir string, traced bool) (rate, p99 float64, err error) {
 		}
 		go func() { _, _ = (&bytes.Buffer{}).ReadFrom(out) }()
 	}
-	return loadRedis("200000")
+	return loadRedis("150000")
 }
 
 func loadRedis(requests string) (rate, p99 float64, err error) {
