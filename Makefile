@@ -55,7 +55,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-touch bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -272,6 +272,11 @@ bench-programs: check-root deps-bench build
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-programs ./testdata/bench/programs
 	for program in $(PROGRAMS); do build/bench-programs -o docs/benchmarks.md $$program || exit; done
 
+# What a trace without probes costs: a loop, a compiler, redis. Some five minutes.
+bench-touch: check-root deps-bench build
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-touch ./testdata/bench/touch
+	build/bench-touch -o docs/benchmarks.md
+
 # Where each nanosecond of the BPF programs goes: they are built to end after each of their steps, by clang-19, in
 # build/ladder alone. A quarter of an hour, a third of it to build them.
 bench-ladder: check-root deps-bench build
@@ -289,7 +294,7 @@ harm-cycles: check-root deps-test build
 
 # All of docs/benchmarks.md in one run: some three hours.
 bench-all:
-	@for part in bench bench-grid bench-sustained bench-stacks bench-programs bench-ladder bench-recording; do $(MAKE) --no-print-directory $$part || exit; done
+	@for part in bench bench-grid bench-sustained bench-stacks bench-programs bench-touch bench-ladder bench-recording; do $(MAKE) --no-print-directory $$part || exit; done
 
 # How fast names are, on a big binary that is built once.
 bench-names: deps-bench build/bigdwarf

@@ -77,6 +77,7 @@ type Analyzer struct {
 	blocks               room
 	measured             []SiteMemory // of each site; for Sampler.Sample alone, for one process after the other
 	regions              regionSites
+	touchRoom            int // chunks of touched pages that there still may be
 	stacks               stackStore
 	threads              lastAllocs
 	windows              uint64   // closed so far, since warmAt
@@ -113,6 +114,10 @@ func New(c Config) *Analyzer {
 	if c.PageSize == 0 {
 		c.PageSize = uint64(os.Getpagesize())
 	}
+	touchRoom := maxTouchChunks
+	if c.BlockRoom != 0 {
+		touchRoom = int(min(c.BlockRoom/touchChunkBytes, maxTouchChunks))
+	}
 	limit := uint32(maxSites - reservedSites)
 	if c.maxSites != 0 {
 		limit = c.maxSites
@@ -130,6 +135,7 @@ func New(c Config) *Analyzer {
 		detail:      room{limit: c.SiteRoom},
 		blocks:      room{limit: c.BlockRoom},
 		regions:     regionSites{room: maxRegions},
+		touchRoom:   touchRoom,
 		frames:      make(map[uint64][]*report.Frame),
 		passing:     make(map[uint64][]*report.Frame),
 	}

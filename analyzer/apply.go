@@ -246,10 +246,18 @@ func (a *Analyzer) fault(p *process, e *event.Event) {
 		a.events.FaultMinor--
 		a.events.FaultMajor++
 	}
+	if e.Flags&event.FaultTouch != 0 {
+		a.touch(p, e)
+		if e.Flags&event.FaultKernel != 0 {
+			return
+		}
+	}
 	if e.Flags&event.FaultMajor != 0 {
 		a.events.FaultMajor++
 	} else {
 		a.events.FaultMinor++
 	}
-	a.events.FaultUnattributed += uint64(p.faults.add(e.Addr))
+	if e.Flags&event.FaultTouch == 0 {
+		a.events.FaultUnattributed += uint64(p.faults.add(e.Addr))
+	}
 }

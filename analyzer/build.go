@@ -70,6 +70,7 @@ func (a *Analyzer) draftOf(opt ReportOptions) *draft {
 		Schema:    report.Schema,
 		Final:     opt.Final,
 		WindowNS:  a.at,
+		Basis:     a.basis(),
 		Tracer:    a.config.Tracer,
 		Sampling:  a.sampling(),
 		Events:    a.events,
@@ -124,6 +125,7 @@ func (a *Analyzer) reportProcesses(top int) []report.Process {
 		})
 		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])
+		p.touched.fill(&out[len(out)-1])
 		out[len(out)-1].Mappings, out[len(out)-1].MappingsMore = reportMappings(p.pages.mappings, top)
 		if p.groupEntry != nil {
 			out[len(out)-1].Heap, out[len(out)-1].Children = p.groupEntry.sum(), p.groupEntry.count

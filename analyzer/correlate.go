@@ -54,7 +54,7 @@ func (a *Analyzer) correlate(m *input.Memory) {
 // placeSites notes where the blocks of a process's sites are.
 func (a *Analyzer) placeSites(p *process, found []input.SiteResidence) {
 	for _, id := range p.image.all() {
-		if s := a.sites.at(id); s.live != nil && s.liveCount != 0 {
+		if s := a.sites.at(id); s.live != nil { // also where its last block has gone since
 			s.live.pages = sitePages{}
 		}
 	}

@@ -47,6 +47,7 @@ func (a *Analyzer) forget(p *process) {
 	}
 	p.heap.close()
 	a.dropRegions(p)
+	p.dropTouches()
 	for i, q := range a.processes {
 		if q == p {
 			a.processes = append(a.processes[:i], a.processes[i+1:]...)
@@ -83,6 +84,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	a.releaseAll(p)
 	a.tellGone(p, ByExec, a.since(at))
 	a.dropRegions(p)
+	p.dropTouches()
 	p.heap.close()
 	a.remember(a.unseenWarnings(p))
 	base := p.image
@@ -141,6 +143,7 @@ func (a *Analyzer) exit(p *process, pid uint32, at uint64) {
 	p.image.recent = nil
 	a.dropInherited(p)
 	a.endRegions(p)
+	a.endTouches(p)
 	if p.group != nil {
 		p.group.leave(a, p, ByExit, at)
 	}

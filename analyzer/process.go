@@ -22,6 +22,7 @@ type process struct {
 	damage   *damage      // nil: no event of it was lost
 	pools    *pools       // nil: no event told of one
 	regions  *regionTable // nil until the first
+	touched  *touchTable  // nil until a page fault has a stack
 	pages    correlation
 	unseen   unseen
 	verdicts []report.Leak // of the last leak check

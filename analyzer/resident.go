@@ -52,6 +52,8 @@ type Residency struct {
 	failed error
 	read   time.Duration
 	last   int // the span of the block before
+	// touched, if not nil, compares touched pages with those that are there.
+	touched *touchReader
 }
 
 // A pageSource tells the states of pages; *procfs.Pagemap is one.
@@ -85,6 +87,9 @@ func (r *Residency) Measure(p *procfs.Process, base *Baseline, sites int, blocks
 		return Residence{}, r.failed
 	}
 	if err := r.readSplit(); err != nil {
+		return Residence{}, err
+	}
+	if err := r.readTouched(); err != nil {
 		return Residence{}, err
 	}
 	out := Residence{Usage: r.layout.usage(), Blocks: r.total, Sites: r.sites, ReadTime: r.read, StacksNotFound: missing}

@@ -49,6 +49,7 @@ type mapping struct {
 	spans      int // number of spans, from firstSpan on
 	firstSpan  int
 	static     uint64 // where the static data of the file before ends within it; 0: it is that as a whole, or not at all
+	around     uint64 // bytes that the kernel may map at one fault
 	firstChunk uint64
 	table      int
 }
@@ -136,7 +137,7 @@ func (l *layout) add(v *procfs.VMA) {
 		start: v.Start, end: v.End, rss: v.Rss, swap: v.Swap,
 		anonymous: min(v.Anonymous, v.Rss), brk: v.Kind == procfs.KindHeap,
 		hugetlb: v.SharedHugetlb + v.PrivateHugetlb, kind: kindOfMapping(v),
-		guarded: l.guard && v.Start == l.end,
+		guarded: l.guard && v.Start == l.end, around: aroundOf(v),
 	}
 	l.guard = v.Perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.Size() <= maxGuard
 	m.class, m.mayBeHeap = l.classify(v)
@@ -155,6 +156,17 @@ func (l *layout) add(v *procfs.VMA) {
 	}
 	l.mappings = append(l.mappings, m)
 	l.end = v.End
+}
+
+// aroundOf is how many bytes the kernel may map at one fault in a mapping.
+func aroundOf(v *procfs.VMA) uint64 {
+	switch {
+	case v.AnonHuge != 0:
+		return hugeAround
+	case v.Kind == procfs.KindFile || v.Kind == procfs.KindShmem:
+		return fileAround
+	}
+	return 0
 }
 
 // classify says which part of RSSBy a mapping is where no block is found in

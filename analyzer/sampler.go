@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -38,7 +39,10 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 	r.layout.mapped = func(ranges []input.Range) { take(input.Mapped{PID: pid, Ranges: ranges}) }
 	// All sites there are, of all processes: an array for each would be their product.
 	r.sites = a.measured
-	defer func() { a.measured, r.sites = r.sites, nil }()
+	defer func() { a.measured, r.sites, r.touched = r.sites, nil, nil }()
+	if a.config.Tracer.Attach == report.NoProbes && a.touchesOf(proc) != nil {
+		r.touched = &touchReader{table: proc.touched, first: base != nil && !proc.touched.begun}
+	}
 	// Leaked blocks are measured as if each leak were one more site.
 	sites := int(a.sites.used)
 	res, err := r.Measure(p, base, sites+len(proc.verdicts), proc.blocksFor(sites))
@@ -52,6 +56,11 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 		PID: pid, Now: now, FromStart: base == nil, Usage: res.usage(), RSSBy: input.RSSBy(res.RSSBy), Traced: res.Traced,
 		Blocks: input.Residence(res.Blocks), StacksNotFound: res.StacksNotFound, Unmeasured: res.Unmeasured,
 		Regions: r.layout.regionResidence(), Held: r.layout.heldRegions(), Mappings: s.mappings.all(),
+	}
+	if t := r.touched; t != nil {
+		t.out.PID, t.out.Now = pid, now
+		take(t.out)
+		m.Sites, m.Blocks.Resident = t.residence(), t.out.Explained
 	}
 	for i := range proc.verdicts {
 		leak := res.Sites[sites+i]

@@ -34,6 +34,8 @@ func (a *Analyzer) Take(in input.Input) {
 		a.pause()
 	case input.Mapped:
 		a.applyMapped(v)
+	case input.Touches:
+		a.applyTouches(&v)
 	case input.Memory:
 		a.correlate(&v)
 	case input.Verdicts:

@@ -23,6 +23,7 @@
 #include "signal.h"
 #include "stack.h"
 #include "thread.h"
+#include "touch.h"
 #include <bpf/bpf_core_read.h>
 
 char LICENSE[] SEC("license") = "GPL";

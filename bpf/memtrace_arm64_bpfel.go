@@ -264,7 +264,7 @@ type MemtraceThread struct {
 	Relay    uint32
 	Left     uint32
 	FreeFile uint32
-	Unused   uint32
+	Touching uint32
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {
@@ -316,92 +316,99 @@ type MemtraceUnwindSegment struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	MemtraceMapBlamed              = "blamed"
-	MemtraceMapEventRings          = "event_rings"
-	MemtraceMapExecCalls           = "exec_calls"
-	MemtraceMapExitCalls           = "exit_calls"
-	MemtraceMapFilter              = "filter"
-	MemtraceMapHits                = "hits"
-	MemtraceMapLeft                = "left"
-	MemtraceMapLosses              = "losses"
-	MemtraceMapMarks               = "marks"
-	MemtraceMapNoted               = "noted"
-	MemtraceMapPcCache             = "pc_cache"
-	MemtraceMapPoolVariables       = "pool_variables"
-	MemtraceMapPressures           = "pressures"
-	MemtraceMapPtraceCalls         = "ptrace_calls"
-	MemtraceMapRings               = "rings"
-	MemtraceMapRules               = "rules"
-	MemtraceMapSampling            = "sampling"
-	MemtraceMapScratches           = "scratches"
-	MemtraceMapSeen                = "seen"
-	MemtraceMapSegments            = "segments"
-	MemtraceMapSignals             = "signals"
-	MemtraceMapSpaces              = "spaces"
-	MemtraceMapStale               = "stale"
-	MemtraceMapStoppable           = "stoppable"
-	MemtraceMapStopped             = "stopped"
-	MemtraceMapTables              = "tables"
-	MemtraceMapTargets             = "targets"
-	MemtraceMapThreadCaches        = "thread_caches"
-	MemtraceMapThreadSlots         = "thread_slots"
-	MemtraceMapThreads             = "threads"
-	MemtraceProgFaultFexit         = "fault_fexit"
-	MemtraceProgFaultKprobe        = "fault_kprobe"
-	MemtraceProgFaultKretprobe     = "fault_kretprobe"
-	MemtraceProgFaultRawTracepoint = "fault_raw_tracepoint"
-	MemtraceProgFaultTracepoint    = "fault_tracepoint"
-	MemtraceProgMultiAlloc         = "multi_alloc"
-	MemtraceProgMultiExec          = "multi_exec"
-	MemtraceProgMultiExit          = "multi_exit"
-	MemtraceProgMultiFree          = "multi_free"
-	MemtraceProgMultiMark          = "multi_mark"
-	MemtraceProgMultiNewCode       = "multi_new_code"
-	MemtraceProgMultiPtrace        = "multi_ptrace"
-	MemtraceProgMultiReturn        = "multi_return"
-	MemtraceProgPerfAlloc          = "perf_alloc"
-	MemtraceProgPerfExec           = "perf_exec"
-	MemtraceProgPerfExit           = "perf_exit"
-	MemtraceProgPerfFree           = "perf_free"
-	MemtraceProgPerfMark           = "perf_mark"
-	MemtraceProgPerfNewCode        = "perf_new_code"
-	MemtraceProgPerfPtrace         = "perf_ptrace"
-	MemtraceProgPerfReturn         = "perf_return"
-	MemtraceProgProcessExec        = "process_exec"
-	MemtraceProgProcessExit        = "process_exit"
-	MemtraceProgProcessFork        = "process_fork"
-	MemtraceProgSessionAlloc       = "session_alloc"
-	MemtraceProgSignalGenerate     = "signal_generate"
-	MemtraceVarAllMemory           = "all_memory"
-	MemtraceVarByTables            = "by_tables"
-	MemtraceVarCanSample           = "can_sample"
-	MemtraceVarFixedCookie         = "fixed_cookie"
-	MemtraceVarFollow              = "follow"
-	MemtraceVarFreshThread         = "fresh_thread"
-	MemtraceVarHasAtomics          = "has_atomics"
-	MemtraceVarHasForked           = "has_forked"
-	MemtraceVarHasTaskStorage      = "has_task_storage"
-	MemtraceVarLog2Table           = "log2_table"
-	MemtraceVarPressBytes          = "press_bytes"
-	MemtraceVarPressInterval       = "press_interval"
-	MemtraceVarPressLines          = "press_lines"
-	MemtraceVarRingBits            = "ring_bits"
-	MemtraceVarRingLines           = "ring_lines"
-	MemtraceVarSampleSeed          = "sample_seed"
-	MemtraceVarStackDepth          = "stack_depth"
-	MemtraceVarTracerTgid          = "tracer_tgid"
-	MemtraceVarUnusedChunk         = "unused_chunk"
-	MemtraceVarUnusedHit           = "unused_hit"
-	MemtraceVarUnusedLayout        = "unused_layout"
-	MemtraceVarUnusedLine          = "unused_line"
-	MemtraceVarUnusedLoss          = "unused_loss"
-	MemtraceVarUnusedRealloc       = "unused_realloc"
-	MemtraceVarUnusedSegment       = "unused_segment"
-	MemtraceVarUnusedSignalKey     = "unused_signal_key"
-	MemtraceVarUnusedStack         = "unused_stack"
-	MemtraceVarUnusedWord          = "unused_word"
-	MemtraceVarWakeBytes           = "wake_bytes"
-	MemtraceVarWakeLines           = "wake_lines"
+	MemtraceMapBlamed                    = "blamed"
+	MemtraceMapEventRings                = "event_rings"
+	MemtraceMapExecCalls                 = "exec_calls"
+	MemtraceMapExitCalls                 = "exit_calls"
+	MemtraceMapFilter                    = "filter"
+	MemtraceMapHits                      = "hits"
+	MemtraceMapLeft                      = "left"
+	MemtraceMapLosses                    = "losses"
+	MemtraceMapMarks                     = "marks"
+	MemtraceMapNoted                     = "noted"
+	MemtraceMapPcCache                   = "pc_cache"
+	MemtraceMapPoolVariables             = "pool_variables"
+	MemtraceMapPressures                 = "pressures"
+	MemtraceMapPtraceCalls               = "ptrace_calls"
+	MemtraceMapRings                     = "rings"
+	MemtraceMapRules                     = "rules"
+	MemtraceMapSampling                  = "sampling"
+	MemtraceMapScratches                 = "scratches"
+	MemtraceMapSeen                      = "seen"
+	MemtraceMapSegments                  = "segments"
+	MemtraceMapSignals                   = "signals"
+	MemtraceMapSpaces                    = "spaces"
+	MemtraceMapStale                     = "stale"
+	MemtraceMapStoppable                 = "stoppable"
+	MemtraceMapStopped                   = "stopped"
+	MemtraceMapTables                    = "tables"
+	MemtraceMapTargets                   = "targets"
+	MemtraceMapThreadCaches              = "thread_caches"
+	MemtraceMapThreadSlots               = "thread_slots"
+	MemtraceMapThreads                   = "threads"
+	MemtraceProgFaultFexit               = "fault_fexit"
+	MemtraceProgFaultKprobe              = "fault_kprobe"
+	MemtraceProgFaultKretprobe           = "fault_kretprobe"
+	MemtraceProgFaultRawTracepoint       = "fault_raw_tracepoint"
+	MemtraceProgFaultTracepoint          = "fault_tracepoint"
+	MemtraceProgMultiAlloc               = "multi_alloc"
+	MemtraceProgMultiExec                = "multi_exec"
+	MemtraceProgMultiExit                = "multi_exit"
+	MemtraceProgMultiFree                = "multi_free"
+	MemtraceProgMultiMark                = "multi_mark"
+	MemtraceProgMultiNewCode             = "multi_new_code"
+	MemtraceProgMultiPtrace              = "multi_ptrace"
+	MemtraceProgMultiReturn              = "multi_return"
+	MemtraceProgPerfAlloc                = "perf_alloc"
+	MemtraceProgPerfExec                 = "perf_exec"
+	MemtraceProgPerfExit                 = "perf_exit"
+	MemtraceProgPerfFree                 = "perf_free"
+	MemtraceProgPerfMark                 = "perf_mark"
+	MemtraceProgPerfNewCode              = "perf_new_code"
+	MemtraceProgPerfPtrace               = "perf_ptrace"
+	MemtraceProgPerfReturn               = "perf_return"
+	MemtraceProgProcessExec              = "process_exec"
+	MemtraceProgProcessExit              = "process_exit"
+	MemtraceProgProcessFork              = "process_fork"
+	MemtraceProgSessionAlloc             = "session_alloc"
+	MemtraceProgSignalGenerate           = "signal_generate"
+	MemtraceProgTouchFexit               = "touch_fexit"
+	MemtraceProgTouchKernelRawTracepoint = "touch_kernel_raw_tracepoint"
+	MemtraceProgTouchKernelTracepoint    = "touch_kernel_tracepoint"
+	MemtraceProgTouchKprobe              = "touch_kprobe"
+	MemtraceProgTouchKretprobe           = "touch_kretprobe"
+	MemtraceProgTouchRawTracepoint       = "touch_raw_tracepoint"
+	MemtraceProgTouchTracepoint          = "touch_tracepoint"
+	MemtraceVarAllMemory                 = "all_memory"
+	MemtraceVarByTables                  = "by_tables"
+	MemtraceVarCanSample                 = "can_sample"
+	MemtraceVarFixedCookie               = "fixed_cookie"
+	MemtraceVarFollow                    = "follow"
+	MemtraceVarFreshThread               = "fresh_thread"
+	MemtraceVarHasAtomics                = "has_atomics"
+	MemtraceVarHasForked                 = "has_forked"
+	MemtraceVarHasTaskStorage            = "has_task_storage"
+	MemtraceVarLog2Table                 = "log2_table"
+	MemtraceVarPressBytes                = "press_bytes"
+	MemtraceVarPressInterval             = "press_interval"
+	MemtraceVarPressLines                = "press_lines"
+	MemtraceVarRingBits                  = "ring_bits"
+	MemtraceVarRingLines                 = "ring_lines"
+	MemtraceVarSampleSeed                = "sample_seed"
+	MemtraceVarStackDepth                = "stack_depth"
+	MemtraceVarTracerTgid                = "tracer_tgid"
+	MemtraceVarUnusedChunk               = "unused_chunk"
+	MemtraceVarUnusedHit                 = "unused_hit"
+	MemtraceVarUnusedLayout              = "unused_layout"
+	MemtraceVarUnusedLine                = "unused_line"
+	MemtraceVarUnusedLoss                = "unused_loss"
+	MemtraceVarUnusedRealloc             = "unused_realloc"
+	MemtraceVarUnusedSegment             = "unused_segment"
+	MemtraceVarUnusedSignalKey           = "unused_signal_key"
+	MemtraceVarUnusedStack               = "unused_stack"
+	MemtraceVarUnusedWord                = "unused_word"
+	MemtraceVarWakeBytes                 = "wake_bytes"
+	MemtraceVarWakeLines                 = "wake_lines"
 )
 
 // LoadMemtrace returns the embedded CollectionSpec for Memtrace.
@@ -446,32 +453,39 @@ type MemtraceSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceProgramSpecs struct {
-	FaultFexit         *ebpf.ProgramSpec `ebpf:"fault_fexit"`
-	FaultKprobe        *ebpf.ProgramSpec `ebpf:"fault_kprobe"`
-	FaultKretprobe     *ebpf.ProgramSpec `ebpf:"fault_kretprobe"`
-	FaultRawTracepoint *ebpf.ProgramSpec `ebpf:"fault_raw_tracepoint"`
-	FaultTracepoint    *ebpf.ProgramSpec `ebpf:"fault_tracepoint"`
-	MultiAlloc         *ebpf.ProgramSpec `ebpf:"multi_alloc"`
-	MultiExec          *ebpf.ProgramSpec `ebpf:"multi_exec"`
-	MultiExit          *ebpf.ProgramSpec `ebpf:"multi_exit"`
-	MultiFree          *ebpf.ProgramSpec `ebpf:"multi_free"`
-	MultiMark          *ebpf.ProgramSpec `ebpf:"multi_mark"`
-	MultiNewCode       *ebpf.ProgramSpec `ebpf:"multi_new_code"`
-	MultiPtrace        *ebpf.ProgramSpec `ebpf:"multi_ptrace"`
-	MultiReturn        *ebpf.ProgramSpec `ebpf:"multi_return"`
-	PerfAlloc          *ebpf.ProgramSpec `ebpf:"perf_alloc"`
-	PerfExec           *ebpf.ProgramSpec `ebpf:"perf_exec"`
-	PerfExit           *ebpf.ProgramSpec `ebpf:"perf_exit"`
-	PerfFree           *ebpf.ProgramSpec `ebpf:"perf_free"`
-	PerfMark           *ebpf.ProgramSpec `ebpf:"perf_mark"`
-	PerfNewCode        *ebpf.ProgramSpec `ebpf:"perf_new_code"`
-	PerfPtrace         *ebpf.ProgramSpec `ebpf:"perf_ptrace"`
-	PerfReturn         *ebpf.ProgramSpec `ebpf:"perf_return"`
-	ProcessExec        *ebpf.ProgramSpec `ebpf:"process_exec"`
-	ProcessExit        *ebpf.ProgramSpec `ebpf:"process_exit"`
-	ProcessFork        *ebpf.ProgramSpec `ebpf:"process_fork"`
-	SessionAlloc       *ebpf.ProgramSpec `ebpf:"session_alloc"`
-	SignalGenerate     *ebpf.ProgramSpec `ebpf:"signal_generate"`
+	FaultFexit               *ebpf.ProgramSpec `ebpf:"fault_fexit"`
+	FaultKprobe              *ebpf.ProgramSpec `ebpf:"fault_kprobe"`
+	FaultKretprobe           *ebpf.ProgramSpec `ebpf:"fault_kretprobe"`
+	FaultRawTracepoint       *ebpf.ProgramSpec `ebpf:"fault_raw_tracepoint"`
+	FaultTracepoint          *ebpf.ProgramSpec `ebpf:"fault_tracepoint"`
+	MultiAlloc               *ebpf.ProgramSpec `ebpf:"multi_alloc"`
+	MultiExec                *ebpf.ProgramSpec `ebpf:"multi_exec"`
+	MultiExit                *ebpf.ProgramSpec `ebpf:"multi_exit"`
+	MultiFree                *ebpf.ProgramSpec `ebpf:"multi_free"`
+	MultiMark                *ebpf.ProgramSpec `ebpf:"multi_mark"`
+	MultiNewCode             *ebpf.ProgramSpec `ebpf:"multi_new_code"`
+	MultiPtrace              *ebpf.ProgramSpec `ebpf:"multi_ptrace"`
+	MultiReturn              *ebpf.ProgramSpec `ebpf:"multi_return"`
+	PerfAlloc                *ebpf.ProgramSpec `ebpf:"perf_alloc"`
+	PerfExec                 *ebpf.ProgramSpec `ebpf:"perf_exec"`
+	PerfExit                 *ebpf.ProgramSpec `ebpf:"perf_exit"`
+	PerfFree                 *ebpf.ProgramSpec `ebpf:"perf_free"`
+	PerfMark                 *ebpf.ProgramSpec `ebpf:"perf_mark"`
+	PerfNewCode              *ebpf.ProgramSpec `ebpf:"perf_new_code"`
+	PerfPtrace               *ebpf.ProgramSpec `ebpf:"perf_ptrace"`
+	PerfReturn               *ebpf.ProgramSpec `ebpf:"perf_return"`
+	ProcessExec              *ebpf.ProgramSpec `ebpf:"process_exec"`
+	ProcessExit              *ebpf.ProgramSpec `ebpf:"process_exit"`
+	ProcessFork              *ebpf.ProgramSpec `ebpf:"process_fork"`
+	SessionAlloc             *ebpf.ProgramSpec `ebpf:"session_alloc"`
+	SignalGenerate           *ebpf.ProgramSpec `ebpf:"signal_generate"`
+	TouchFexit               *ebpf.ProgramSpec `ebpf:"touch_fexit"`
+	TouchKernelRawTracepoint *ebpf.ProgramSpec `ebpf:"touch_kernel_raw_tracepoint"`
+	TouchKernelTracepoint    *ebpf.ProgramSpec `ebpf:"touch_kernel_tracepoint"`
+	TouchKprobe              *ebpf.ProgramSpec `ebpf:"touch_kprobe"`
+	TouchKretprobe           *ebpf.ProgramSpec `ebpf:"touch_kretprobe"`
+	TouchRawTracepoint       *ebpf.ProgramSpec `ebpf:"touch_raw_tracepoint"`
+	TouchTracepoint          *ebpf.ProgramSpec `ebpf:"touch_tracepoint"`
 }
 
 // MemtraceMapSpecs contains maps before they are loaded into the kernel.
@@ -673,32 +687,39 @@ type MemtraceVariables struct {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtracePrograms struct {
-	FaultFexit         *ebpf.Program `ebpf:"fault_fexit"`
-	FaultKprobe        *ebpf.Program `ebpf:"fault_kprobe"`
-	FaultKretprobe     *ebpf.Program `ebpf:"fault_kretprobe"`
-	FaultRawTracepoint *ebpf.Program `ebpf:"fault_raw_tracepoint"`
-	FaultTracepoint    *ebpf.Program `ebpf:"fault_tracepoint"`
-	MultiAlloc         *ebpf.Program `ebpf:"multi_alloc"`
-	MultiExec          *ebpf.Program `ebpf:"multi_exec"`
-	MultiExit          *ebpf.Program `ebpf:"multi_exit"`
-	MultiFree          *ebpf.Program `ebpf:"multi_free"`
-	MultiMark          *ebpf.Program `ebpf:"multi_mark"`
-	MultiNewCode       *ebpf.Program `ebpf:"multi_new_code"`
-	MultiPtrace        *ebpf.Program `ebpf:"multi_ptrace"`
-	MultiReturn        *ebpf.Program `ebpf:"multi_return"`
-	PerfAlloc          *ebpf.Program `ebpf:"perf_alloc"`
-	PerfExec           *ebpf.Program `ebpf:"perf_exec"`
-	PerfExit           *ebpf.Program `ebpf:"perf_exit"`
-	PerfFree           *ebpf.Program `ebpf:"perf_free"`
-	PerfMark           *ebpf.Program `ebpf:"perf_mark"`
-	PerfNewCode        *ebpf.Program `ebpf:"perf_new_code"`
-	PerfPtrace         *ebpf.Program `ebpf:"perf_ptrace"`
-	PerfReturn         *ebpf.Program `ebpf:"perf_return"`
-	ProcessExec        *ebpf.Program `ebpf:"process_exec"`
-	ProcessExit        *ebpf.Program `ebpf:"process_exit"`
-	ProcessFork        *ebpf.Program `ebpf:"process_fork"`
-	SessionAlloc       *ebpf.Program `ebpf:"session_alloc"`
-	SignalGenerate     *ebpf.Program `ebpf:"signal_generate"`
+	FaultFexit               *ebpf.Program `ebpf:"fault_fexit"`
+	FaultKprobe              *ebpf.Program `ebpf:"fault_kprobe"`
+	FaultKretprobe           *ebpf.Program `ebpf:"fault_kretprobe"`
+	FaultRawTracepoint       *ebpf.Program `ebpf:"fault_raw_tracepoint"`
+	FaultTracepoint          *ebpf.Program `ebpf:"fault_tracepoint"`
+	MultiAlloc               *ebpf.Program `ebpf:"multi_alloc"`
+	MultiExec                *ebpf.Program `ebpf:"multi_exec"`
+	MultiExit                *ebpf.Program `ebpf:"multi_exit"`
+	MultiFree                *ebpf.Program `ebpf:"multi_free"`
+	MultiMark                *ebpf.Program `ebpf:"multi_mark"`
+	MultiNewCode             *ebpf.Program `ebpf:"multi_new_code"`
+	MultiPtrace              *ebpf.Program `ebpf:"multi_ptrace"`
+	MultiReturn              *ebpf.Program `ebpf:"multi_return"`
+	PerfAlloc                *ebpf.Program `ebpf:"perf_alloc"`
+	PerfExec                 *ebpf.Program `ebpf:"perf_exec"`
+	PerfExit                 *ebpf.Program `ebpf:"perf_exit"`
+	PerfFree                 *ebpf.Program `ebpf:"perf_free"`
+	PerfMark                 *ebpf.Program `ebpf:"perf_mark"`
+	PerfNewCode              *ebpf.Program `ebpf:"perf_new_code"`
+	PerfPtrace               *ebpf.Program `ebpf:"perf_ptrace"`
+	PerfReturn               *ebpf.Program `ebpf:"perf_return"`
+	ProcessExec              *ebpf.Program `ebpf:"process_exec"`
+	ProcessExit              *ebpf.Program `ebpf:"process_exit"`
+	ProcessFork              *ebpf.Program `ebpf:"process_fork"`
+	SessionAlloc             *ebpf.Program `ebpf:"session_alloc"`
+	SignalGenerate           *ebpf.Program `ebpf:"signal_generate"`
+	TouchFexit               *ebpf.Program `ebpf:"touch_fexit"`
+	TouchKernelRawTracepoint *ebpf.Program `ebpf:"touch_kernel_raw_tracepoint"`
+	TouchKernelTracepoint    *ebpf.Program `ebpf:"touch_kernel_tracepoint"`
+	TouchKprobe              *ebpf.Program `ebpf:"touch_kprobe"`
+	TouchKretprobe           *ebpf.Program `ebpf:"touch_kretprobe"`
+	TouchRawTracepoint       *ebpf.Program `ebpf:"touch_raw_tracepoint"`
+	TouchTracepoint          *ebpf.Program `ebpf:"touch_tracepoint"`
 }
 
 func (p *MemtracePrograms) Close() error {
@@ -729,6 +750,13 @@ func (p *MemtracePrograms) Close() error {
 		p.ProcessFork,
 		p.SessionAlloc,
 		p.SignalGenerate,
+		p.TouchFexit,
+		p.TouchKernelRawTracepoint,
+		p.TouchKernelTracepoint,
+		p.TouchKprobe,
+		p.TouchKretprobe,
+		p.TouchRawTracepoint,
+		p.TouchTracepoint,
 	)
 }
 

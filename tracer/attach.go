@@ -232,14 +232,17 @@ func (t *Tracer) attachKernel() error {
 		prog := t.kernel.program(name)
 		switch name {
 		case bpf.MemtraceProgProcessFork, bpf.MemtraceProgProcessExec, bpf.MemtraceProgProcessExit,
-			bpf.MemtraceProgFaultFexit, bpf.MemtraceProgFaultRawTracepoint:
+			bpf.MemtraceProgFaultFexit, bpf.MemtraceProgFaultRawTracepoint,
+			bpf.MemtraceProgTouchFexit, bpf.MemtraceProgTouchRawTracepoint, bpf.MemtraceProgTouchKernelRawTracepoint:
 			l, err = link.AttachTracing(link.TracingOptions{Program: prog})
-		case bpf.MemtraceProgFaultKprobe:
+		case bpf.MemtraceProgFaultKprobe, bpf.MemtraceProgTouchKprobe:
 			l, err = link.Kprobe("handle_mm_fault", prog, nil)
-		case bpf.MemtraceProgFaultKretprobe:
+		case bpf.MemtraceProgFaultKretprobe, bpf.MemtraceProgTouchKretprobe:
 			l, err = link.Kretprobe("handle_mm_fault", prog, nil)
-		case bpf.MemtraceProgFaultTracepoint:
+		case bpf.MemtraceProgFaultTracepoint, bpf.MemtraceProgTouchTracepoint:
 			l, err = link.Tracepoint("exceptions", "page_fault_user", prog, nil)
+		case bpf.MemtraceProgTouchKernelTracepoint:
+			l, err = link.Tracepoint("exceptions", "page_fault_kernel", prog, nil)
 		default:
 			continue
 		}

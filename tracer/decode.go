@@ -40,7 +40,7 @@ func decode(record []byte, e *event.Event) bool {
 	e.Size, e.Old, e.Began, e.Stack, e.Child = 0, 0, 0, 0, 0
 	switch e.Kind {
 	case event.Fault:
-		return true
+		return e.Flags&event.FaultTouch == 0 || decodeAlloc(record, e)
 	case event.Free:
 		e.Child = h.Aux
 		return true

@@ -111,6 +111,9 @@ var (
 	haveFaultRawTracepoint = feature("BTF tracepoint page_fault_user", "5.5", "x86 or RISC-V", func() error {
 		return tryBTFTracepoint("page_fault_user")
 	})
+	haveTaskRegs = feature("user registers of a task in tracing programs", "5.15", "", func() error {
+		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnTaskPtRegs)
+	})
 	haveFaultTracepoint = feature("tracepoint exceptions:page_fault_user", "3.13", "x86 or RISC-V, tracefs mounted", func() error {
 		return tryTracepoint("exceptions", "page_fault_user")
 	})
@@ -124,7 +127,7 @@ func Features() []Feature {
 	return append(Basics(),
 		haveUprobe, haveCookie, haveTaskStorage, haveAtomics,
 		haveUprobeMulti, haveUprobeSession,
-		haveKprobe, haveFexit, haveFaultRawTracepoint, haveFaultTracepoint,
+		haveKprobe, haveFexit, haveFaultRawTracepoint, haveFaultTracepoint, haveTaskRegs,
 	)
 }
 

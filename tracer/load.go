@@ -29,6 +29,7 @@ type Config struct {
 	StackDepth int         // frames, at most MaxStackDepth; 0 takes no stacks
 	Unwind     Unwinder    // "" or "auto": by .eh_frame
 	NoFollow   bool        // leave children of fork alone
+	Touch      bool        // no probe on any allocator: faults have stacks, and Attach takes no objects
 	Everywhere bool        // put probes into files, whoever maps them, not into processes
 	RingBytes  int         // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
 	TableCache FileCache   // of unwinding tables; nil: none
@@ -68,6 +69,9 @@ func (c Config) programs() []string {
 	case Perf:
 		names = append(names, bpf.MemtraceProgPerfReturn) // which needs no cookie; the others are loaded by the probe
 	}
+	if c.Touch {
+		return append(names, touchPrograms[c.Faults]...)
+	}
 	return append(names, faultPrograms[c.Faults]...)
 }
 
@@ -79,6 +83,14 @@ var faultPrograms = map[FaultSource][]string{
 	FaultFexit:         {bpf.MemtraceProgFaultFexit},
 	FaultRawTracepoint: {bpf.MemtraceProgFaultRawTracepoint},
 	FaultTracepoint:    {bpf.MemtraceProgFaultTracepoint},
+}
+
+// touchPrograms are those that take stacks, for Config.Touch.
+var touchPrograms = map[FaultSource][]string{
+	FaultKprobe:        {bpf.MemtraceProgTouchKprobe, bpf.MemtraceProgTouchKretprobe},
+	FaultFexit:         {bpf.MemtraceProgTouchFexit},
+	FaultRawTracepoint: {bpf.MemtraceProgTouchRawTracepoint, bpf.MemtraceProgTouchKernelRawTracepoint},
+	FaultTracepoint:    {bpf.MemtraceProgTouchTracepoint, bpf.MemtraceProgTouchKernelTracepoint},
 }
 
 // kernelHalf is the loaded BPF object.

@@ -46,7 +46,7 @@ func (k *kernelHalf) losses() (event.Loss, error) {
 		if err != nil {
 			return l, fmt.Errorf("read the counters of %s: %w", name, err)
 		}
-		if strings.HasPrefix(name, "fault_") {
+		if strings.HasPrefix(name, "fault_") || strings.HasPrefix(name, "touch_") {
 			l.MissedFaults += stats.RecursionMisses
 		} else {
 			l.Missed += stats.RecursionMisses

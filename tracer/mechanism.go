@@ -13,6 +13,7 @@ const (
 	Multi      Mechanism = "uprobe_multi"   // 6.6
 	PerfCookie Mechanism = "perf_cookie"    // 5.15
 	Perf       Mechanism = "perf"           // any
+	NoProbes   Mechanism = "page_faults"    // no probe on any allocator: Config.Touch
 )
 
 // perThread reports whether any thread of a process will do to reach it; the

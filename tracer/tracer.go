@@ -77,6 +77,9 @@ func (c Config) resolve() (Config, error) {
 			return c, err
 		}
 	}
+	if c.Touch {
+		return c.resolveTouch()
+	}
 	mechanism, err := ChooseMechanism(c.Mechanism)
 	if err != nil {
 		return c, err
@@ -87,6 +90,18 @@ func (c Config) resolve() (Config, error) {
 		return c, err
 	}
 	c.Mechanism, c.Faults = mechanism, faults
+	return c.resolveUnwind()
+}
+
+// resolveTouch is resolve for a trace without probes, which is nothing without faults and their stacks.
+func (c Config) resolveTouch() (_ Config, err error) {
+	if err := haveTaskRegs.Probe(); err != nil {
+		return c, err
+	}
+	if c.Faults, err = ChooseFaultSource(c.Faults); err != nil {
+		return c, err
+	}
+	c.Mechanism = NoProbes
 	return c.resolveUnwind()
 }
 

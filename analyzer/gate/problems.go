@@ -20,7 +20,7 @@ func (j *Judge) problems(r *report.Report) (out []string) {
 	if lost := r.Events.Lost; traced && lost > 0 {
 		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
 	}
-	if traced && r.Tracer.Attach != report.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) {
+	if traced && r.Basis == "" && r.Tracer.Attach != report.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) {
 		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
 	}
 	if o := r.Overhead; traced && o != nil && o.PausedNS > 0 {

@@ -90,6 +90,17 @@ func (r Rules) NeedScan() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool { return slices.ContainsFunc(r.kinds(), report.IsVerdict) })
 }
 
+// NeedBlocks reports whether any rule is about blocks or allocations, which a trace without probes does not see.
+// Growth of a call site or a process is none.
+func (r Rules) NeedBlocks() bool {
+	return slices.ContainsFunc(r, func(r Rule) bool {
+		if r.figure != nil {
+			return r.figure.traced && r.figure.name != "growth"
+		}
+		return slices.ContainsFunc(r.kinds(), func(kind string) bool { return kind != "growing" })
+	})
+}
+
 // NeedTrace reports whether any rule is about allocations.
 func (r Rules) NeedTrace() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool { return r.needsTrace() })

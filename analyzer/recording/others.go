@@ -29,6 +29,7 @@ const (
 	tagNames
 	tagPoolName
 	tagWindow
+	tagTouches
 )
 
 // others are the types of all inputs without columns of their own, by tag.
@@ -48,6 +49,7 @@ var others = map[byte]reflect.Type{
 	tagInstant:     reflect.TypeFor[input.Instant](),
 	tagPoolName:    reflect.TypeFor[input.PoolName](),
 	tagWindow:      reflect.TypeFor[input.Window](),
+	tagTouches:     reflect.TypeFor[input.Touches](),
 }
 
 var tags = func() map[reflect.Type]byte {

@@ -80,14 +80,14 @@ func annotations(r *report.Report, opt Options) (out []annotation) {
 	for _, wanted := range []bool{true, false} {
 		for i := range r.Leaks {
 			if failed[i] == wanted && !r.Leaks[i].Known {
-				out = append(out, leakAnnotation(&r.Leaks[i], sites[r.Leaks[i].Site], wanted, opt))
+				out = append(out, leakAnnotation(r, &r.Leaks[i], sites[r.Leaks[i].Site], wanted, opt))
 			}
 		}
 	}
 	return out
 }
 
-func leakAnnotation(l *report.Leak, s *report.Site, failed bool, opt Options) annotation {
+func leakAnnotation(r *report.Report, l *report.Leak, s *report.Site, failed bool, opt Options) annotation {
 	a := annotation{level: "warning", title: "memtrace: " + l.Kind + " leak"}
 	if failed {
 		a.level = "error"
@@ -96,7 +96,7 @@ func leakAnnotation(l *report.Leak, s *report.Site, failed bool, opt Options) an
 	if s != nil {
 		name = s.Function
 	}
-	a.message = leakTitle(l) + ", allocated in " + name
+	a.message = leakTitle(l) + ", " + r.Origin() + " in " + name
 	if f := place(s, opt.Root); f != nil {
 		if file, below := relative(f.File, opt.Root); below {
 			a.file, a.line = file, f.Line

@@ -91,7 +91,7 @@ func markdownLeakTable(r *report.Report, opt Options) string {
 		return "\nNo leak was found.\n"
 	}
 	var out strings.Builder
-	out.WriteString("\n| leak | bytes | blocks | resident | allocated in | why |\n|---|--:|--:|--:|---|---|\n")
+	out.WriteString("\n| leak | bytes | blocks | resident | " + r.Origin() + " in | why |\n|---|--:|--:|--:|---|---|\n")
 	sites := sitesByID(r)
 	for i := range r.Leaks[:min(len(r.Leaks), markdownLeaks)] {
 		l := &r.Leaks[i]

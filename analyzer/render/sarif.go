@@ -188,9 +188,9 @@ func sarifLeak(r *report.Report, i int, s *report.Site, failed bool, opt Options
 	name := "an unknown function"
 	if s != nil {
 		name = clean(s.Function)
-		out.Stacks = sarifStacks(s, opt)
+		out.Stacks = sarifStacks(r, s, opt)
 	}
-	out.Message.Text = clean(leakTitle(l) + ", allocated in " + name + ": " + strings.Join(append([]string{l.Why}, leakFacts(l)...), "; "))
+	out.Message.Text = clean(leakTitle(l) + ", " + r.Origin() + " in " + name + ": " + strings.Join(append([]string{l.Why}, leakFacts(l)...), "; "))
 	out.Locations = []sarifLocation{sarifPlace(r, l.Process, place(s, opt.Root), opt)}
 	out.Properties = map[string]any{"bytes": l.Bytes, "blocks": l.Count, "confidence": normalShare(l.Confidence), "pid": l.PID}
 	if l.Pages != nil {
@@ -247,11 +247,11 @@ func sarifFrameLocation(f *report.Frame, opt Options) sarifLocation {
 	return loc
 }
 
-func sarifStacks(s *report.Site, opt Options) []sarifStack {
+func sarifStacks(r *report.Report, s *report.Site, opt Options) []sarifStack {
 	if len(s.Stack) == 0 {
 		return nil
 	}
-	stack := sarifStack{Message: sarifText{"allocated by"}, Frames: []sarifFrame{}}
+	stack := sarifStack{Message: sarifText{r.Origin() + " by"}, Frames: []sarifFrame{}}
 	for i := range s.Stack[:min(len(s.Stack), maxListed)] {
 		f := s.Stack[i]
 		stack.Frames = append(stack.Frames, sarifFrame{sarifFrameLocation(f, opt), clean(base(f.Module))})

@@ -20,7 +20,9 @@ func writeText(w io.Writer, r *report.Report, opt Options) error {
 	if r.Tracer.Attach == report.NotTraced {
 		addGroups(p, r, opt)
 	} else {
-		addMappings(p, r, opt)
+		if r.Basis == "" {
+			addMappings(p, r, opt)
+		}
 		if !allUnprobed(r) {
 			addTable(p, r, opt)
 			addStacks(p, r, opt)
@@ -40,7 +42,7 @@ func writeText(w io.Writer, r *report.Report, opt Options) error {
 
 // allUnprobed reports whether there can be no sites.
 func allUnprobed(r *report.Report) bool {
-	return len(r.Processes) > 0 && len(r.Sites) == 0 && !slices.ContainsFunc(r.Processes, func(p report.Process) bool { return !p.Unprobed })
+	return r.Basis == "" && len(r.Processes) > 0 && len(r.Sites) == 0 && !slices.ContainsFunc(r.Processes, func(p report.Process) bool { return !p.Unprobed })
 }
 
 // shownSites are the sites that the table shows.

@@ -16,13 +16,13 @@ func addLeaks(p *page, r *report.Report, limit int) {
 		p.line(bold, noLeaks(r))
 		return
 	}
-	p.line(bold, leaksTitle(r.Leaks))
+	p.line(bold, leaksTitle(r))
 	names := make(map[int]string, len(r.Sites))
 	for i := range r.Sites {
 		names[r.Sites[i].ID] = siteName(&r.Sites[i])
 	}
 	for i := range r.Leaks[:min(limit, len(r.Leaks))] {
-		addLeak(p, &r.Leaks[i], names)
+		addLeak(p, r, &r.Leaks[i], names)
 	}
 	if left := len(r.Leaks) - limit; left > 0 {
 		p.line(dim, "  and "+counted(uint64(left), "more leak", "more leaks"))
@@ -60,22 +60,29 @@ func blocksOf(s report.LeakSum) string {
 	return count(s.Count) + " blocks of " + size(s.Bytes) + " are"
 }
 
-func leaksTitle(leaks []report.Leak) string {
-	for i := range leaks {
-		if report.IsVerdict(leaks[i].Kind) {
+func leaksTitle(r *report.Report) string {
+	for i := range r.Leaks {
+		if report.IsVerdict(r.Leaks[i].Kind) {
 			return "Leaks"
 		}
+	}
+	if r.Basis == report.FirstTouchBasis {
+		return "Leak candidates, from growth alone: who touched the memory first"
 	}
 	return "Leak candidates, from lifetimes alone"
 }
 
-func addLeak(p *page, leak *report.Leak, names map[int]string) {
+func addLeak(p *page, r *report.Report, leak *report.Leak, names map[int]string) {
+	one, many := "block", "blocks"
+	if r.Basis == report.FirstTouchBasis {
+		one, many = "page", "pages"
+	}
 	st := warning
 	if report.IsVerdict(leak.Kind) {
 		st = alarm
 	}
 	text := fmt.Sprintf("  %-8s %3.0f%%  %s in %s  #%d ", clean(leak.Kind), 100*leak.Confidence,
-		size(leak.Bytes)+leakError(leak, size), counted(leak.Count, "block", "blocks"), leak.Site)
+		size(leak.Bytes)+leakError(leak, size), counted(leak.Count, one, many), leak.Site)
 	name := names[leak.Site]
 	if room := p.width - columns(text); p.width > 0 {
 		name = elide(name, max(room, 1))

@@ -22,6 +22,8 @@ func addProcesses(p *page, r *report.Report) {
 		switch {
 		case proc.HeapWalk != nil:
 			addWalk(p, proc)
+		case proc.FirstTouch != nil:
+			addTouched(p, proc)
 		case proc.Unprobed:
 			p.flow(plain, "  Heap  ", []string{"not seen:", "it has no allocator", "that can be probed"}, " ")
 		default:
@@ -126,6 +128,29 @@ func rssItems(proc *report.Process) []string {
 		}
 	}
 	return items
+}
+
+// addTouched adds how much of RSS the sites explain.
+func addTouched(p *page, proc *report.Process) {
+	f := proc.FirstTouch
+	unexplained := size(uint64(max(f.UnexplainedBytes, 0)))
+	p.flow(plain, "  Pages ", []string{
+		size(f.ExplainedBytes) + " of RSS first touched by the sites below",
+		size(f.BeforeBytes) + " there before the trace",
+		unexplained + " unexplained",
+	}, ", ")
+	var items []string
+	for _, part := range []struct {
+		n    uint64
+		what string
+	}{{f.SwapIns, "swapped in"}, {f.Copies, "copied at a write"}, {f.PagesLost, "not kept, as --memory is used up"}} {
+		if part.n > 0 {
+			items = append(items, counted(part.n, "page", "pages")+" "+part.what)
+		}
+	}
+	if len(items) > 0 {
+		p.flow(plain, "        ", items, ", ")
+	}
 }
 
 // addHeap adds what the traced heap holds and how busy the allocator is.

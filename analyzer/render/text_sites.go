@@ -82,6 +82,9 @@ func siteColumns(r *report.Report, width int) []column {
 		{title: "TEMP", keep: 2, cell: func(s *site) string { return percent(s.TemporaryCount, s.AllocCount) }},
 		{title: "OLDEST", keep: 5, cell: func(s *site) string { return age(s) }},
 	}
+	if r.Basis == report.FirstTouchBasis {
+		cols = touchColumns(cols)
+	}
 	if r.Sampling == nil {
 		cols = slices.DeleteFunc(cols, func(c column) bool { return c.title == "±" })
 	}
@@ -90,6 +93,21 @@ func siteColumns(r *report.Report, width int) []column {
 		cols = append([]column{pid}, cols...)
 	}
 	return cols
+}
+
+// touchColumns are those of sites whose blocks are pages, of which nobody knows when they were allocated.
+func touchColumns(cols []column) []column {
+	for i := range cols {
+		switch cols[i].title {
+		case "COUNT":
+			cols[i].title = "PAGES"
+		case "ALLOCS":
+			cols[i].title = "TOUCHED"
+		case "FREES":
+			cols[i].title = "GONE"
+		}
+	}
+	return slices.DeleteFunc(cols, func(c column) bool { return c.title == "TEMP" || c.title == "OLDEST" })
 }
 
 func age(s *report.Site) string { return ageOf(s.LiveCount, s.OldestNS) }

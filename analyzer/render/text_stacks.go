@@ -18,11 +18,18 @@ func addStacks(p *page, r *report.Report, opt Options) {
 	for i := range sites {
 		s := &sites[i]
 		p.line(plain, "")
-		head := fmt.Sprintf("#%d  %s live in %s, of %s allocated by", s.ID, size(s.LiveBytes),
-			counted(s.LiveCount, "block", "blocks"), count(s.AllocCount))
-		p.line(bold, head)
+		p.line(bold, stackHead(r, s))
 		addStack(p, s, opt.Frames)
 	}
+}
+
+// stackHead says what the site of a stack holds.
+func stackHead(r *report.Report, s *report.Site) string {
+	live, one, many := " live in ", "block", "blocks"
+	if r.Basis == report.FirstTouchBasis {
+		live, one, many = " in ", "page", "pages"
+	}
+	return fmt.Sprintf("#%d  %s%s%s, of %s %s by", s.ID, size(s.LiveBytes), live, counted(s.LiveCount, one, many), count(s.AllocCount), r.Origin())
 }
 
 // addStack adds up to limit frames (less than 0: all), innermost first.

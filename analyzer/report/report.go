@@ -13,6 +13,8 @@ type Report struct {
 	Final    bool       `json:"final"`
 	WindowNS uint64     `json:"window_ns"` // from the attach to this Report
 	Tracer   TracerInfo `json:"tracer"`
+	// Basis is what makes bytes a site's: FirstTouchBasis, or "" where the site allocated them.
+	Basis string `json:"basis,omitempty"`
 	// Sampling says by which sample the figures of blocks were estimated; nil
 	// where every block was seen, and the figures are exact.
 	Sampling *Sampling `json:"sampling,omitempty"`
@@ -52,6 +54,21 @@ type TracerInfo struct {
 	// call frame information that they were made from, at the most at a time.
 	Tables uint64 `json:"table_bytes"`
 	Source uint64 `json:"table_source_bytes"`
+}
+
+// NoProbes is TracerInfo.Attach of a trace without a probe on any allocator: see Report.Basis.
+const NoProbes = "page_faults"
+
+// FirstTouchBasis: a site's live bytes are the pages that its stack was the first to touch, its allocations
+// the pages that became its own that way. Who asked an allocator for the memory is not known.
+const FirstTouchBasis = "first_touch"
+
+// Origin says what a site did with the bytes that are its own: "allocated", or "first touched".
+func (r *Report) Origin() string {
+	if r.Basis == FirstTouchBasis {
+		return "first touched"
+	}
+	return "allocated"
 }
 
 // NotTraced is TracerInfo.Attach of a Report on processes that were not traced.
@@ -120,6 +137,8 @@ type Process struct {
 	Unprobed     bool      `json:"unprobed,omitempty"`
 	Mappings     []Mapping `json:"mappings"`
 	MappingsMore int       `json:"mappings_omitted,omitempty"`
+	// FirstTouch is how the touched pages compare with Usage; nil unless Report.Basis is FirstTouchBasis.
+	FirstTouch *FirstTouch `json:"first_touch,omitempty"`
 	// LeakCheck is how its memory was read for leaks; nil where it was not.
 	LeakCheck *LeakCheck `json:"leak_check,omitempty"`
 	// Loss is what the trace did not see of the process; nil where nothing of it was lost.
@@ -127,6 +146,19 @@ type Process struct {
 	// HeapWalk is how the heap of a process that was not traced was read from
 	// outside; nil where it was traced. Heap then has live blocks only.
 	HeapWalk *HeapWalk `json:"heap_walk,omitempty"`
+}
+
+// FirstTouch says what of a process's resident set the touched pages explain. The first three add up to
+// Usage.RSS. They are 0 until the page states were read once.
+type FirstTouch struct {
+	ExplainedBytes uint64 `json:"explained_bytes"` // resident pages of sites: the sum of their resident_bytes
+	BeforeBytes    uint64 `json:"before_bytes"`    // resident pages that were there when the trace began
+	// UnexplainedBytes are resident and nobody's: faults that were lost, pages that the kernel made present
+	// without one. Below zero the process has grown between the two readings that are compared.
+	UnexplainedBytes int64  `json:"unexplained_bytes"`
+	SwapIns          uint64 `json:"swap_ins"`   // faults on pages that had been swapped out
+	Copies           uint64 `json:"copies"`     // pages copied at a write, after a fork or of a private file mapping
+	PagesLost        uint64 `json:"pages_lost"` // touches that there was no room for
 }
 
 // Pool sums up the pools of one name: memory contexts, arenas. Its live blocks

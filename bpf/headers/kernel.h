@@ -61,8 +61,11 @@ enum { SIGURG = 23 }; /* include/uapi/asm-generic/signal.h */
 
 /* include/linux/mm_types.h: the same values from 5.9 on */
 enum {
+	FAULT_FLAG_WRITE = 0x1,
 	FAULT_FLAG_TRIED = 0x20,
 	FAULT_FLAG_USER = 0x40,
+	FAULT_FLAG_REMOTE = 0x80,
+	FAULT_PENDING = 0x80000000, /* our own, so that kept flags are never 0 */
 	VM_FAULT_MAJOR = 0x4,
 	VM_FAULT_RETRY = 0x400,
 	VM_FAULT_ERROR = 0x1 | 0x2 | 0x10 | 0x20 | 0x40 | 0x800,

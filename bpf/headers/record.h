@@ -35,6 +35,10 @@ enum record_flags {
 	RECORD_PREV_FAULT_MAJOR = 2,
 	RECORD_POOLED = 2, /* of an allocation: old is the pool that it is from */
 	RECORD_SHARED_VM = 4,
+	RECORD_TOUCH = 8, /* of a fault, as the next three: it has a stack */
+	RECORD_TOUCH_WRITE = 16,
+	RECORD_TOUCH_MAPPED = 32, /* the page was there, and is to be copied, or to be written to */
+	RECORD_TOUCH_KERNEL = 64, /* by the kernel, for the thread */
 	RECORD_WEIGHTED = 4, /* of an allocation: old is what its program says that it stands for, in bytes */
 	RECORD_NESTED = 64, /* of a free: within a release */
 	RECORD_BRK = 32, /* of a mmap or munmap: a move of the program break */
@@ -46,7 +50,7 @@ enum record_flags {
 	RECORD_OLD_ONLY = 128, /* of a realloc: the block that it returned is not recorded */
 };
 
-/* A free, a fault and the life of processes need no more than this. */
+/* A free, a fault without a stack and the life of processes need no more than this. */
 struct record_head {
 	u64 time; /* ns, CLOCK_MONOTONIC, taken after the ring had room */
 	u64 addr; /* of a stack: its id */

@@ -117,6 +117,7 @@ static __always_inline bool claim_slot(struct thread *t, struct self self)
 	t->walked_to = 0;
 	t->fault_address = 0;
 	t->fault_flags = 0;
+	t->touching = 0;
 	t->freed = 0;
 	t->ending = 0;
 	t->forward_sp = 0;

@@ -87,6 +87,7 @@ func commonFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "stop", Usage: "stop the processes during that check and include their registers"},
 		&cli.StringFlag{Name: "at-exit", Value: exitAfter, Usage: "check programs that end after or before their exit handlers, or not"},
 		&cli.IntFlag{Name: "stack-depth", Value: 64, Usage: fmt.Sprintf("frames to record of each call stack, at most %d", tracer.MaxStackDepth)},
+		probesFlag(),
 		sampleFlag(),
 		overheadFlag(),
 		backPressureFlag(),
@@ -160,6 +161,9 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.pids, err = parsePIDs(c.StringSlice("pid")); err != nil {
 		return s, err
 	}
+	if err := s.checkProbes(c); err != nil {
+		return s, err
+	}
 	return s, s.checkAll(c)
 }
 
@@ -191,6 +195,9 @@ func (s *settings) check(c *cli.Context) error {
 // processes: no child needs to be held.
 func (s *settings) checkAll(c *cli.Context) error {
 	risk := c.Bool("risk-interpreters")
+	if s.tracer.Touch {
+		return nil // no file gets a probe
+	}
 	if !s.chosen.all {
 		if risk {
 			return usageError("--risk-interpreters goes with --all: chosen processes have probes of their own, which harm no other")
@@ -241,6 +248,7 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 	config := tracer.Config{
 		Mechanism: tracer.Mechanism(c.String("attach")), Faults: tracer.FaultSource(c.String("faults")),
 		Unwind: tracer.Unwinder(c.String("unwind")), StackDepth: c.Int("stack-depth"), NoFollow: !c.Bool("follow"),
+		Touch: c.String("probes") == probesNone,
 	}
 	if config.StackDepth < 1 || config.StackDepth > tracer.MaxStackDepth {
 		return config, usageError("--stack-depth must be from 1 to %d", tracer.MaxStackDepth)

@@ -115,6 +115,9 @@ func (f *follower) work() {
 }
 
 func (f *follower) ask(q search) {
+	if f.session.settings.tracer.Touch {
+		return // no allocator gets a probe
+	}
 	q.until = time.Now().Add(loadTimeout)
 	select {
 	case f.queue <- q:
@@ -128,6 +131,9 @@ func (f *follower) ask(q search) {
 
 // later is ask, from any goroutine, for what rescan would find anyway.
 func (f *follower) later(q search) {
+	if f.session.settings.tracer.Touch {
+		return
+	}
 	select {
 	case f.queue <- q:
 	default:
@@ -219,6 +225,10 @@ func (f *follower) execed(e event.Event) {
 	if f.session.leaks && f.session.holds(pid) && t != nil {
 		t.shared = false
 		return // executed attaches to it, while it is stopped
+	}
+	if f.session.settings.tracer.Touch {
+		f.session.execedTouch(t, pid, e.Time)
+		return
 	}
 	if t == nil {
 		if !f.session.tracer.Config().NoFollow {

@@ -58,11 +58,18 @@ func (s *session) startWithoutAllocator(pid int, reason error) error {
 // an allocator. Nothing of that program is missed: page faults are counted by
 // process, whatever it runs.
 func (s *session) execedWithoutAllocator(pid int, reason error) {
+	if t := s.execedUnprobed(pid); t != nil {
+		s.warnNoAllocator(t, reason) // even if it has ended meanwhile
+	}
+}
+
+// execedUnprobed goes on with a process whose new program gets no probes. It returns nil if it has ended.
+func (s *session) execedUnprobed(pid int) *target {
 	t := s.targets[pid]
 	if t == nil || t.exited {
 		var err error
 		if t, err = holdTarget(s.fs, pid); err != nil {
-			return // it ended
+			return nil // it ended
 		}
 		t.child = true
 	}
@@ -70,9 +77,9 @@ func (s *session) execedWithoutAllocator(pid int, reason error) {
 	s.take(input.Described{ProcessInfo: t.describe()})
 	if err := s.attachTarget(t, nil, true); err != nil && !isGone(err) {
 		s.warn("%v", err)
-		return
+		return nil
 	}
-	s.warnNoAllocator(t, reason) // even if it has ended meanwhile
+	return t
 }
 
 // warnNoAllocator warns once for each program of what is not seen, and takes the

@@ -160,6 +160,7 @@ func conditionWords() []string { return slices.Concat(report.LeakKinds(), gate.F
 
 func costDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
+		"probes":        {Group: groupCost, Metavar: "WHICH", Words: probeChoices},
 		"sample-bytes":  {Group: groupCost, Metavar: "SIZE"},
 		"max-overhead":  {Group: groupCost, Metavar: "SHARE"},
 		"back-pressure": {Group: groupCost, Metavar: "SIZE"},
@@ -186,10 +187,17 @@ func advancedDetails() map[string]cmdline.Detail {
 	}
 }
 
+// Values of --probes.
+const (
+	probesFull = "full"
+	probesNone = "none"
+)
+
 // Values of flags that the tracer checks.
 var (
 	unwinders        = []string{"auto", "dwarf", "fp", "none"}
 	attachMechanisms = []string{"auto", "uprobe_session", "uprobe_multi", "perf_cookie", "perf"}
 	faultSources     = []string{"auto", "kprobe", "fexit", "raw_tracepoint", "tracepoint", "off"}
+	probeChoices     = []string{probesFull, probesNone}
 	nameForms        = []string{"full", "short"}
 )

@@ -171,6 +171,9 @@ func exitCodeOf(state *os.ProcessState) int {
 // It is content once the C library is among them: the last that a program
 // could need, since all of them are mapped before it runs.
 func (s *session) attachAtStart(pid int) (bool, error) {
+	if s.settings.tracer.Touch {
+		return true, s.startTouch(pid)
+	}
 	objects, err := s.finder.Discover(pid)
 	if err != nil {
 		if hasLoader(pid) && notLoadedYet(err) {

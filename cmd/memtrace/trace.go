@@ -88,6 +88,9 @@ func (s *session) begin(pid int) error {
 // beginHeld attaches to a process that is held by its pidfd: if it still runs
 // afterwards, no other one can have had its PID meanwhile.
 func (s *session) beginHeld(t *target) error {
+	if s.settings.tracer.Touch {
+		return s.beginTouch(t, false)
+	}
 	objects, err := s.finder.Discover(t.pid)
 	if errors.Is(err, os.ErrPermission) {
 		err = adviseOn(fmt.Errorf("%w: %w", tracer.ErrNotPermitted, err))

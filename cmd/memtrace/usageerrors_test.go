@@ -173,3 +173,28 @@ func TestEveryFlagCanBeRead(t *testing.T) {
 		})
 	}
 }
+
+// What has no answer without probes is refused, and the error says what to leave out.
+func TestProbesNoneIsRefusedWithWhatNeedsProbes(t *testing.T) {
+	t.Parallel()
+	for flags, want := range map[string]string{
+		"--leaks":                 "leave out --leaks",
+		"--fail-on definite":      "leave out --leaks",
+		"--fail-on 'heap>1MB'":    "--fail-on can have growing",
+		"--fail-on 'allocs>1000'": "--fail-on can have growing",
+		"--max-overhead 1%":       "leave out --max-overhead",
+		"--sample-bytes 1MiB":     "--sample-bytes",
+		"--allocator glibc":       "--allocator",
+		"--alloc-fn my_alloc":     "--alloc-fn",
+		"--faults off":            "--faults off",
+		"--unwind none":           "--unwind none",
+	} {
+		said, code := asProgram(t, t.TempDir(), `"$0" -p 1 --probes none `+flags)
+		if code != exitUsage || !strings.Contains(said, want) {
+			t.Errorf("%s ended with %d and said %q, want %q", flags, code, said, want)
+		}
+	}
+	if said, code := asProgram(t, t.TempDir(), `"$0" -p 1 --probes allocs`); code != exitUsage || !strings.Contains(said, `"allocs"`) {
+		t.Errorf("--probes allocs ended with %d and said %q", code, said)
+	}
+}

@@ -14,17 +14,17 @@ TP_SAY    = @echo "compile $@"
 
 # Linked with an allocator of Debian's packages, by file: no package for development is needed.
 TP_INTERFACES := jemalloc tcmalloc mimalloc
-TP_C      := regions signals odd patched without_malloc leak_exec embedded heap_truth freed_unseen samples user_alloc own_pools usdt_pool python_blocks leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench lock_waits leak_exits known_memory first_thread outer_frames same_places predicted handed_out late_link plugins ended_threads
+TP_C      := regions signals odd patched without_malloc leak_exec embedded heap_truth freed_unseen samples user_alloc own_pools usdt_pool python_blocks leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench lock_waits leak_exits known_memory first_thread outer_frames same_places predicted handed_out late_link plugins ended_threads first_touch
 TP_CXX    := longjmp_throw cxx_containers leak_moves
 # Libraries that plugins loads.
 TP_PLUGINS := libplugin_first.so libplugin_second.so libplugin_shifted.so libplugin_own.so
 # Static programs: no libc.so to probe; with and without symbols.
-TP_STATIC := every_function_static two_threads_static churn_static births_static predicted_static
+TP_STATIC := every_function_static two_threads_static churn_static births_static predicted_static first_touch_static
 # musl: the smallest libc, and no pvalloc.
 TP_MUSL   := every_function_musl two_threads_musl every_function_musl_static
 
 TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
-            churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped \
+            churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped first_touch_static_stripped \
             escape libescape.so plain_sleep moved_text bare mixed_heap entries choose choose_lsan odd_lsan odd_asan libcount_calls.so leak_corpus libleak_tls.so leak_grid_O0 leak_grid_O2 $(TP_PLUGINS))
 # Programs that know their own stacks, without frame pointers, by level of optimisation.
 TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks_clang_$(level) stacks_cxx_clang_$(level) stacks_rust_$(level)) \

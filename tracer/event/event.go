@@ -29,7 +29,7 @@ const (
 	// wholly, partly, or several. With FlagBrk the program break has shrunk to
 	// Addr. Size is 0 for a System V segment (shmdt).
 	Munmap
-	// Fault is a user page fault at Addr; see FaultMajor and PrevFaultMajor.
+	// Fault is a user page fault at Addr; see FaultMajor, PrevFaultMajor and FaultTouch.
 	Fault
 	// Fork: PID made the process Child (with FlagSharedVM where both use one
 	// address space: vfork, clone with CLONE_VM).
@@ -83,6 +83,17 @@ const (
 	PrevFaultMajor
 	// FlagSharedVM marks a Fork whose child shares the parent's memory.
 	FlagSharedVM
+
+	// FaultTouch marks a Fault that has the Stack of whoever touched the page. The next three are for
+	// such faults alone.
+	FaultTouch Flags = 1 << 3
+	// FaultWrite marks one that was to write.
+	FaultWrite Flags = 1 << 4
+	// FaultMapped marks one on a page that was there, and is to be copied or to become writable.
+	// Sources that fire when a fault is handled do not tell.
+	FaultMapped Flags = 1 << 5
+	// FaultKernel marks one by the kernel, on behalf of the thread: it is no user page fault.
+	FaultKernel Flags = 1 << 6
 
 	// FlagPooled marks an Alloc from a pool: Old is the pool's address, 0 if
 	// it could not be read.

@@ -1,0 +1,243 @@
+//go:build linux && !viewer
+
+package analyzer
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/memtrace/memtrace/analyzer/input"
+)
+
+// A touchReader compares the touched pages of a process with what the kernel says is there.
+type touchReader struct {
+	table *touchTable
+	first bool // what is there and nobody's was there before the trace
+	out   input.Touches
+	sites map[siteID]uint64 // resident bytes
+	keys  []uint64
+}
+
+// maxTouchRanges bounds each list of a reading: a recording can hold it. The rest is for the next reading.
+const maxTouchRanges = 1 << 17
+
+// fileAround is how many bytes of a file the kernel maps around a fault (mm/memory.c, fault_around_bytes), and
+// hugeAround what a huge page takes.
+const (
+	fileAround = 64 << 10
+	hugeAround = 2 << 20
+)
+
+// readTouched reads the page states of all mappings that have any, and compares.
+func (r *Residency) readTouched() error {
+	t := r.touched
+	if t == nil {
+		return nil
+	}
+	for i := range r.layout.mappings {
+		m := &r.layout.mappings[i]
+		if m.pages == pagesUnread && m.hugetlb == 0 {
+			if err := r.readPages(m); err != nil {
+				return err
+			}
+		}
+	}
+	t.out, t.sites = input.Touches{}, make(map[siteID]uint64)
+	t.compareOwned(&r.layout, &r.pages)
+	for i := range r.layout.mappings {
+		if m := &r.layout.mappings[i]; m.pages == pagesKnown && m.hugetlb == 0 {
+			t.findNew(m, &r.pages)
+		}
+	}
+	return nil
+}
+
+// compareOwned finds which of the touched pages are there, in the order of their addresses.
+func (t *touchReader) compareOwned(l *layout, pages *pageStates) {
+	t.keys = t.keys[:0]
+	for number := range t.table.chunks {
+		t.keys = append(t.keys, number)
+	}
+	slices.Sort(t.keys)
+	next := 0
+	for _, number := range t.keys {
+		first := number * touchPages
+		for next < len(l.mappings) && l.mappings[next].end>>pageShift <= first {
+			next++
+		}
+		var present, swapped, unknown uint64
+		for i := next; i < len(l.mappings) && l.mappings[i].start>>pageShift < first+touchPages; i++ {
+			m := &l.mappings[i]
+			mask := maskWithin(m, first)
+			switch {
+			case m.pages == pagesKnown:
+				p, s := pages.word(m, first)
+				present |= p & mask
+				swapped |= s & mask
+			case m.pages != pagesNone:
+				unknown |= mask
+			}
+		}
+		t.compareChunk(number, present, swapped, unknown)
+	}
+}
+
+// maskWithin has the bits of the 64 pages from first on that lie in a mapping.
+func maskWithin(m *mapping, first uint64) uint64 {
+	lo, hi := max(m.start>>pageShift, first), min((m.end-1)>>pageShift, first+touchPages-1)
+	if hi < lo {
+		return 0
+	}
+	return maskOf(lo, hi)
+}
+
+// compareChunk compares 64 pages.
+func (t *touchReader) compareChunk(number, present, swapped, unknown uint64) {
+	c := t.table.chunks[number]
+	for m := c.owned & present; m != 0; m &= m - 1 {
+		t.count(c.owners[bits.TrailingZeros64(m)])
+	}
+	gone := c.owned &^ (present | swapped | unknown)
+	for m := gone; m != 0; m &= m - 1 {
+		t.out.Gone = t.add(t.out.Gone, number*touchPages+uint64(bits.TrailingZeros64(m)))
+	}
+	for m := c.owned & swapped; m != 0; m &= m - 1 {
+		if i := bits.TrailingZeros64(m); c.owners[i]&touchSwapped == 0 {
+			t.out.Swapped = t.add(t.out.Swapped, number*touchPages+uint64(i))
+		}
+	}
+}
+
+// count counts a page that is resident.
+func (t *touchReader) count(o touchOwner) {
+	if id, ok := o.site(); ok {
+		t.sites[id] += pageBytes
+		t.out.Explained += pageBytes
+	} else {
+		t.out.BeforeBytes += pageBytes
+	}
+}
+
+// add adds a page to ranges.
+func (t *touchReader) add(ranges []input.Range, page uint64) []input.Range {
+	at := page << pageShift
+	if n := len(ranges); n > 0 && ranges[n-1].End == at {
+		ranges[n-1].End += pageBytes
+		return ranges
+	}
+	if len(ranges) >= maxTouchRanges {
+		return ranges
+	}
+	return append(ranges, input.Range{Start: at, End: at + pageBytes})
+}
+
+// findNew finds the pages of a mapping that are present and nobody's.
+func (t *touchReader) findNew(m *mapping, pages *pageStates) {
+	last := (m.end - 1) >> pageShift
+	for page := m.start >> pageShift; page <= last; {
+		if !pages.any(m, page) {
+			page = page | (chunkPages - 1) + 1
+			continue
+		}
+		first := page &^ (touchPages - 1)
+		present, _ := pages.word(m, first)
+		present &= maskWithin(m, first)
+		c := t.table.chunk(first / touchPages)
+		if c != nil {
+			present &^= c.owned
+		}
+		for ; present != 0; present &= present - 1 {
+			t.addNew(m, first+uint64(bits.TrailingZeros64(present)))
+		}
+		page = first + touchPages
+	}
+}
+
+// addNew decides to whom a page belongs that no fault was seen of.
+func (t *touchReader) addNew(m *mapping, page uint64) {
+	if t.first {
+		if before := t.add(t.out.Before, page); len(before) > 0 && before[len(before)-1].End == (page+1)<<pageShift {
+			t.out.Before = before
+			t.out.BeforeBytes += pageBytes
+		}
+		return
+	}
+	id, ok := t.neighbour(m, page)
+	if !ok {
+		return
+	}
+	at := page << pageShift
+	n := len(t.out.Along)
+	switch {
+	case n > 0 && t.out.Along[n-1].End == at && t.out.Along[n-1].Site == uint32(id):
+		t.out.Along[n-1].End += pageBytes
+	case n < maxTouchRanges:
+		t.out.Along = append(t.out.Along, input.TouchedWith{Range: input.Range{Start: at, End: at + pageBytes}, Site: uint32(id)})
+	default:
+		return
+	}
+	t.sites[id] += pageBytes
+	t.out.Explained += pageBytes
+}
+
+// neighbour is the site that touched the nearest page among those that the kernel may have mapped together
+// with this one.
+func (t *touchReader) neighbour(m *mapping, page uint64) (siteID, bool) {
+	around := m.around >> pageShift
+	if around <= 1 {
+		return 0, false
+	}
+	first := page &^ (around - 1)
+	for p := page; p > first; {
+		p--
+		if id, ok := t.siteAt(&p, false); ok {
+			return id, true
+		}
+	}
+	for p := page + 1; p < first+around; p++ {
+		if id, ok := t.siteAt(&p, true); ok {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+// siteAt is the site of a page. Where its chunk has nothing, page goes to the chunk's end in the direction of the search.
+func (t *touchReader) siteAt(page *uint64, up bool) (siteID, bool) {
+	c := t.table.chunk(*page / touchPages)
+	if c != nil {
+		return c.owners[*page%touchPages].site()
+	}
+	if up {
+		*page |= touchPages - 1
+	} else {
+		*page &^= touchPages - 1
+	}
+	return 0, false
+}
+
+// any reports whether a mapping's chunk of 512 pages has any page that is present or swapped.
+func (s *pageStates) any(m *mapping, page uint64) bool {
+	return s.table[m.table+int(page/chunkPages-m.firstChunk)] != 0
+}
+
+// word has the states of the 64 pages from first on, a multiple of 64, of a mapping whose states are known.
+func (s *pageStates) word(m *mapping, first uint64) (present, swapped uint64) {
+	i := first/chunkPages - m.firstChunk
+	if first/chunkPages < m.firstChunk || m.table+int(i) >= len(s.table) || first/chunkPages > (m.end-1)>>chunkShift {
+		return 0, 0
+	}
+	words := int(s.table[m.table+int(i)])*2*chunkWords + int(first%chunkPages/64)
+	return s.words[words], s.words[words+chunkWords]
+}
+
+// residence is where the sites' pages are, by number.
+func (t *touchReader) residence() []input.SiteResidence {
+	out := make([]input.SiteResidence, 0, len(t.sites))
+	for id, bytes := range t.sites {
+		out = append(out, input.SiteResidence{Site: uint32(id), Residence: input.Residence{Resident: bytes}})
+	}
+	slices.SortFunc(out, func(x, y input.SiteResidence) int { return cmp.Compare(x.Site, y.Site) })
+	return out
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who touches a page first: page faults with the stack of the thread, for traces without
+ * a probe on the allocator. They need bpf_task_pt_regs (5.15).
+ */
+#ifndef MEMTRACE_TOUCH_H
+#define MEMTRACE_TOUCH_H
+
+#include "fault.h"
+#include "stack.h"
+
+/* Addresses of the kernel's own have this bit. */
+#define KERNEL_HALF (1ULL << 63)
+
+/* exceptions:page_fault_user as a BTF tracepoint: the processor's error code. */
+#define FAULT_CODE_MAPPED 1
+#define FAULT_CODE_WRITE 2
+
+/* The stack that the thread had in user mode, also where the kernel touches memory for it; 0: none. */
+static __always_inline u64 touch_stack(struct self self, struct thread *t)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	u64 pc = REG_IP(regs);
+
+	if (!pc) /* a worker of the kernel's that never was in user mode */
+		return 0;
+	/* As for a frame that a signal struck: less one, it lies in the instruction. */
+	t->from = (struct cursor){ .pc = pc + 1, .sp = REG_SP(regs), .fp = REG_FP(regs) };
+	return take_stack(self, regs, t);
+}
+
+/*
+ * Record a touch. To read the stack can fault itself, where a page of that is not there: such a fault
+ * is not resolved, is no touch, and would begin the next read of the stack, and so on without end.
+ */
+static __always_inline void touch(struct self self, struct thread *t, u64 address, u32 flags)
+{
+	u64 stack;
+
+	t->touching = 1;
+	stack = touch_stack(self, t);
+	emit_sized(self, RECORD_FAULT, address, 0, stack, 0, RECORD_TOUCH | flags);
+	t->touching = 0;
+}
+
+/* A fault that the kernel has handled; flags are those of handle_mm_fault. */
+static __always_inline void touch_done(struct self self, struct thread *t, u64 address, u32 flags, u32 result)
+{
+	u32 told = 0;
+
+	if ((flags & FAULT_FLAG_REMOTE) || (result & (VM_FAULT_RETRY | VM_FAULT_ERROR)))
+		return;
+	if ((result & VM_FAULT_MAJOR) || (flags & FAULT_FLAG_TRIED))
+		told |= RECORD_FAULT_MAJOR;
+	if (flags & FAULT_FLAG_WRITE)
+		told |= RECORD_TOUCH_WRITE;
+	if (!(flags & FAULT_FLAG_USER))
+		told |= RECORD_TOUCH_KERNEL;
+	touch(self, t, address, told);
+}
+
+SEC("kprobe/handle_mm_fault")
+int touch_kprobe(struct pt_regs *ctx)
+{
+	struct self self = get_self();
+	struct thread *t;
+
+	if (!is_target(self))
+		return 0;
+	t = thread_get(self);
+	if (!t || t->touching)
+		return 0;
+	t->fault_address = KERNEL_ARG2(ctx);
+	t->fault_flags = KERNEL_ARG3(ctx) | FAULT_PENDING;
+	return 0;
+}
+
+SEC("kretprobe/handle_mm_fault")
+int touch_kretprobe(struct pt_regs *ctx)
+{
+	struct self self = get_self();
+	struct thread *t;
+	u32 flags;
+
+	keep_own_stack();
+	if (!is_target(self))
+		return 0;
+	t = thread_find(self);
+	if (!t || t->touching || !t->fault_flags)
+		return 0;
+	flags = t->fault_flags & ~FAULT_PENDING;
+	t->fault_flags = 0;
+	touch_done(self, t, t->fault_address, flags, REG_RESULT(ctx));
+	return 0;
+}
+
+SEC("fexit/handle_mm_fault")
+int touch_fexit(u64 *ctx)
+{
+	struct self self = get_self();
+	struct thread *t;
+
+	keep_own_stack();
+	if (!is_target(self))
+		return 0;
+	t = thread_get(self);
+	if (t && !t->touching)
+		touch_done(self, t, ctx[1], ctx[2], ctx[4]);
+	return 0;
+}
+
+/* A fault that the kernel is about to handle; code is the processor's. See fault_begins. */
+static __always_inline void touch_begins(struct self self, u64 address, u64 code, u32 told)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	unsigned long majors = 0;
+	struct thread *t;
+
+	if ((address & KERNEL_HALF) || !is_target(self))
+		return;
+	t = thread_get(self);
+	if (!t || t->touching)
+		return;
+	bpf_probe_read_kernel(&majors, sizeof(majors), __builtin_preserve_access_index(&task->maj_flt));
+	if (t->fault_address && majors != t->major_faults)
+		told |= RECORD_PREV_FAULT_MAJOR;
+	t->fault_address = address;
+	t->major_faults = majors;
+	if (code & FAULT_CODE_WRITE)
+		told |= RECORD_TOUCH_WRITE;
+	if (code & FAULT_CODE_MAPPED)
+		told |= RECORD_TOUCH_MAPPED;
+	touch(self, t, address, told);
+}
+
+SEC("tp_btf/page_fault_user")
+int touch_raw_tracepoint(u64 *ctx)
+{
+	keep_own_stack();
+	touch_begins(get_self(), ctx[0], ctx[2], 0);
+	return 0;
+}
+
+/* The kernel touches a process's memory for it: read(2) into a buffer that is new. */
+SEC("tp_btf/page_fault_kernel")
+int touch_kernel_raw_tracepoint(u64 *ctx)
+{
+	keep_own_stack();
+	touch_begins(get_self(), ctx[0], ctx[2], RECORD_TOUCH_KERNEL);
+	return 0;
+}
+
+SEC("tracepoint/exceptions/page_fault_user")
+int touch_tracepoint(struct page_fault_tracepoint *ctx)
+{
+	keep_own_stack();
+	touch_begins(get_self(), ctx->address, ctx->error_code, 0);
+	return 0;
+}
+
+SEC("tracepoint/exceptions/page_fault_kernel")
+int touch_kernel_tracepoint(struct page_fault_tracepoint *ctx)
+{
+	keep_own_stack();
+	touch_begins(get_self(), ctx->address, ctx->error_code, RECORD_TOUCH_KERNEL);
+	return 0;
+}
+
+#endif
