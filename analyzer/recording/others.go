@@ -29,6 +29,9 @@ const (
 	tagNames
 	tagPoolName
 	tagWindow
+	tagHeld // as tagEvents; in checkpoints alone, as what follows
+	tagCheckpoint
+	tagCarried
 )
 
 // others are the types of all inputs without columns of their own, by tag.
@@ -48,6 +51,8 @@ var others = map[byte]reflect.Type{
 	tagInstant:     reflect.TypeFor[input.Instant](),
 	tagPoolName:    reflect.TypeFor[input.PoolName](),
 	tagWindow:      reflect.TypeFor[input.Window](),
+	tagCheckpoint:  reflect.TypeFor[input.Checkpoint](),
+	tagCarried:     reflect.TypeFor[input.Carried](),
 }
 
 var tags = func() map[reflect.Type]byte {
@@ -114,6 +119,8 @@ func timeOf(in input.Input) uint64 {
 		}
 	case input.Window:
 		return v.Now
+	case input.Checkpoint:
+		return v.At
 	case input.Memory:
 		return v.Now
 	case input.Instant:
