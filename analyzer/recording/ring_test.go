@@ -211,7 +211,7 @@ func (g *rig) bytes(f *Frozen) []byte {
 // A ring that has come to its room keeps less, and says so; before its first checkpoint it has the trace's beginning.
 func TestMemoryRingKeepsToItsRoom(t *testing.T) {
 	t.Parallel()
-	const room = 256 << 10
+	const room = 1 << 20
 	m := NewMemoryRing(100*second, room)
 	g := newRig(t, 1, m)
 	if f := g.freeze(m); f.From != 0 || f.Short {
@@ -219,7 +219,7 @@ func TestMemoryRingKeepsToItsRoom(t *testing.T) {
 	}
 	most := int64(0)
 	for range 30 {
-		g.run(1, 10000, m.WantsCheckpoint)
+		g.run(1, 20000, m.WantsCheckpoint)
 		most = max(most, m.Size())
 	}
 	f := g.freeze(m)
