@@ -30,7 +30,7 @@ const maxFrozen = 9
 type flight struct {
 	recorder *recorder
 	ring     *recording.MemoryRing
-	freezer  *freezer
+	freezer  *freezeWatch
 	signals  chan os.Signal // SIGUSR1
 	why      []string       // it is to be frozen
 	frozen   int            // files so far
@@ -48,7 +48,7 @@ func newFlight(r *recorder, warmUp time.Duration) (*flight, error) {
 	if last.flight == 0 {
 		return nil, nil
 	}
-	x, err := newFreezer(last.freezeOn, warmUp)
+	x, err := newFreezeWatch(last.freezeOn, warmUp)
 	if err != nil {
 		return nil, err
 	}

@@ -47,8 +47,8 @@ func readFreezeConditions(text string) (f freezeConditions, err error) {
 	return f, nil
 }
 
-// A freezer looks whether a condition is met.
-type freezer struct {
+// A freezeWatch looks whether a condition is met.
+type freezeWatch struct {
 	judge *gate.Judge
 	rules int
 	met   []string // of the judge's
@@ -63,8 +63,8 @@ const freezeMargin = 0.05
 // freezeStall is for how long of each second a process may wait for its memory to be read.
 const freezeStall = 2 * time.Millisecond
 
-func newFreezer(f freezeConditions, warmUp time.Duration) (*freezer, error) {
-	x := &freezer{rules: len(f.rules), judge: gate.New(gate.Options{Rules: f.rules, WarmUp: warmUp})}
+func newFreezeWatch(f freezeConditions, warmUp time.Duration) (*freezeWatch, error) {
+	x := &freezeWatch{rules: len(f.rules), judge: gate.New(gate.Options{Rules: f.rules, WarmUp: warmUp})}
 	if len(f.watched) == 0 {
 		return x, nil
 	}
@@ -81,7 +81,7 @@ func newFreezer(f freezeConditions, warmUp time.Duration) (*freezer, error) {
 }
 
 // observe returns which rules a Report has just met.
-func (x *freezer) observe(r *report.Report) (why []string) {
+func (x *freezeWatch) observe(r *report.Report) (why []string) {
 	x.judge.Observe(r)
 	met := x.judge.Met()
 	x.met = slices.DeleteFunc(x.met, func(rule string) bool { // such as growth that has stopped
@@ -97,7 +97,7 @@ func (x *freezer) observe(r *report.Report) (why []string) {
 }
 
 // check returns which conditions have just been crossed.
-func (x *freezer) check() (why []string) {
+func (x *freezeWatch) check() (why []string) {
 	if x.watch == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (x *freezer) check() (why []string) {
 
 // outOfMemory returns in which groups processes were killed for want of memory since it was asked before. groups are
 // those of the traced processes.
-func (x *freezer) outOfMemory(groups func() []string) (why []string) {
+func (x *freezeWatch) outOfMemory(groups func() []string) (why []string) {
 	if !x.asked {
 		x.asked = true
 		x.kills = watchKills(groups())
@@ -146,7 +146,7 @@ func watchKills(groups []string) *watch.Watch {
 	return w
 }
 
-func (x *freezer) close() {
+func (x *freezeWatch) close() {
 	for _, w := range []*watch.Watch{x.watch, x.kills} {
 		if w != nil {
 			_ = w.Close()
