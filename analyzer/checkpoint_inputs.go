@@ -104,8 +104,10 @@ func namesAsInput(frames []*report.Frame) []*input.Frame {
 // blocks gives the live blocks in the order of their times. pools says in which one they are, by address.
 func (x *heldGiver) blocks(h *heldProcess, pools map[uint64]uint64) {
 	slices.SortFunc(h.slots, func(s, t slot) int {
-		b, d := s.block(), t.block()
-		return cmp.Or(cmp.Compare(b.time, d.time), cmp.Compare(b.addr, d.addr))
+		if b, d := s.time(), t.time(); b != d {
+			return cmp.Compare(b, d)
+		}
+		return cmp.Compare(s.addr, t.addr)
 	})
 	c := x.checkpoint
 	for i := range h.slots {
