@@ -95,6 +95,7 @@ type Analyzer struct {
 	passing map[uint64][]*report.Frame // names until the next Instant
 	unnamed []UnnamedPool              // by the last Events
 	at      uint64                     // ns since Config.Start: the last Instant
+	from    uint64                     // ns since Config.Start: the Checkpoint that the stream began with; 0: none
 	drafted *draft                     // for the Report of that, nil if there is none
 	named   uint64                     // bytes that they take, about
 

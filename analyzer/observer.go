@@ -48,19 +48,20 @@ type Life struct {
 type Cause uint8
 
 const (
-	ByAlloc     Cause = 1 + iota // born: an allocation
-	ByRealloc                    // born and ended: a realloc
-	ByFork                       // born: it is a child's copy
-	ByFree                       // ended: a free
-	ByPool                       // ended: its pool ended
-	ByOverwrite                  // ended: another was allocated at its address. It was freed unseen, at the latest then
-	ByRepair                     // ended: it was freed unseen, at the earliest then (input.Repair)
-	ByPause                      // ended: it is not known any more (input.Pause). The time is that of the last events before
-	ByExec                       // ended: its process's program was replaced
-	ByExit                       // ended: a child's copy, or a block of a process that is listed in a group
+	ByAlloc      Cause = 1 + iota // born: an allocation
+	ByRealloc                     // born and ended: a realloc
+	ByFork                        // born: it is a child's copy
+	ByFree                        // ended: a free
+	ByPool                        // ended: its pool ended
+	ByOverwrite                   // ended: another was allocated at its address. It was freed unseen, at the latest then
+	ByRepair                      // ended: it was freed unseen, at the earliest then (input.Repair)
+	ByPause                       // ended: it is not known any more (input.Pause). The time is that of the last events before
+	ByExec                        // ended: its process's program was replaced
+	ByExit                        // ended: a child's copy, or a block of a process that is listed in a group
+	ByCheckpoint                  // born: it lived at the Checkpoint that the stream begins with (input.Held)
 )
 
-var causeNames = [...]string{"", "alloc", "realloc", "fork", "free", "pool", "overwrite", "repair", "pause", "exec", "exit"}
+var causeNames = [...]string{"", "alloc", "realloc", "fork", "free", "pool", "overwrite", "repair", "pause", "exec", "exit", "checkpoint"}
 
 // String is one word, such as realloc.
 func (c Cause) String() string { return causeNames[c] }

@@ -40,11 +40,14 @@ func pack(b block) slot {
 	return slot{b.addr, size<<(64-sizeBits) | uint64(b.interval)<<timeHigh | time>>timeLow, uint64(b.site)<<timeLow | time&(1<<timeLow-1)}
 }
 
+// time is that of the block.
+func (s *slot) time() uint64 { return s.sizeTime&(1<<timeHigh-1)<<timeLow | s.siteTime&(1<<timeLow-1) }
+
 func (s *slot) block() block {
 	return block{
 		addr: s.addr,
 		size: s.sizeTime >> (64 - sizeBits),
-		time: s.sizeTime&(1<<timeHigh-1)<<timeLow | s.siteTime&(1<<timeLow-1),
+		time: s.time(),
 		site: siteID(s.siteTime >> timeLow),
 
 		interval: uint8(s.sizeTime >> timeHigh & (1<<intervalBits - 1)),

@@ -77,6 +77,12 @@ func (a *Analyzer) addSite(p *process, stack event.StackID) (siteID, bool) {
 		return id, true
 	}
 	a.sites.beyond++
+	return a.otherSite(p), false
+}
+
+// otherSite is the one that stands for all others of a process that is listed itself.
+func (a *Analyzer) otherSite(p *process) siteID {
+	m := p.image
 	if !m.hasOther {
 		if a.sites.used < min(a.sites.limit+reservedSites, maxSites) {
 			m.other = a.sites.add(site{proc: p, image: m, other: true})
@@ -85,7 +91,7 @@ func (a *Analyzer) addSite(p *process, stack event.StackID) (siteID, bool) {
 		}
 		m.hasOther = true
 	}
-	return m.other, false
+	return m.other
 }
 
 // keepsStack claims room for a stack, or counts that it had none.

@@ -16,6 +16,12 @@ func (a *Analyzer) Take(in input.Input) {
 	switch v := in.(type) {
 	case *input.Events:
 		a.apply(v.Events)
+	case input.Checkpoint:
+		a.from = a.since(v.At)
+	case input.Carried:
+		a.carry(v)
+	case *input.Held:
+		a.hold(v.Events)
 	case input.Stack:
 		a.addStack(v.Stack)
 	case input.Started:

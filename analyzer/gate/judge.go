@@ -76,6 +76,25 @@ func (j *Judge) measure(i int, r *report.Report) {
 	}
 }
 
+// A Met is a limit that the Reports so far exceed.
+type Met struct {
+	Rule   string // as it was written
+	Figure string // what it came to, and where
+}
+
+// Met lists the limits that are exceeded so far; those on leaks are known at the end alone.
+func (j *Judge) Met() (out []Met) {
+	for i := range j.opt.Rules {
+		if rule := &j.opt.Rules[i]; rule.figure == nil || rule.figure.kinds {
+			continue
+		}
+		if done := j.limit(i); done.Status == report.RuleFailed {
+			out = append(out, Met{done.Rule, done.Figure})
+		}
+	}
+	return out
+}
+
 // Evidence is what a Judge cannot know from the Reports.
 type Evidence struct {
 	Problems   []string      // what kept the check from being made

@@ -101,6 +101,11 @@ func (r Rules) NeedBlocks() bool {
 	})
 }
 
+// NeedLeaks reports whether any rule is about leaks.
+func (r Rules) NeedLeaks() bool {
+	return slices.ContainsFunc(r, func(r Rule) bool { return len(r.kinds()) > 0 })
+}
+
 // NeedTrace reports whether any rule is about allocations.
 func (r Rules) NeedTrace() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool { return r.needsTrace() })

@@ -22,6 +22,8 @@ func Copy(in Input) Input {
 	switch v := in.(type) {
 	case *Events:
 		return &Events{slices.Clone(v.Events)}
+	case *Held:
+		return &Held{slices.Clone(v.Events)}
 	case Stack:
 		v.Frames = slices.Clone(v.Frames)
 		return v

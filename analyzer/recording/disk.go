@@ -30,6 +30,7 @@ type disk struct {
 	compressor compressor
 	maxSize    int64
 	queue      chan block
+	apart      chan block // parts of checkpoints, which wait for their turn
 	buffers    chan []byte
 	done       chan struct{}
 	number     uint64 // of the next block; for put alone
@@ -45,6 +46,7 @@ type disk struct {
 type block struct {
 	head    head
 	payload []byte
+	do      func() // instead of a block: what is to be done once all before is written
 }
 
 // leftOut is the payload of a block that stands for those that were not written.
@@ -68,7 +70,7 @@ func newDisk(f File, c compressor, maxSize int64) *disk {
 	}
 	return &disk{
 		file: f, compressor: c, maxSize: maxSize, queue: make(chan block, maxWaiting), buffers: make(chan []byte, maxWaiting+2),
-		done: make(chan struct{}),
+		apart: make(chan block), done: make(chan struct{}),
 	}
 }
 
@@ -76,7 +78,7 @@ func newDisk(f File, c compressor, maxSize int64) *disk {
 func (d *disk) begin(header []byte) error {
 	d.write(appendPrefix(nil))
 	for range 2 { // nothing can be read without one
-		d.writeBlock(block{head{kind: kindHeader}, header})
+		d.writeBlock(block{head: head{kind: kindHeader}, payload: header})
 	}
 	if err := d.stat.Err; err != nil {
 		return fmt.Errorf("begin the recording: %w", err)
@@ -105,11 +107,11 @@ func (d *disk) put(h head, payload []byte) {
 		return
 	}
 	if d.waits {
-		d.queue <- block{h, payload}
+		d.queue <- block{head: h, payload: payload}
 		return
 	}
 	select {
-	case d.queue <- block{h, payload}:
+	case d.queue <- block{head: h, payload: payload}:
 	default:
 		d.leaveOut(h)
 	}
@@ -122,7 +124,7 @@ func (d *disk) putLeftOut(number uint64) bool {
 		return false
 	}
 	select {
-	case d.queue <- block{head{kind: kindLeftOut, number: number, first: d.left.First, last: d.left.Last}, text}:
+	case d.queue <- block{head: head{kind: kindLeftOut, number: number, first: d.left.First, last: d.left.Last}, payload: text}:
 		d.left = leftOut{}
 		return true
 	default:
@@ -142,12 +144,28 @@ func (d *disk) leaveOut(h head) {
 
 func (d *disk) run() {
 	defer close(d.done)
-	for b := range d.queue {
-		d.writeBlock(b)
+	for {
 		select {
-		case d.buffers <- b.payload:
-		default:
+		case b, ok := <-d.queue:
+			if !ok {
+				return
+			}
+			d.handle(b)
+		case b := <-d.apart:
+			d.handle(b)
 		}
+	}
+}
+
+func (d *disk) handle(b block) {
+	if b.do != nil {
+		b.do()
+		return
+	}
+	d.writeBlock(b)
+	select {
+	case d.buffers <- b.payload:
+	default:
 	}
 }
 
@@ -221,7 +239,7 @@ func (d *disk) close(skipped uint64) error {
 	if d.left.Blocks > 0 {
 		text, err := json.Marshal(d.left)
 		if err == nil {
-			d.queue <- block{head{kind: kindLeftOut, number: d.number, first: d.left.First, last: d.left.Last}, text}
+			d.queue <- block{head: head{kind: kindLeftOut, number: d.number, first: d.left.First, last: d.left.Last}, payload: text}
 		}
 	}
 	close(d.queue)
@@ -234,7 +252,7 @@ func (d *disk) close(skipped uint64) error {
 		d.stat.Err = nil
 	}
 	if text, e := json.Marshal(end); e == nil {
-		d.writeBlock(block{head{kind: kindEnd, number: d.number}, text})
+		d.writeBlock(block{head: head{kind: kindEnd, number: d.number}, payload: text})
 		if end.Why != "" && d.stat.Err == nil {
 			d.stat.Err = err // it still is why nothing was written
 		}

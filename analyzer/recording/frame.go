@@ -21,12 +21,14 @@ const (
 type kind uint8
 
 const (
-	kindHeader  kind = 1 + iota // a Header as JSON; the first block
-	kindInputs                  // inputs in their order
-	kindShown                   // what Reports have beside the analyzer's, as CBOR
-	kindReport                  // the last Report, as JSON
-	kindLeftOut                 // blocks that were not written
-	kindEnd                     // the end of a recording that was closed
+	kindHeader     kind = 1 + iota // a Header as JSON; the first block
+	kindInputs                     // inputs in their order
+	kindShown                      // what Reports have beside the analyzer's, as CBOR
+	kindReport                     // the last Report, as JSON
+	kindLeftOut                    // blocks that were not written
+	kindEnd                        // the end of a recording that was closed
+	kindState                      // a part of a checkpoint: inputs that say what lived. Its number is 0
+	kindCheckpoint                 // a checkpoint is complete, as JSON. Its number is 0
 )
 
 // Flags of a block.

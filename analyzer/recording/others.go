@@ -30,6 +30,9 @@ const (
 	tagPoolName
 	tagWindow
 	tagTouches
+	tagHeld // as tagEvents; in checkpoints alone, as what follows
+	tagCheckpoint
+	tagCarried
 )
 
 // others are the types of all inputs without columns of their own, by tag.
@@ -50,6 +53,8 @@ var others = map[byte]reflect.Type{
 	tagPoolName:    reflect.TypeFor[input.PoolName](),
 	tagWindow:      reflect.TypeFor[input.Window](),
 	tagTouches:     reflect.TypeFor[input.Touches](),
+	tagCheckpoint:  reflect.TypeFor[input.Checkpoint](),
+	tagCarried:     reflect.TypeFor[input.Carried](),
 }
 
 var tags = func() map[reflect.Type]byte {
@@ -116,6 +121,8 @@ func timeOf(in input.Input) uint64 {
 		}
 	case input.Window:
 		return v.Now
+	case input.Checkpoint:
+		return v.At
 	case input.Memory:
 		return v.Now
 	case input.Instant:

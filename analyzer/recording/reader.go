@@ -41,7 +41,10 @@ type Reader struct {
 	names   nameDecoder
 	batch   []event.Event
 	lend    input.Events
-	unknown int // inputs of kinds that this memtrace doesn't know
+	held    input.Held
+	states  []state // its checkpoints, in the order in which they are complete
+	parts   []place // of one that is not
+	unknown int     // inputs of kinds that this memtrace doesn't know
 }
 
 // A place is where a block is in the file.
@@ -160,6 +163,8 @@ func (w *walker) take(h head) error {
 	r := w.r
 	p := place{offset: w.at + headSize, head: h}
 	switch h.kind {
+	case kindState, kindCheckpoint:
+		return w.takeState(p)
 	case kindHeader:
 		if r.header.Version != "" {
 			return nil
@@ -333,12 +338,12 @@ func (r *Reader) inputs(payload []byte, namesAlone bool, take func(input.Input) 
 	r.stacks.begin()
 	for script := &r.cols[colScript]; !script.done(); {
 		switch tag := script.byte(); tag {
-		case tagEvents:
+		case tagEvents, tagHeld:
 			n := script.uvarint()
 			if namesAlone {
 				continue
 			}
-			given, err := r.giveEvents(n, take)
+			given, err := r.giveEvents(tag, n, take)
 			if events += given; err != nil {
 				return events, err
 			}
@@ -373,7 +378,7 @@ func (r *Reader) inputs(payload []byte, namesAlone bool, take func(input.Input) 
 	return events, nil
 }
 
-func (r *Reader) giveEvents(n uint64, take func(input.Input) error) (given uint64, err error) {
+func (r *Reader) giveEvents(tag byte, n uint64, take func(input.Input) error) (given uint64, err error) {
 	for given < n {
 		part := r.batch[:min(batch, n-given)]
 		for i := range part {
@@ -381,8 +386,11 @@ func (r *Reader) giveEvents(n uint64, take func(input.Input) error) (given uint6
 				return given, errDamaged
 			}
 		}
-		r.lend.Events = part
-		if err := take(&r.lend); err != nil {
+		var in input.Input = &r.lend
+		if r.lend.Events, r.held.Events = part, part; tag == tagHeld {
+			in = &r.held
+		}
+		if err := take(in); err != nil {
 			return given, err
 		}
 		given += uint64(len(part))

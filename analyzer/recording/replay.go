@@ -80,11 +80,15 @@ type player struct {
 	instant  bool   // it ended with an Instant and its names, as a trace does
 	late     bool   // what is given at once is of times after the instant already
 	broken   bool   // something is missing: the analyzer's numbers are not the recording's any more
-	dropped  int    // names and verdicts that were lost by that
-	gaps     []Gap
-	err      error
-	told     func(input.Input) // nil: nobody is
-	held     holdings
+	// It began with a checkpoint, of that time: the numbers are its own from the beginning on.
+	renumbered bool
+	from       uint64
+	leftOut    input.LeftOut // before that
+	dropped    int           // names and verdicts that were lost by that
+	gaps       []Gap
+	err        error
+	told       func(input.Input) // nil: nobody is
+	held       holdings
 }
 
 // give gives the analyzer an input.
@@ -100,7 +104,11 @@ func (p *player) play() (err error) {
 	r := p.reader
 	p.last = r.header.Config.Start
 	p.reached = len(r.blocks)
-	for i := range r.blocks {
+	first, err := p.begin()
+	if err != nil {
+		return err
+	}
+	for i := first; i < len(r.blocks); i++ {
 		err := r.watch(i)
 		if err == nil {
 			err = p.playBlock(&r.blocks[i])
@@ -154,7 +162,7 @@ func (p *player) take(in input.Input) error {
 	if p.late && !isEarly(in) {
 		return nil
 	}
-	if p.broken {
+	if p.broken || p.renumbered {
 		if in = p.mend(in); in == nil {
 			p.dropped++
 			return nil
@@ -215,7 +223,7 @@ func (p *player) takeNames() error {
 		if !ok || !v.Last && p.broken {
 			return nil
 		}
-		if p.broken {
+		if p.broken || p.renumbered {
 			if in = p.mend(in); in == nil {
 				return nil
 			}
@@ -268,6 +276,8 @@ func (p *player) mend(in input.Input) input.Input {
 	case input.Memory:
 		v.Sites, v.Regions, v.Leaks = nil, nil, nil
 		return v
+	case input.LeftOut:
+		return p.uncounted(v)
 	case input.Verdicts:
 		kept := v.Leaks[:0]
 		for _, l := range v.Leaks {
@@ -355,6 +365,9 @@ func (p *player) warnings() (out []string) {
 	h := &p.reader.header
 	since := func(t uint64) time.Duration {
 		return time.Duration(t - min(t, h.Config.Start)).Round(time.Millisecond)
+	}
+	if p.renumbered {
+		out = append(out, p.fromWarning())
 	}
 	for i, g := range p.gaps {
 		if i == maxToldGaps {

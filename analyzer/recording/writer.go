@@ -8,6 +8,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/event"
 )
 
 // When a block is full. Each also ends with a Window that comes a second after its beginning.
@@ -32,7 +33,10 @@ type Writer struct {
 	stacks *stackEncoder
 	names  *nameEncoder
 	disk   *disk
-	shown  []byte // the last Shown
+	kind   kind               // of its blocks
+	put    func(head, []byte) // what becomes of them
+	state  *stateWriter       // of a checkpoint that is being written; nil: none is
+	shown  []byte             // the last Shown
 	counts Counts
 	skip   uint64 // inputs that could not be encoded
 }
@@ -61,7 +65,8 @@ func NewWriter(f File, h Header, o Options) (*Writer, error) {
 		return nil, fmt.Errorf("write the recording's header: %w", err)
 	}
 	stacks := newStackEncoder()
-	w := &Writer{events: newEventEncoder(stacks), stacks: stacks, names: newNameEncoder(stacks), disk: newDisk(f, c, o.MaxSize)}
+	w := &Writer{events: newEventEncoder(stacks), stacks: stacks, names: newNameEncoder(stacks), disk: newDisk(f, c, o.MaxSize), kind: kindInputs}
+	w.put = w.disk.put
 	if err := w.disk.begin(text); err != nil {
 		return nil, err
 	}
@@ -73,7 +78,9 @@ func NewWriter(f File, h Header, o Options) (*Writer, error) {
 func (w *Writer) Take(in input.Input) {
 	switch v := in.(type) {
 	case *input.Events:
-		w.takeEvents(v)
+		w.takeEvents(tagEvents, v.Events)
+	case *input.Held:
+		w.takeEvents(tagHeld, v.Events)
 	case input.Stack:
 		w.script(tagStack)
 		w.stacks.add(&w.cols, &v.Stack)
@@ -96,10 +103,10 @@ func (w *Writer) Take(in input.Input) {
 	}
 }
 
-func (w *Writer) takeEvents(v *input.Events) {
-	for events := v.Events; len(events) > 0; {
+func (w *Writer) takeEvents(tag byte, events []event.Event) {
+	for len(events) > 0 {
 		n := min(len(events), blockEvents-int(w.head.events))
-		w.script(tagEvents)
+		w.script(tag)
 		w.cols[colScript] = appendUvarint(w.cols[colScript], uint64(n))
 		for i := range events[:n] {
 			w.events.add(&w.cols, &events[i])
@@ -196,9 +203,9 @@ func (w *Writer) flush() {
 	if w.head.inputs == 0 {
 		return
 	}
-	w.head.kind = kindInputs
+	w.head.kind = w.kind
 	payload := layOut(w.disk.buffer(), &w.cols)
-	w.disk.put(w.head, payload)
+	w.put(w.head, payload)
 	w.reset()
 }
 
@@ -221,6 +228,7 @@ func (w *Writer) Status() Status { return w.disk.status() }
 
 // Close writes what is left and closes the file. Its error is the first one there was.
 func (w *Writer) Close() error {
+	w.state.stop()
 	w.flush()
 	return w.disk.close(w.skip)
 }

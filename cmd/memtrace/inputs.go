@@ -21,7 +21,7 @@ type tee interface {
 var newTee func(analyzer.Config) tee
 
 // startAnalyzer begins with an analyzer that knows no process.
-func (s *session) startAnalyzer() {
+func (s *session) startAnalyzer() (err error) {
 	config := s.tracer.Config()
 	siteRoom, blockRoom := memoryShares(s.memory)
 	c := analyzer.Config{
@@ -33,11 +33,16 @@ func (s *session) startAnalyzer() {
 	s.analyzer = analyzer.New(c)
 	if s.recording != nil {
 		s.recorder = newRecorder(s.recording, c, s.wrapperNames)
+		if s.recorder.flight, err = newFlight(s.recorder, s.gate.warmUp); err != nil {
+			s.recorder = nil
+			return err
+		}
 		s.tees = append(s.tees, s.recorder)
 	}
 	if newTee != nil {
 		s.tees = append(s.tees, newTee(c))
 	}
+	return nil
 }
 
 // take gives the analyzer one thing more. All that it is told passes here, in the goroutine of loop.

@@ -91,6 +91,9 @@ func recordDetails() map[string]cmdline.Detail {
 		"snapshot output":  {Group: groupWhat, Metavar: "FILE", Values: cmdline.Files},
 		"export output":    {Group: groupShow, Metavar: "FILE", Values: cmdline.Files},
 		"max-size":         {Group: groupRecord, Metavar: "SIZE"},
+		"keep":             {Group: groupRecord, Metavar: "TIME"},
+		"flight":           {Group: groupRecord, Metavar: "TIME"},
+		"freeze-on":        {Group: groupRecord, Metavar: "CONDITION"},
 		"compression":      {Group: groupRecord, Metavar: "LEVEL", Words: recording.Levels()},
 		"no-command-lines": {Group: groupRecord},
 	}

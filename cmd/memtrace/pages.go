@@ -61,6 +61,7 @@ func pages() map[string]page {
 		"record": {exit: exitRun, see: []string{"report --help", "export --help", "help cost"}, arguments: cmdline.Detail{Values: cmdline.Programs}, examples: []cmdline.Example{
 			{Line: "sudo memtrace record -o app.memtrace -p 1234", Text: "until Ctrl-C"},
 			{Line: "sudo memtrace record -o app.memtrace --max-size 2GiB --comm nginx -d 1h", Text: "an hour, in 2 GiB at most"},
+			{Line: "sudo memtrace record -o app.memtrace --flight 5m -p 1234", Text: "what was in the heap before it is killed"},
 			{Line: "sudo memtrace record -o tests.memtrace --leaks -- ./tests", Text: "a command, and what it leaks"},
 			{Line: "memtrace report app.memtrace --at 1m30s", Text: "what lived then"},
 			{Line: "memtrace export app.memtrace@1m30s app.memtrace --format flamegraph -o grown.svg", Text: "what has grown since"},

@@ -32,6 +32,8 @@ func (s *settings) checkProbes(c *cli.Context) error {
 		return usageError("--probes none has no probes to sample by: leave out --max-overhead and --sample-bytes")
 	case len(s.functions.Functions) > 0 || s.functions.Family != "" || len(s.functions.Layers()) > 0:
 		return usageError("--probes none probes no function: leave out --alloc-fn, --free-fn, --layer and --allocator")
+	case c.IsSet("keep") || c.IsSet("flight"):
+		return usageError("--probes none has no live blocks to begin a ring with: leave out --keep and --flight; -o FILE --max-size SIZE records it")
 	case s.tracer.Faults == "off":
 		return usageError("--probes none is about page faults: leave out --faults off")
 	case s.tracer.Unwind == "none":

@@ -70,6 +70,9 @@ func (s *session) endRecording(r *report.Report) {
 		return
 	}
 	s.progress.clear()
+	if rec.flight != nil && rec.writer != nil {
+		rec.flight.end(s)
+	}
 	if s.recordError = rec.close(r); s.recordError != nil {
 		s.recordError = fmt.Errorf("%w: the recording lacks what came after", s.recordError)
 		if rec.told.Err != nil {
@@ -80,10 +83,10 @@ func (s *session) endRecording(r *report.Report) {
 	if s.recordError == nil { // else that says it
 		s.checkRecording()
 	}
-	if s.quiet && rec.writer != nil && !errors.Is(rec.status().Err, errRemoved) {
+	if s.quiet && rec.writer != nil && rec.flight == nil && !errors.Is(rec.status().Err, errRemoved) {
 		n, status := rec.writer.Counts(), rec.status()
 		fmt.Fprintf(os.Stderr, "memtrace: recorded %s in %s to %s (%s): memtrace report %[3]s shows the result\n", counted(n.Events-status.LeftOutEvents, "event"),
-			report.HumanTime(r.WindowNS), render.Clean(rec.file.path), report.HumanBytes(float64(status.Bytes)))
+			report.HumanTime(r.WindowNS), render.Clean(rec.file.path), report.HumanBytes(float64(rec.size())))
 	}
 }
 
@@ -117,14 +120,18 @@ func (s *session) showProgress() {
 		return
 	}
 	n, status, t := s.recorder.writer.Counts(), s.recorder.status(), time.Now()
+	what := "recording"
+	if s.recorder.flight != nil {
+		what = "in flight"
+	}
 	rate := float64(status.Bytes-p.bytes) / t.Sub(p.at).Seconds()
 	p.bytes, p.at, p.next = status.Bytes, t, t.Add(time.Second)
 	lost := "nothing lost"
 	if loss, err := s.tracer.Loss(); err == nil && loss.Lost()+status.LeftOutEvents > 0 {
 		lost = fmt.Sprintf("%d lost", loss.Lost()+status.LeftOutEvents)
 	}
-	fmt.Fprintf(p.to, "\r\x1b[Krecording %v  %s  %s, %s/s  %s  (Ctrl-C ends)", time.Duration(now()-s.started).Round(time.Second), counted(n.Events, "event"),
-		report.HumanBytes(float64(status.Bytes)), report.HumanBytes(max(rate, 0)), lost)
+	fmt.Fprintf(p.to, "\r\x1b[K%s %v  %s  %s, %s/s  %s  (Ctrl-C ends)", what, time.Duration(now()-s.started).Round(time.Second), counted(n.Events, "event"),
+		report.HumanBytes(float64(s.recorder.size())), report.HumanBytes(max(rate, 0)), lost)
 }
 
 // clear removes the line.

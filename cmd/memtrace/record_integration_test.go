@@ -325,7 +325,17 @@ func TestRecordingOfNothing(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file was left: %v", err)
 	}
-	if out, code := finishLeaks(t, memtraceCommand(t, "record", "-o", file, "--", testProgram("temporary"), "run")); code != 0 {
+	link := filepath.Join(filepath.Dir(file), "link")
+	if err := os.Symlink("trace.memtrace", link); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := finishLeaks(t, memtraceCommand(t, "record", "-o", link, "-p", strconv.Itoa(gone.ProcessState.Pid()))); code != exitFailed {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file was left where a link leads to: %v", err)
+	}
+	if out, code := finishLeaks(t, memtraceCommand(t, "record", "-o", link, "--", testProgram("temporary"), "run")); code != 0 {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	before, err := os.ReadFile(file)

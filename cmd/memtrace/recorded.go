@@ -109,10 +109,16 @@ func (i instant) of(r *recording.Reader) (uint64, error) {
 		at = 0
 	case i.end:
 		at = last - uint64(-i.offset)
+	case i.start && i.offset == 0:
+		at, _ = r.From()
 	case i.start:
 		at = first + uint64(i.offset)
 	default:
 		at = r.Header().Monotonic(i.wall)
+	}
+	if from, carried := r.From(); carried && at >= first && at < from {
+		return 0, fmt.Errorf("the recording begins %v after the trace did, at %s: what was before was not kept", time.Duration(from-first).Round(time.Millisecond),
+			r.Header().Time(from).UTC().Format(time.RFC3339))
 	}
 	if at < first || at > last {
 		return 0, fmt.Errorf("the recording has no such time: it lasts %v, from %s to %s", time.Duration(last-first).Round(time.Millisecond),

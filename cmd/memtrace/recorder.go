@@ -31,6 +31,9 @@ type recorder struct {
 	closed  bool
 	asked   map[uint64]bool // stacks that nameSome has asked for
 	nextAsk time.Time
+	keeps   *recording.DiskRing // of --keep; nil: all of the recording lasts
+	flight  *flight             // of --flight; nil likewise
+	turned  error               // what was said of a file that does not turn
 }
 
 // newRecorder makes the recorder of a session that begins now.
@@ -52,15 +55,44 @@ func newRecorder(f *recordingFile, c analyzer.Config, wrappers []string) *record
 // Take records an input.
 func (r *recorder) Take(in input.Input) {
 	if r.writer == nil && r.err == nil {
-		if r.err = r.file.begin(); r.err == nil {
-			r.writer, r.err = recording.NewWriter(r.file, r.header, r.file.options)
-		}
+		r.err = r.begin()
 	}
 	if v, ok := in.(input.Instant); ok {
 		r.at = v.Now
 	}
 	if r.writer != nil && !r.closed {
 		r.writer.Take(in)
+	}
+}
+
+// begin begins to write: to the file, to a ring in it, or to one in memory.
+func (r *recorder) begin() (err error) {
+	options := r.file.options
+	if r.flight != nil {
+		options.MaxSize = 0 // it bounds the memory
+		r.writer, err = recording.NewWriter(r.flight.ring, r.header, options)
+		return err
+	}
+	if err := r.file.begin(); err != nil {
+		return err
+	}
+	var to recording.File = r.file
+	if keep := r.file.last.keep; keep > 0 {
+		r.keeps = recording.NewDiskRing(r.file, uint64(keep), r.file.turning())
+		to = r.keeps
+	}
+	r.writer, err = recording.NewWriter(to, r.header, options)
+	return err
+}
+
+// checkpoint has what lives written, where the recording is a ring and it is time for that.
+func (s *session) checkpoint() {
+	r, at := s.recorder, now()
+	switch {
+	case r == nil || r.writer == nil || r.closed:
+		return
+	case r.keeps != nil && r.keeps.WantsCheckpoint(at), r.flight != nil && r.flight.ring.WantsCheckpoint(at):
+		r.writer.Checkpoint(at, func() *analyzer.Checkpoint { return s.analyzer.Checkpoint(at) })
 	}
 }
 
@@ -80,19 +112,26 @@ func (r *recorder) close(last *report.Report) error {
 		return nil
 	}
 	r.closed = true
+	if r.flight != nil {
+		defer r.flight.close()
+	}
 	if r.writer == nil {
 		r.file.abandon()
 		return r.failure(r.err)
 	}
 	var err error
-	if last != nil {
+	if last != nil && r.flight == nil {
 		err = r.writer.Report(r.at, last)
 	}
 	slow := time.AfterFunc(3*time.Second, func() {
 		fmt.Fprintf(os.Stderr, "memtrace: still writing %s, as its disk is slow; the trace is over. A signal more ends memtrace without the rest\n", render.Clean(r.file.path))
 	})
 	defer slow.Stop()
-	return r.failure(errors.Join(err, r.writer.Close()))
+	err = errors.Join(err, r.writer.Close())
+	if r.flight != nil {
+		return r.err // which names its files
+	}
+	return r.failure(err)
 }
 
 func (r *recorder) failure(err error) error {
@@ -123,6 +162,24 @@ func (s *session) checkRecording() {
 		s.warn("record to %s: the disk is too slow for what comes, and parts are left out; the recording says which", r.file.path)
 	}
 	r.told = status
+	if r.keeps == nil {
+		return
+	}
+	if err := r.keeps.Err(); err != nil && r.turned == nil {
+		s.warn("record to %s: what is older than %v can't be let go, and the file grows: %v", r.file.path, r.file.last.keep, err)
+		r.turned = err
+	}
+}
+
+// size is what the recording takes now, in its file or in memory.
+func (r *recorder) size() int64 {
+	switch {
+	case r.keeps != nil:
+		return r.keeps.Size()
+	case r.flight != nil:
+		return r.flight.ring.Size()
+	}
+	return r.status().Bytes
 }
 
 // nameEvery is how often stacks are named for the recording alone, and nameTime for how long: the names of code that

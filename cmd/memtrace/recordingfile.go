@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -22,25 +23,36 @@ type recordingFile struct {
 	path     string
 	options  recording.Options
 	commands bool // memtrace's command line is in it
+	last     lasting
 	file     *os.File
-	fresh    bool // it was made by open
-	begun    bool // something was written
+	target   string // what path leads to
+	fresh    bool   // it was made by open
+	nameless bool   // of those: it gets its name with the first input
+	begun    bool   // something was written
 }
 
 func recordingFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "record the trace into this file, for memtrace report, export, diff and query"},
 		&cli.StringFlag{Name: "max-size", Usage: "let the recording grow to this size, such as 2GiB; what comes later is not in it"},
+		&cli.DurationFlag{Name: "keep", Usage: "keep at least the last of the recording, such as 10m: the file has what lived then, and all since"},
+		&cli.DurationFlag{Name: "flight", Usage: "keep the last of the recording in memory, and write it when a process is killed, or as --freeze-on says"},
+		&cli.StringSliceFlag{Name: "freeze-on", Usage: "with --flight: write it when this is met, too, such as 'rss>2GiB,psi.some.avg10>10,growth>1MiB/min'"},
 		&cli.StringFlag{Name: "compression", Value: recording.Levels()[0], Usage: "how hard to compress the recording"},
 		&cli.BoolFlag{Name: "no-command-lines", Usage: "leave memtrace's command line out of the recording"},
 	}
+}
+
+// of is another file of the same recorder.
+func (f *recordingFile) of(path string) *recordingFile {
+	return &recordingFile{path: path, options: f.options, commands: f.commands}
 }
 
 // recordingOf reads the flags; nil where nothing is to be recorded. used are the files that other flags name, by name.
 func recordingOf(c *cli.Context, used map[string]string) (*recordingFile, error) {
 	path := c.Path("output")
 	if path == "" {
-		for _, name := range []string{"max-size", "compression", "no-command-lines"} {
+		for _, name := range []string{"max-size", "compression", "no-command-lines", "keep", "flight", "freeze-on"} {
 			if c.IsSet(name) {
 				return nil, usageError("--%s goes with a recording: give -o FILE, too", name)
 			}
@@ -67,7 +79,9 @@ func recordingOf(c *cli.Context, used map[string]string) (*recordingFile, error)
 		}
 		f.options.MaxSize = int64(size)
 	}
-	return f, nil
+	var err error
+	f.last, err = lastingOf(c, f.options.MaxSize)
+	return f, err
 }
 
 // leastRecording is the smallest size that holds anything.
@@ -78,12 +92,10 @@ func (f *recordingFile) open() error {
 	if f == nil {
 		return nil
 	}
-	err := asCaller(func() error {
-		_, err := os.Lstat(f.path)
-		f.fresh = errors.Is(err, os.ErrNotExist)
-		f.file, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
-		return err
-	})
+	err := asCaller(f.create)
+	if err == nil && f.last.keep > 0 {
+		err = f.tryTurn()
+	}
 	if err == nil {
 		if err = f.check(); err != nil {
 			f.abandon()
@@ -93,6 +105,48 @@ func (f *recordingFile) open() error {
 		return fmt.Errorf("record to %s: %w: nothing was started", f.path, err)
 	}
 	return nil
+}
+
+// create opens the file, or makes one that has no name yet where the file system can: whatever ends memtrace before it
+// records leaves nothing then.
+func (f *recordingFile) create() (err error) {
+	if f.target, err = leadsTo(f.path); err != nil {
+		return err
+	}
+	_, err = os.Stat(f.path)
+	if f.fresh = errors.Is(err, os.ErrNotExist); f.fresh {
+		if f.file, err = os.OpenFile(filepath.Dir(f.target), os.O_RDWR|unix.O_TMPFILE, 0o600); err == nil {
+			f.nameless = true
+			return nil
+		}
+	}
+	f.file, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+	return err
+}
+
+// leadsTo follows symbolic links, also to what is not there.
+func leadsTo(path string) (string, error) {
+	for range 40 {
+		next, err := os.Readlink(path)
+		switch {
+		case errors.Is(err, unix.EINVAL), errors.Is(err, os.ErrNotExist):
+			return path, nil // it is no link, or nothing
+		case err != nil:
+			return "", err
+		case filepath.IsAbs(next):
+			path = next
+		default:
+			path = filepath.Join(filepath.Dir(path), next)
+		}
+	}
+	return "", &os.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+}
+
+// name gives the file its name.
+func (f *recordingFile) name() error {
+	return asCaller(func() error {
+		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.file.Fd()), unix.AT_FDCWD, f.target, unix.AT_SYMLINK_FOLLOW)
+	})
 }
 
 // check refuses what is not to be overwritten.
@@ -123,6 +177,11 @@ func (f *recordingFile) check() error {
 // begin empties the file. It is closed by its Writer from now on.
 func (f *recordingFile) begin() error {
 	f.begun = true
+	if f.nameless {
+		if err := f.name(); err != nil {
+			return fmt.Errorf("give the file its name: %w", err)
+		}
+	}
 	if err := f.file.Truncate(0); err != nil {
 		return err
 	}
@@ -134,8 +193,8 @@ func (f *recordingFile) abandon() {
 	if f == nil || f.file == nil || f.begun {
 		return
 	}
-	if f.fresh {
-		_ = asCaller(func() error { return os.Remove(f.path) })
+	if f.fresh && !f.nameless {
+		_ = asCaller(func() error { return os.Remove(f.target) })
 	}
 	_ = f.file.Close()
 	f.file = nil

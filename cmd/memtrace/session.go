@@ -102,9 +102,13 @@ func newSession(s settings, out output) (*session, error) {
 		warnedNoAllocator: make(map[string]bool), unprobed: make(map[int]time.Time), losses: make(losses), code: code,
 		finder: probe.NewFinder(fs.Root(), s.functions), attacher: newAttacher(t, fs),
 	}
-	x.startAnalyzer()
+	wrong := x.startAnalyzer()
 	x.follower = newFollower(x)
 	go x.followCode()
+	if wrong != nil {
+		x.close()
+		return nil, wrong
+	}
 	if x.limiter, err = newLimiter(s.overhead, t, t.Config().Interval); err != nil {
 		x.close()
 		return nil, err
@@ -199,6 +203,8 @@ func (s *session) loop(ctx context.Context) error {
 			s.keepWithin()
 			s.checkChildren()
 			s.nameSome()
+			s.checkpoint()
+			s.checkFlight()
 			s.checkRecording()
 			s.showProgress()
 		case <-startupOver.C:
@@ -248,6 +254,7 @@ func (s *session) consume(b *tracer.Batch) {
 		case event.Exec:
 			s.follower.execed(*e)
 		case event.Exit:
+			s.noticeExit(*e)
 			s.childEnded(*e)
 		}
 	}
@@ -284,8 +291,12 @@ const windowInterval = 250 * time.Millisecond
 // where there are many sites: not where nobody looks at it.
 func (s *session) tick() {
 	s.correlate(false)
-	if s.out.wantsIntervals() || s.gate.active() {
-		s.out.interval(s.report(false))
+	if flight := s.flight(); s.out.wantsIntervals() || s.gate.active() || flight.needsReports() {
+		r := s.report(false)
+		s.out.interval(r)
+		if flight.needsReports() {
+			flight.want(flight.freezer.observe(r)...)
+		}
 		return
 	}
 	s.noteLosses() // so that they are known by time

@@ -38,6 +38,9 @@ func (s *session) forwardSignals(to *os.Process, noted bool) (stop func()) {
 	go func() {
 		for sig := range signals {
 			number := sig.(unix.Signal)
+			if number == unix.SIGUSR1 && s.flight() != nil {
+				continue // it is for us
+			}
 			if fromTerminal && (number == unix.SIGINT || number == unix.SIGQUIT) || f.noted && f.hasIt(number) {
 				continue
 			}
