@@ -144,7 +144,7 @@ func (w *Writer) noteTime(t uint64) {
 
 func (w *Writer) isFull() bool {
 	bytes := 0
-	for _, i := range []int{colOther, colFrames, colRare, colStacks, colNames, colFrameNames} {
+	for _, i := range []int{colOther, colFrames, colRare, colStacks, colStackTree, colNames, colNameTree, colNameFrames, colFrameNames} {
 		bytes += len(w.cols[i])
 	}
 	return w.head.events >= blockEvents || w.stacks.frames >= maxFrames-maxDepth || w.names.refs >= maxNameRefs-maxNamed || bytes >= blockBytes
@@ -197,8 +197,8 @@ func (w *Writer) flush() {
 		return
 	}
 	w.head.kind = kindInputs
-	payload := layOut(w.disk.buffer(), &w.cols)
-	w.disk.put(w.head, payload)
+	payload, parts := layOut(w.disk.buffer(), &w.cols)
+	w.disk.putParts(w.head, payload, parts)
 	w.reset()
 }
 
