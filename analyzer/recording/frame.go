@@ -113,7 +113,7 @@ func checkPrefix(b []byte) error {
 	}
 	switch v := binary.LittleEndian.Uint16(b[len(magic):]); {
 	case v > major:
-		return fmt.Errorf("%w: format %d, and this memtrace reads %d. A newer memtrace reads it", ErrNewer, v, major)
+		return fmt.Errorf("%w: format %d, and this memtrace reads %d", ErrNewer, v, major)
 	case v < major:
 		return fmt.Errorf("%w: format %d, and this memtrace reads %d. Record anew, or read it with the memtrace that wrote it", ErrOlder, v, major)
 	}
