@@ -2,6 +2,7 @@ package recording
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/memtrace/memtrace/analyzer/input"
 )
@@ -100,6 +101,7 @@ func cut(s string) string { return s[:min(len(s), 4096)] }
 // A nameDecoder gives them back. Stacks share their frames, as they did.
 type nameDecoder struct {
 	frames []*input.Frame
+	taken  int // bytes in memory that the frames take, until somebody has counted them
 	tree   treeDecoder
 	pid    uint32
 	stack  uint64
@@ -109,7 +111,7 @@ type nameDecoder struct {
 
 func (x *nameDecoder) begin(cols *[columns]column) error {
 	x.tree.reset()
-	x.frames, x.pid, x.stack, x.ref, x.refs = nil, 0, 0, 0, 0
+	x.frames, x.taken, x.pid, x.stack, x.ref, x.refs = nil, 0, 0, 0, 0, 0
 	for c := &cols[colFrameNames]; !c.done(); {
 		b := c.bytes()
 		f := new(input.Frame)
@@ -117,6 +119,7 @@ func (x *nameDecoder) begin(cols *[columns]column) error {
 			return errDamaged
 		}
 		x.frames = append(x.frames, f)
+		x.taken += int(unsafe.Sizeof(*f)) + len(b)
 	}
 	return nil
 }
