@@ -3,6 +3,7 @@ package analyzer
 import (
 	"cmp"
 	"slices"
+	"unsafe"
 
 	"github.com/memtrace/memtrace/analyzer/report"
 )
@@ -60,6 +61,10 @@ func mergeSites(r *report.Report) bool {
 // siteMerger looks for sites that print alike.
 type siteMerger struct {
 	frames map[*report.Frame]uint64 // the number of what each prints, as sites share Frames
+	lately [1 << 11]struct {        // of those that came lately, most of them
+		frame  *report.Frame
+		number uint64
+	}
 	alike  map[printedFrame]uint64
 	rows   map[uint64]int // by hash
 	now    map[int]int    // row of each site, by ID
@@ -68,6 +73,10 @@ type siteMerger struct {
 
 // number tells what frames print apart.
 func (m *siteMerger) number(f *report.Frame) uint64 {
+	lately := &m.lately[uint64(uintptr(unsafe.Pointer(f)))*0x9e3779b97f4a7c15>>53]
+	if lately.frame == f {
+		return lately.number
+	}
 	n, ok := m.frames[f]
 	if !ok {
 		p := printed(f)
@@ -77,6 +86,7 @@ func (m *siteMerger) number(f *report.Frame) uint64 {
 		}
 		m.frames[f] = n
 	}
+	lately.frame, lately.number = f, n
 	return n
 }
 

@@ -13,10 +13,14 @@ const (
 	colOpDict            // operations: kind, flags and interval
 	colActors            // whose: 0 as the event before, else 1 + an index into the actors
 	colActorDict         // actors: PID, TID, CPU
-	colTimes             // ns since the event before
+	colTimes             // 256 ns since the event before, a byte; timeLong: in colTimeLong
+	colTimeLow           // and what is left of that, a byte, in ns
+	colTimeLong          // ns since the event before
 	colCalls             // of allocations: an index into the calls
-	colCallDict          // calls: an index into the stacks' IDs, a size
-	colIDs               // stacks' IDs: 1 + the number of a stack of this block; 0 and the ID itself
+	colCallIDs           // calls: how far back among the stacks' IDs theirs is, 0 is a new one
+	colCallSizes         // and their sizes
+	colIDs               // stacks' IDs, as references
+	colRawIDs            // those of stacks that are not in this block
 	colAddrs             // of allocations: a code
 	colAddrRest          // what the code leaves open
 	colFrees             // of frees: a code
@@ -25,11 +29,18 @@ const (
 	colPools             // of allocations from pools: the pool
 	colFaults            // of faults: the address
 	colRare              // whole events
-	colStackIDs          // IDs of the block's stacks
-	colStacks            // what else there is of them
-	colFrames            // their frames
-	colNames             // names of stacks, as numbers of frames
-	colFrameNames        // those frames, once each: their length, CBOR
+	colOrigins           // what stacks' IDs come from: PID, 8 bytes
+	colStacks            // of the block's stacks: an index into the origins, flags
+	colStackTimes        // when they were taken
+	colStackTree         // where they leave the tree, and how many frames they add
+	colFrames            // these frames
+	colNames             // names of stacks: PID, whether they are the last
+	colNameIDs           // whose they are, as references
+	colNameRaw           // IDs of stacks that are not in this block
+	colNameStacks        // the analyzer's numbers
+	colNameTree          // where they leave the tree, and how many frames they add
+	colNameFrames        // numbers of these frames
+	colFrameNames        // frames, once each: their length, CBOR
 	colOther             // all other inputs: their length, CBOR
 	columns
 )
@@ -37,16 +48,35 @@ const (
 // errDamaged is the error of a block that says what can't be.
 var errDamaged = errors.New("the block contradicts itself")
 
-// layOut puts the columns into one payload: how many there are, their lengths, and they.
-func layOut(to []byte, cols *[columns][]byte) []byte {
+// leastPart is what columns have at least that are compressed by themselves, in bytes.
+const leastPart = 1 << 10
+
+// layOut puts the columns into one payload: how many there are, their lengths, and they. parts are the lengths of what
+// is to be compressed together.
+func layOut(to []byte, cols *[columns][]byte) (payload []byte, parts []int) {
 	to = binary.AppendUvarint(to, columns)
 	for i := range cols {
 		to = binary.AppendUvarint(to, uint64(len(cols[i])))
 	}
-	for i := range cols {
-		to = append(to, cols[i]...)
+	done := 0
+	end := func() {
+		if len(to) > done {
+			parts = append(parts, len(to)-done)
+			done = len(to)
+		}
 	}
-	return to
+	for i := range cols {
+		large := len(cols[i]) >= leastPart
+		if large {
+			end()
+		}
+		to = append(to, cols[i]...)
+		if large {
+			end()
+		}
+	}
+	end()
+	return to, parts
 }
 
 // takeApart finds the columns in a payload.

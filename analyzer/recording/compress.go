@@ -51,11 +51,16 @@ func newCompressor(word string) (compressor, error) {
 	return compressor{}, fmt.Errorf("%q is no level of compression: %s", word, strings.Join(Levels(), ", "))
 }
 
-func (c compressor) compress(to, raw []byte) ([]byte, Compression) {
+// compress compresses a payload, each of its parts by itself: noise next to what is even would cost both.
+func (c compressor) compress(to, raw []byte, parts []int) ([]byte, Compression) {
 	if c.zstd == nil {
 		return append(to, raw...), Stored
 	}
-	return c.zstd.EncodeAll(raw, to), Zstd
+	for _, n := range parts {
+		to = c.zstd.EncodeAll(raw[:n], to)
+		raw = raw[n:]
+	}
+	return to, Zstd
 }
 
 // A decompressor takes no more memory than a head says, which is bounded.

@@ -1,8 +1,6 @@
 package recording
 
 import (
-	"encoding/binary"
-
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -18,7 +16,7 @@ type eventDecoder struct {
 }
 
 // begin reads the dictionaries of a block.
-func (x *eventDecoder) begin(cols *[columns]column) error {
+func (x *eventDecoder) begin(cols *[columns]column, stacks *stackDecoder) error {
 	x.model.reset()
 	x.ops, x.actors, x.calls, x.ids = x.ops[:0], x.actors[:0], x.calls[:0], x.ids[:0]
 	x.time, x.actor = 0, 0
@@ -30,21 +28,21 @@ func (x *eventDecoder) begin(cols *[columns]column) error {
 		tid := int64(pid) + c.signed()
 		x.actors = append(x.actors, actor{pid, uint32(tid), uint16(c.uvarint())})
 	}
-	for c := &cols[colIDs]; !c.done(); {
-		id, ok := readID(c, &cols[colStackIDs])
-		if !ok {
-			return errDamaged
-		}
+	ref := uint32(0)
+	newID := func() bool {
+		id, ok := stacks.ref(&cols[colIDs], &cols[colRawIDs], &ref)
 		x.ids = append(x.ids, id)
+		return ok
 	}
-	for c := &cols[colCallDict]; !c.done(); {
-		id := c.uvarint()
-		if id >= uint64(len(x.ids)) {
+	for c := &cols[colCallIDs]; !c.done(); {
+		back := c.uvarint()
+		if back == 0 && !newID() || back > uint64(len(x.ids)) {
 			return errDamaged
 		}
-		x.calls = append(x.calls, call{x.ids[id], c.uvarint()})
+		id := uint64(len(x.ids)) - max(back, 1)
+		x.calls = append(x.calls, call{x.ids[id], cols[colCallSizes].uvarint()})
 	}
-	for _, c := range []int{colOpDict, colActorDict, colIDs, colCallDict} {
+	for _, c := range []int{colOpDict, colActorDict, colIDs, colCallIDs, colCallSizes} {
 		if cols[c].bad {
 			return errDamaged
 		}
@@ -52,16 +50,18 @@ func (x *eventDecoder) begin(cols *[columns]column) error {
 	return nil
 }
 
-// readID reads the ID of a stack, which may be one of the block's.
-func readID(c, stacks *column) (event.StackID, bool) {
-	k := c.uvarint()
-	if k == 0 {
-		return event.StackID(c.uint64()), !c.bad
+func timesBad(cols *[columns]column) bool {
+	return cols[colTimes].bad || cols[colTimeLow].bad || cols[colTimeLong].bad
+}
+
+// addTime reads when the next event was.
+func (x *eventDecoder) addTime(cols *[columns]column) {
+	high := uint64(cols[colTimes].byte())
+	if high == timeLong {
+		x.time += cols[colTimeLong].uvarint()
+		return
 	}
-	if k > uint64(len(stacks.b)/8) {
-		return 0, false
-	}
-	return event.StackID(binary.LittleEndian.Uint64(stacks.b[8*(k-1):])), true
+	x.time += high<<8 | uint64(cols[colTimeLow].byte())
 }
 
 // next reads an event; false where the block says what can't be.
@@ -71,10 +71,10 @@ func (x *eventDecoder) next(cols *[columns]column, e *event.Event) bool {
 		x.time = cols[colRare].uvarint()
 		op = cols[colOps].byte()
 	}
-	x.time += cols[colTimes].uvarint()
+	x.addTime(cols)
 	*e = event.Event{Time: x.time}
 	if op == opRare {
-		return readRare(&cols[colRare], e) && !cols[colOps].bad && !cols[colTimes].bad
+		return readRare(&cols[colRare], e) && !cols[colOps].bad && !timesBad(cols)
 	}
 	if int(op) >= len(x.ops) || !x.readActor(&cols[colActors], e) {
 		return false
@@ -104,7 +104,7 @@ func (x *eventDecoder) next(cols *[columns]column, e *event.Event) bool {
 		x.model.fault += uint64(cols[colFaults].signed())
 		e.Addr = x.model.fault
 	}
-	return !cols[colOps].bad && !cols[colTimes].bad && !cols[colAddrs].bad && !cols[colAddrRest].bad && !cols[colFrees].bad &&
+	return !cols[colOps].bad && !timesBad(cols) && !cols[colAddrs].bad && !cols[colAddrRest].bad && !cols[colFrees].bad &&
 		!cols[colFreeRest].bad && !cols[colBegan].bad && !cols[colPools].bad && !cols[colFaults].bad
 }
 

@@ -46,7 +46,13 @@ type disk struct {
 type block struct {
 	head    head
 	payload []byte
+	parts   []int  // lengths of what is compressed by itself
 	do      func() // instead of a block: what is to be done once all before is written
+}
+
+// wholeBlock is a block of one part.
+func wholeBlock(h head, payload []byte) block {
+	return block{head: h, payload: payload, parts: []int{len(payload)}}
 }
 
 // leftOut is the payload of a block that stands for those that were not written.
@@ -78,7 +84,7 @@ func newDisk(f File, c compressor, maxSize int64) *disk {
 func (d *disk) begin(header []byte) error {
 	d.write(appendPrefix(nil))
 	for range 2 { // nothing can be read without one
-		d.writeBlock(block{head: head{kind: kindHeader}, payload: header})
+		d.writeBlock(wholeBlock(head{kind: kindHeader}, header))
 	}
 	if err := d.stat.Err; err != nil {
 		return fmt.Errorf("begin the recording: %w", err)
@@ -99,7 +105,10 @@ func (d *disk) buffer() []byte {
 }
 
 // put hands a block over, or leaves it out where too many wait. The payload is the disk's from now on.
-func (d *disk) put(h head, payload []byte) {
+func (d *disk) put(h head, payload []byte) { d.putParts(h, payload, []int{len(payload)}) }
+
+// putParts hands a block over whose parts are of these lengths.
+func (d *disk) putParts(h head, payload []byte, parts []int) {
 	h.number = d.number
 	d.number++
 	if d.left.Blocks > 0 && !d.putLeftOut(h.number) {
@@ -107,11 +116,11 @@ func (d *disk) put(h head, payload []byte) {
 		return
 	}
 	if d.waits {
-		d.queue <- block{head: h, payload: payload}
+		d.queue <- block{head: h, payload: payload, parts: parts}
 		return
 	}
 	select {
-	case d.queue <- block{head: h, payload: payload}:
+	case d.queue <- block{head: h, payload: payload, parts: parts}:
 	default:
 		d.leaveOut(h)
 	}
@@ -124,7 +133,7 @@ func (d *disk) putLeftOut(number uint64) bool {
 		return false
 	}
 	select {
-	case d.queue <- block{head: head{kind: kindLeftOut, number: number, first: d.left.First, last: d.left.Last}, payload: text}:
+	case d.queue <- wholeBlock(head{kind: kindLeftOut, number: number, first: d.left.First, last: d.left.Last}, text):
 		d.left = leftOut{}
 		return true
 	default:
@@ -178,7 +187,7 @@ func (d *disk) writeBlock(b block) {
 	h := b.head
 	h.raw = uint32(len(b.payload))
 	out := append(d.writing[:0], make([]byte, headSize)...)
-	out, h.compression = d.compressor.compress(out, b.payload)
+	out, h.compression = d.compressor.compress(out, b.payload, b.parts)
 	h.stored = uint32(len(out) - headSize)
 	h.crc = checksum(out[headSize:])
 	h.append(out[:0])
@@ -239,7 +248,7 @@ func (d *disk) close(skipped uint64) error {
 	if d.left.Blocks > 0 {
 		text, err := json.Marshal(d.left)
 		if err == nil {
-			d.queue <- block{head: head{kind: kindLeftOut, number: d.number, first: d.left.First, last: d.left.Last}, payload: text}
+			d.queue <- wholeBlock(head{kind: kindLeftOut, number: d.number, first: d.left.First, last: d.left.Last}, text)
 		}
 	}
 	close(d.queue)
@@ -252,7 +261,7 @@ func (d *disk) close(skipped uint64) error {
 		d.stat.Err = nil
 	}
 	if text, e := json.Marshal(end); e == nil {
-		d.writeBlock(block{head: head{kind: kindEnd, number: d.number}, payload: text})
+		d.writeBlock(wholeBlock(head{kind: kindEnd, number: d.number}, text))
 		if end.Why != "" && d.stat.Err == nil {
 			d.stat.Err = err // it still is why nothing was written
 		}

@@ -40,6 +40,7 @@ type eventEncoder struct {
 	calls  map[call]uint32
 	ids    map[event.StackID]uint32
 	stacks *stackEncoder // which stacks the block has
+	ref    uint32        // the block's stack whose ID was written last
 	time   uint64
 
 	actor     uint32 // of the event before
@@ -84,7 +85,7 @@ func (x *eventEncoder) reset() {
 	clear(x.actors)
 	clear(x.calls)
 	clear(x.ids)
-	x.time, x.lastActor = 0, actor{}
+	x.time, x.ref, x.lastActor = 0, 0, actor{}
 	if !x.recentIsEmpty {
 		x.recentOps, x.recentActors, x.recentCalls = [16]recentOp{}, [64]recentActor{}, [1 << 10]recentCall{}
 		x.recentIsEmpty = true
@@ -100,13 +101,11 @@ func (x *eventEncoder) add(cols *[columns][]byte, e *event.Event) {
 	}
 	if !isPlain(e) || !x.operation(cols, e) {
 		cols[colOps] = append(cols[colOps], opRare)
-		cols[colTimes] = appendUvarint(cols[colTimes], e.Time-x.time)
-		x.time = e.Time
+		x.addTime(cols, e.Time)
 		addRare(cols, e)
 		return
 	}
-	cols[colTimes] = appendUvarint(cols[colTimes], e.Time-x.time)
-	x.time = e.Time
+	x.addTime(cols, e.Time)
 	x.addActor(cols, e)
 	switch e.Kind {
 	case event.Alloc:
@@ -127,6 +126,22 @@ func (x *eventEncoder) add(cols *[columns][]byte, e *event.Event) {
 		cols[colFaults] = appendSigned(cols[colFaults], int64(e.Addr-x.model.fault))
 		x.model.fault = e.Addr
 	}
+}
+
+// timeLong is in colTimes for what is 255 × 256 ns or more.
+const timeLong = 255
+
+// addTime encodes when an event was, not before the one before. What is even in a program's rhythm lies apart from what is noise.
+func (x *eventEncoder) addTime(cols *[columns][]byte, t uint64) {
+	d := t - x.time
+	x.time = t
+	if d>>8 >= timeLong {
+		cols[colTimes] = append(cols[colTimes], timeLong)
+		cols[colTimeLong] = appendUvarint(cols[colTimeLong], d)
+		return
+	}
+	cols[colTimes] = append(cols[colTimes], byte(d>>8))
+	cols[colTimeLow] = append(cols[colTimeLow], byte(d))
 }
 
 // isPlain reports whether an event has the fields alone that are usual for its kind.
@@ -196,7 +211,8 @@ func (x *eventEncoder) addCall(cols *[columns][]byte, e *event.Event) {
 			number = uint32(len(x.calls))
 			x.calls[c] = number
 			id := x.idOf(cols, e.Stack)
-			cols[colCallDict] = appendUvarint(appendUvarint(cols[colCallDict], uint64(id)), e.Size)
+			cols[colCallIDs] = appendUvarint(cols[colCallIDs], uint64(id))
+			cols[colCallSizes] = appendUvarint(cols[colCallSizes], e.Size)
 		}
 		*r = recentCall{c, number, true}
 		x.recentIsEmpty = false
@@ -204,14 +220,15 @@ func (x *eventEncoder) addCall(cols *[columns][]byte, e *event.Event) {
 	cols[colCalls] = appendUvarint(cols[colCalls], uint64(r.number))
 }
 
+// idOf is how far back among the IDs a stack's is; 0 is a new one.
 func (x *eventEncoder) idOf(cols *[columns][]byte, id event.StackID) uint32 {
 	number, ok := x.ids[id]
 	if !ok {
-		number = uint32(len(x.ids))
-		x.ids[id] = number
-		cols[colIDs] = x.stacks.appendID(cols[colIDs], id)
+		x.ids[id] = uint32(len(x.ids))
+		cols[colIDs], cols[colRawIDs] = x.stacks.appendRef(cols[colIDs], cols[colRawIDs], &x.ref, id)
+		return 0
 	}
-	return number
+	return uint32(len(x.ids)) - number
 }
 
 // addRare encodes all fields of an event but its time.

@@ -10,7 +10,7 @@ import (
 // A file begins with the magic bytes and its version, and then has blocks.
 const (
 	magic      = "\x89MEMTRC\n"
-	major      = 1
+	major      = 2
 	minor      = 0
 	prefixSize = 16
 	headSize   = 64
@@ -95,6 +95,7 @@ func parseHead(b []byte) (h head, ok bool) {
 var (
 	ErrNotRecording = errors.New("not a recording of memtrace")
 	ErrNewer        = errors.New("the recording is of a newer version")
+	ErrOlder        = errors.New("the recording is of an older version")
 	ErrNoHeader     = errors.New("the recording's header is damaged")
 )
 
@@ -112,8 +113,11 @@ func checkPrefix(b []byte) error {
 	if len(b) < prefixSize {
 		return fmt.Errorf("%w: the file ends in its first bytes", ErrNoHeader)
 	}
-	if v := binary.LittleEndian.Uint16(b[len(magic):]); v > major {
-		return fmt.Errorf("%w: format %d, and this memtrace reads up to %d", ErrNewer, v, major)
+	switch v := binary.LittleEndian.Uint16(b[len(magic):]); {
+	case v > major:
+		return fmt.Errorf("%w: format %d, and this memtrace reads %d", ErrNewer, v, major)
+	case v < major:
+		return fmt.Errorf("%w: format %d, and this memtrace reads %d. Record anew, or read it with the memtrace that wrote it", ErrOlder, v, major)
 	}
 	return nil
 }

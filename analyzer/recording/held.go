@@ -16,8 +16,9 @@ const unnoticed = 64 << 10
 
 // holdings is what an analyzer keeps of lists and names.
 type holdings struct {
-	sum  uint64
-	last map[uint32]uint64 // of a PID's last program: its reading, which the next one replaces
+	sum   uint64
+	names uint64            // of stacks
+	last  map[uint32]uint64 // of a PID's last program: its reading, which the next one replaces
 }
 
 // add counts what is kept of an input.
@@ -45,6 +46,14 @@ func (h *holdings) add(in input.Input) error {
 		return fmt.Errorf("%w: descriptions of processes that take more than %d MiB", ErrImpossible, maxHeld>>20)
 	}
 	return nil
+}
+
+// hasRoom counts the names of a stack, and of the frames that came with it, in bytes in memory. It reports
+// whether they are to be kept: what a file names need not be a stack that the analyzer has counted.
+func (h *holdings) hasRoom(v *input.Names, frames int) bool {
+	const stack, pointer = 128, 8
+	h.names += stack + pointer*uint64(len(v.Frames)) + uint64(frames)
+	return h.names <= maxHeld
 }
 
 func noticed(n uint64) uint64 {

@@ -3,8 +3,10 @@ package recording
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
@@ -73,6 +75,31 @@ func TestTooManyNames(t *testing.T) {
 		cols[colFrameNames] = column{b: bytes.Repeat([]byte{1, 0xa0}, n)}
 		if err := new(nameDecoder).begin(&cols); !errors.Is(err, want) {
 			t.Errorf("%d names: %v", n, err)
+		}
+	}
+}
+
+// Names are kept up to a bound, those that come after an instant, too, and a Report says that there were more.
+func TestNamesAreCounted(t *testing.T) {
+	t.Parallel()
+	frame := &input.Frame{Function: "f", Module: "m"}
+	inputs := []input.Input{input.Window{Now: 1e12}}
+	for stack := range uint64(10) {
+		inputs = append(inputs, input.Names{PID: 1, Stack: stack, Last: true, Frames: []*input.Frame{frame, frame}})
+	}
+	const each, once = 128 + 2*8, uint64(unsafe.Sizeof(*frame)) // and the frame's CBOR
+	for _, until := range []uint64{End, 1500} {
+		for room, want := range map[uint64]string{10*each + once + 100: "", 7*each + once + 100: "the names of 3 stacks are left out"} {
+			r := open(t, record(t, Options{}, inputs...))
+			a := analyzer.New(analyzer.Config{})
+			p := player{reader: r, analyzer: a, until: until, held: holdings{names: maxHeld - room}}
+			if err := p.play(); err != nil {
+				t.Fatal(err)
+			}
+			a.Close()
+			if got := fmt.Sprint(p.warnings()); !strings.Contains(got, want) || want == "" && got != "[]" {
+				t.Errorf("until %d, with room for %d bytes: %s, want %q", until, room, got, want)
+			}
 		}
 	}
 }

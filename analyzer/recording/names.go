@@ -2,6 +2,7 @@ package recording
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/memtrace/memtrace/analyzer/input"
 )
@@ -18,75 +19,81 @@ const (
 // stacks have in common from their outermost frame on.
 type nameEncoder struct {
 	frames map[*input.Frame]uint32
-	nodes  map[treeKey]uint32 // from 1 on; 0 is the root
+	tree   treeEncoder
+	before []*input.Frame // of the Names before, innermost first
+	pid    uint32
 	stack  uint64
+	ref    uint32
 	refs   int // of all stacks of the block
 	stacks *stackEncoder
 }
 
 func newNameEncoder(stacks *stackEncoder) *nameEncoder {
-	return &nameEncoder{frames: make(map[*input.Frame]uint32), nodes: make(map[treeKey]uint32), stacks: stacks}
+	return &nameEncoder{frames: make(map[*input.Frame]uint32), tree: newTreeEncoder(), stacks: stacks}
 }
 
 func (x *nameEncoder) reset() {
 	clear(x.frames)
-	clear(x.nodes)
-	x.stack, x.refs = 0, 0
+	x.tree.reset()
+	clear(x.before)
+	x.before = x.before[:0]
+	x.pid, x.stack, x.ref, x.refs = 0, 0, 0, 0
 }
 
 func (x *nameEncoder) add(cols *[columns][]byte, v *input.Names) error {
 	if len(v.Frames) > maxNamed {
 		return fmt.Errorf("record the names of a stack: it has %d frames, and at most %d can be read back", len(v.Frames), maxNamed)
 	}
+	left := x.enter(v.Frames)
+	branch := x.tree.branch()
+	for i := left; i > 0; i-- {
+		number := x.number(cols, v.Frames[i-1])
+		cols[colNameFrames] = appendUvarint(cols[colNameFrames], uint64(number))
+		x.tree.grow(uint64(number))
+	}
+	cols[colNameTree] = appendUvarint(appendUvarint(cols[colNameTree], branch), uint64(left))
 	var last byte
 	if v.Last {
 		last = 1
 	}
-	to := append(appendUvarint(cols[colNames], uint64(v.PID)), last)
-	to = x.stacks.appendID(to, v.ID)
-	to = appendSigned(to, int64(v.Stack-x.stack))
-	x.stack = v.Stack
-	node, left := uint32(0), len(v.Frames)
-	for ; left > 0; left-- {
-		number, ok := x.frames[v.Frames[left-1]]
-		next, known := x.nodes[treeKey{node, uint64(number)}]
-		if !ok || !known {
-			break
-		}
-		node = next
-	}
-	to = appendUvarint(appendUvarint(to, uint64(node)), uint64(left))
-	for ; left > 0; left-- {
-		number, err := x.number(cols, v.Frames[left-1])
-		if err != nil {
-			return err
-		}
-		to = appendUvarint(to, uint64(number))
-		key := treeKey{node, uint64(number)}
-		node = uint32(len(x.nodes)) + 1
-		x.nodes[key] = node
-	}
-	cols[colNames] = to
+	cols[colNames] = append(appendSigned(cols[colNames], int64(v.PID)-int64(x.pid)), last)
+	cols[colNameIDs], cols[colNameRaw] = x.stacks.appendRef(cols[colNameIDs], cols[colNameRaw], &x.ref, v.ID)
+	cols[colNameStacks] = appendSigned(cols[colNameStacks], int64(v.Stack-x.stack))
+	x.pid, x.stack = v.PID, v.Stack
+	x.before = append(x.before[:0], v.Frames...)
 	x.refs += len(v.Frames)
 	return nil
 }
 
+// enter goes as far into the tree as it has the frames, and returns how many it has not.
+func (x *nameEncoder) enter(frames []*input.Frame) (left int) {
+	shared, n, before := 0, len(frames), len(x.before)
+	for shared < min(n, before) && frames[n-1-shared] == x.before[before-1-shared] {
+		shared++
+	}
+	x.tree.begin(shared)
+	for left = n - shared; left > 0; left-- {
+		number, ok := x.frames[frames[left-1]]
+		if !ok || !x.tree.follow(uint64(number)) {
+			break
+		}
+	}
+	return left
+}
+
 // number is that of a frame, which is written if it is new.
-func (x *nameEncoder) number(cols *[columns][]byte, f *input.Frame) (uint32, error) {
+func (x *nameEncoder) number(cols *[columns][]byte, f *input.Frame) uint32 {
 	if number, ok := x.frames[f]; ok {
-		return number, nil
+		return number
 	}
 	b, err := encoding.Marshal(f)
-	if err == nil && len(b) > maxNameBytes {
-		b, err = encoding.Marshal(input.Frame{Function: "a name of more than 64 KiB", Module: cut(f.Module), Offset: f.Offset})
-	}
-	if err != nil {
-		return 0, err
+	if err != nil || len(b) > maxNameBytes {
+		b = must(encoding.Marshal(input.Frame{Function: "a name of more than 64 KiB", Module: cut(f.Module), Offset: f.Offset}))
 	}
 	number := uint32(len(x.frames))
 	x.frames[f] = number
 	cols[colFrameNames] = append(appendUvarint(cols[colFrameNames], uint64(len(b))), b...)
-	return number, nil
+	return number
 }
 
 func cut(s string) string { return s[:min(len(s), 4096)] }
@@ -94,13 +101,17 @@ func cut(s string) string { return s[:min(len(s), 4096)] }
 // A nameDecoder gives them back. Stacks share their frames, as they did.
 type nameDecoder struct {
 	frames []*input.Frame
-	nodes  []treeNode
+	taken  int // bytes in memory that the frames take, until somebody has counted them
+	tree   treeDecoder
+	pid    uint32
 	stack  uint64
+	ref    uint32
 	refs   int
 }
 
 func (x *nameDecoder) begin(cols *[columns]column) error {
-	x.frames, x.nodes, x.stack, x.refs = nil, append(x.nodes[:0], treeNode{}), 0, 0
+	x.tree.reset()
+	x.frames, x.taken, x.pid, x.stack, x.ref, x.refs = nil, 0, 0, 0, 0, 0
 	for c := &cols[colFrameNames]; !c.done(); {
 		b := c.bytes()
 		f := new(input.Frame)
@@ -108,38 +119,38 @@ func (x *nameDecoder) begin(cols *[columns]column) error {
 			return errDamaged
 		}
 		x.frames = append(x.frames, f)
+		x.taken += int(unsafe.Sizeof(*f)) + len(b)
 	}
 	return nil
 }
 
-func (x *nameDecoder) next(cols *[columns]column) (input.Names, error) {
-	c := &cols[colNames]
-	v := input.Names{PID: c.uint32(), Last: c.byte() != 0}
+func (x *nameDecoder) next(cols *[columns]column, stacks *stackDecoder) (input.Names, error) {
+	c, tree := &cols[colNames], &cols[colNameTree]
+	x.pid += uint32(c.signed())
+	v := input.Names{PID: x.pid, Last: c.byte() != 0}
 	var ok bool
-	if v.ID, ok = readID(c, &cols[colStackIDs]); !ok {
+	if v.ID, ok = stacks.ref(&cols[colNameIDs], &cols[colNameRaw], &x.ref); !ok {
 		return v, errDamaged
 	}
-	x.stack += uint64(c.signed())
+	x.stack += uint64(cols[colNameStacks].signed())
 	v.Stack = x.stack
-	node, more := c.uvarint(), c.count(maxNamed)
-	if c.bad || node >= uint64(len(x.nodes)) || int(x.nodes[node].depth)+more > maxNamed {
+	branch, more := tree.uvarint(), tree.count(maxNamed)
+	if c.bad || tree.bad || cols[colNameStacks].bad || !x.tree.begin(branch, more, maxNamed) {
 		return v, errDamaged
 	}
-	at := uint32(node)
 	for range more {
-		k := c.uvarint()
-		if c.bad || k >= uint64(len(x.frames)) {
+		k := cols[colNameFrames].uvarint()
+		if cols[colNameFrames].bad || k >= uint64(len(x.frames)) {
 			return v, errDamaged
 		}
-		x.nodes = append(x.nodes, treeNode{at, x.nodes[at].depth + 1, k})
-		at = uint32(len(x.nodes) - 1)
+		x.tree.grow(k)
 	}
-	if x.refs += int(x.nodes[at].depth); x.refs > maxNameRefs {
+	if x.refs += x.tree.depth(); x.refs > maxNameRefs {
 		return v, errDamaged
 	}
-	v.Frames = make([]*input.Frame, 0, x.nodes[at].depth)
-	for ; at != 0; at = x.nodes[at].parent {
-		v.Frames = append(v.Frames, x.frames[x.nodes[at].frame])
+	v.Frames = make([]*input.Frame, 0, x.tree.depth())
+	for at := x.tree.leaf; at != 0; at = x.tree.nodes[at].parent {
+		v.Frames = append(v.Frames, x.frames[x.tree.nodes[at].frame])
 	}
 	return v, nil
 }

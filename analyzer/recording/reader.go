@@ -327,15 +327,17 @@ func (r *Reader) inputs(payload []byte, namesAlone bool, take func(input.Input) 
 	if err := takeApart(payload, &r.cols); err != nil {
 		return 0, err
 	}
+	if err := r.stacks.begin(&r.cols); err != nil {
+		return 0, err
+	}
 	if !namesAlone {
-		if err := r.events.begin(&r.cols); err != nil {
+		if err := r.events.begin(&r.cols, &r.stacks); err != nil {
 			return 0, err
 		}
 	}
 	if err := r.names.begin(&r.cols); err != nil {
 		return 0, err
 	}
-	r.stacks.begin()
 	for script := &r.cols[colScript]; !script.done(); {
 		switch tag := script.byte(); tag {
 		case tagEvents, tagHeld:
@@ -359,7 +361,7 @@ func (r *Reader) inputs(payload []byte, namesAlone bool, take func(input.Input) 
 				return events, err
 			}
 		case tagNames:
-			names, err := r.names.next(&r.cols)
+			names, err := r.names.next(&r.cols, &r.stacks)
 			if err == nil {
 				err = take(names)
 			}

@@ -85,6 +85,7 @@ type player struct {
 	from       uint64
 	leftOut    input.LeftOut // before that
 	dropped    int           // names and verdicts that were lost by that
+	unnamed    int           // stacks whose names take too much
 	gaps       []Gap
 	err        error
 	told       func(input.Input) // nil: nobody is
@@ -171,6 +172,9 @@ func (p *player) take(in input.Input) error {
 	if err := p.held.add(in); err != nil {
 		return err
 	}
+	if v, ok := in.(input.Names); ok && !p.hasRoom(&v) {
+		return nil
+	}
 	p.give(in)
 	switch in.(type) {
 	case input.Names, input.PoolName:
@@ -180,6 +184,17 @@ func (p *player) take(in input.Input) error {
 		p.instant = false
 	}
 	return nil
+}
+
+// hasRoom reports whether the names of a stack are to be kept.
+func (p *player) hasRoom(v *input.Names) bool {
+	frames := p.reader.names.taken
+	p.reader.names.taken = 0
+	if p.held.hasRoom(v, frames) {
+		return true
+	}
+	p.unnamed++
+	return false
 }
 
 // maxLag is how much later than what it tells of an event is given at most, ns. Events pass through rings and wait to be put
@@ -228,7 +243,9 @@ func (p *player) takeNames() error {
 				return nil
 			}
 		}
-		p.analyzer.Take(in)
+		if p.hasRoom(&v) {
+			p.analyzer.Take(in)
+		}
 		return nil
 	}
 	for i := p.reached; i < len(r.blocks); i++ {
@@ -386,6 +403,9 @@ func (p *player) warnings() (out []string) {
 	}
 	if p.dropped > 0 {
 		out = append(out, fmt.Sprintf("%d names and verdicts after that could not be told whose they are, and are left out", p.dropped))
+	}
+	if p.unnamed > 0 {
+		out = append(out, fmt.Sprintf("the names of %d stacks are left out, and show as addresses: all of them take more than %d MiB", p.unnamed, maxHeld>>20))
 	}
 	if p.reader.unknown > 0 {
 		out = append(out, fmt.Sprintf("%d records are of kinds that a later memtrace wrote, and are passed over", p.reader.unknown))

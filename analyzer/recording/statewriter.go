@@ -79,9 +79,9 @@ func (x *stateWriter) run(c *analyzer.Checkpoint) {
 	defer x.noteTime(time.Now())
 	stacks := newStackEncoder()
 	w := &Writer{events: newEventEncoder(stacks), stacks: stacks, names: newNameEncoder(stacks), disk: x.disk, kind: kindState}
-	w.put = func(h head, payload []byte) {
+	w.put = func(h head, payload []byte, parts []int) {
 		x.end.Parts++
-		x.put(h, payload)
+		x.put(block{head: h, payload: payload, parts: parts})
 	}
 	w.reset()
 	err := c.Inputs(func(in input.Input) error {
@@ -95,17 +95,17 @@ func (x *stateWriter) run(c *analyzer.Checkpoint) {
 	})
 	w.flush()
 	if text, e := json.Marshal(x.end); err == nil && e == nil && w.skip == 0 {
-		x.put(head{kind: kindCheckpoint}, text)
+		x.put(wholeBlock(head{kind: kindCheckpoint}, text))
 	}
 }
 
 func (x *stateWriter) noteTime(began time.Time) { x.over, x.took = time.Now(), time.Since(began) }
 
 // put waits for the disk.
-func (x *stateWriter) put(h head, payload []byte) {
-	h.number, h.first, h.last = 0, x.end.At, x.end.At
+func (x *stateWriter) put(b block) {
+	b.head.number, b.head.first, b.head.last = 0, x.end.At, x.end.At
 	select {
-	case x.disk.apart <- block{head: h, payload: payload}:
+	case x.disk.apart <- b:
 	case <-x.quit:
 	}
 }

@@ -33,10 +33,10 @@ type Writer struct {
 	stacks *stackEncoder
 	names  *nameEncoder
 	disk   *disk
-	kind   kind               // of its blocks
-	put    func(head, []byte) // what becomes of them
-	state  *stateWriter       // of a checkpoint that is being written; nil: none is
-	shown  []byte             // the last Shown
+	kind   kind                                      // of its blocks
+	put    func(h head, payload []byte, parts []int) // what becomes of them
+	state  *stateWriter                              // of a checkpoint that is being written; nil: none is
+	shown  []byte                                    // the last Shown
 	counts Counts
 	skip   uint64 // inputs that could not be encoded
 }
@@ -66,7 +66,7 @@ func NewWriter(f File, h Header, o Options) (*Writer, error) {
 	}
 	stacks := newStackEncoder()
 	w := &Writer{events: newEventEncoder(stacks), stacks: stacks, names: newNameEncoder(stacks), disk: newDisk(f, c, o.MaxSize), kind: kindInputs}
-	w.put = w.disk.put
+	w.put = w.disk.putParts
 	if err := w.disk.begin(text); err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (w *Writer) noteTime(t uint64) {
 
 func (w *Writer) isFull() bool {
 	bytes := 0
-	for _, i := range []int{colOther, colFrames, colRare, colStacks, colNames, colFrameNames} {
+	for _, i := range []int{colOther, colFrames, colRare, colStacks, colStackTree, colNames, colNameTree, colNameFrames, colFrameNames} {
 		bytes += len(w.cols[i])
 	}
 	return w.head.events >= blockEvents || w.stacks.frames >= maxFrames-maxDepth || w.names.refs >= maxNameRefs-maxNamed || bytes >= blockBytes
@@ -204,8 +204,8 @@ func (w *Writer) flush() {
 		return
 	}
 	w.head.kind = w.kind
-	payload := layOut(w.disk.buffer(), &w.cols)
-	w.put(w.head, payload)
+	payload, parts := layOut(w.disk.buffer(), &w.cols)
+	w.put(w.head, payload, parts)
 	w.reset()
 }
 

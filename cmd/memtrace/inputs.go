@@ -3,7 +3,9 @@
 package main
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
@@ -91,10 +93,13 @@ func (s *session) namePools(pools []analyzer.UnnamedPool) {
 	}
 }
 
-// nameStacks answers what the code in stacks is called, where that is known.
+// nameStacks answers what the code in stacks is called, where that is known. They are named in the order in which they were
+// taken, as neighbours have most of their frames in common.
 func (s *session) nameStacks(stacks []analyzer.UnnamedStack) {
+	slices.SortFunc(stacks, func(a, b analyzer.UnnamedStack) int { return cmp.Compare(a.Stack, b.Stack) })
+	run := s.names.resolver.Run()
 	for _, q := range stacks {
-		if frames := s.names.frames(q.PID, q.Addrs, q.At); len(frames) > 0 {
+		if frames := s.names.frames(run, q.PID, q.Addrs, q.At); len(frames) > 0 {
 			s.take(input.Names{Stack: q.Stack, PID: uint32(q.PID), ID: q.ID, Last: q.Last, Frames: frames})
 		}
 	}

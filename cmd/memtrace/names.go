@@ -294,8 +294,8 @@ func (n *namer) space(pid int) *symbol.Space {
 
 // frames names the functions of a process's return addresses, innermost first; one address gives several
 // where functions were inlined. at is when the stack was taken, ns of CLOCK_MONOTONIC: other code may be
-// there by now. What is not known yet has no Module.
-func (n *namer) frames(pid int, addrs []uint64, at uint64) []*input.Frame {
+// there by now. What is not known yet has no Module. The stacks of a run are named faster.
+func (n *namer) frames(run *symbol.Run, pid int, addrs []uint64, at uint64) []*input.Frame {
 	n.mu.Lock()
 	s := n.spaces[pid]
 	if forked := n.forked[pid]; forked != 0 {
@@ -305,7 +305,7 @@ func (n *namer) frames(pid int, addrs []uint64, at uint64) []*input.Frame {
 	if s == nil {
 		return nil // it may be known later
 	}
-	found := n.resolver.FramesAt(s, addrs, true, at)
+	found := run.FramesAt(s, addrs, at)
 	out := make([]*input.Frame, len(found))
 	for i, f := range found {
 		out[i] = (*input.Frame)(f) // the same fields

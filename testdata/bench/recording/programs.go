@@ -15,7 +15,7 @@ func programs() []program {
 	cc1plus, arch := told("-print-prog-name=cc1plus"), told("-print-multiarch")
 	return []program{
 		{"cc1plus", "g++'s compiler, on a file of testdata", []string{cc1plus, "-quiet", "-imultiarch", arch, "-std=c++17", "-O1", "-D_GNU_SOURCE", "testdata/programs/cxx_containers.cc", "-o", "/dev/null"}},
-		{"python3", "parses and compiles modules of its library", []string{"python3", "-S", "-c", `
+		{"python3", "parses and compiles modules of its library", []string{"/usr/bin/python3", "-S", "-c", `
 import ast, glob
 for name in sorted(glob.glob('/usr/lib/python3*/*.py'))[:25]:
     compile(ast.parse(open(name, encoding='utf-8', errors='replace').read()), name, 'exec')
