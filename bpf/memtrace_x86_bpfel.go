@@ -54,6 +54,10 @@ type MemtraceInterpreter struct {
 	CodeBytes    uint32
 	Lines        uint32
 	FirstLine    uint32
+	FileName     uint32
+	Name         uint32
+	Version      uint32
+	_            [4]byte
 }
 
 type MemtraceLoss uint32
@@ -102,6 +106,7 @@ type MemtracePythonFrame struct {
 	_         structs.HostLayout
 	Code      uint64
 	Lines     uint64
+	Others    uint64
 	FirstLine uint32
 	At        uint32
 	Enters    uint32

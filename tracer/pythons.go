@@ -103,6 +103,10 @@ func (p *pythons) install(pid int, im *python.Image) error {
 		FrameBytes: l.FrameBytes, Previous: l.Previous, Code: l.Code, Last: l.Last, Enters: l.Enters, Owner: l.Owner, Entry: uint32(l.Entry),
 		Instructions: l.Instructions, CodeFrom: l.CodeFrom(), CodeBytes: l.CodeBytes(),
 		Lines: l.Lines - l.CodeFrom(), FirstLine: l.FirstLine - l.CodeFrom(),
+		FileName: l.FileName - l.CodeFrom(), Name: l.Name - l.CodeFrom(),
+	}
+	if l.Version != 0 {
+		in.Version = l.Version - l.CodeFrom()
 	}
 	if l.Current != 0 {
 		in.Current = im.Runtime + l.Current
@@ -160,7 +164,7 @@ func (p *pythons) take(record []byte) bool {
 	}
 	frames := make([]python.Frame, n)
 	for i, f := range unsafe.Slice((*bpf.MemtracePythonFrame)(unsafe.Pointer(&record[headSize])), n) {
-		frames[i] = python.Frame{Code: f.Code, Lines: f.Lines, FirstLine: int32(f.FirstLine), At: int32(f.At), Enters: f.Enters != 0, Owner: uint8(f.Owner)}
+		frames[i] = python.Frame{Code: f.Code, Lines: f.Lines, Others: f.Others, FirstLine: int32(f.FirstLine), At: int32(f.At), Enters: f.Enters != 0, Owner: uint8(f.Owner)}
 	}
 	if len(p.pending) >= maxPythonPending { // their stacks found no room
 		clear(p.pending)

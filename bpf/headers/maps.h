@@ -196,6 +196,9 @@ struct interpreter {
 	u32 code_bytes;
 	u32 lines;        /* of what is read: its table of lines */
 	u32 first_line;
+	u32 file_name;
+	u32 name;
+	u32 version;      /* its number; 0: it has none */
 };
 
 #define PYTHON_DIRECT 0xffffffff
@@ -204,7 +207,8 @@ struct interpreter {
 
 struct python_frame {
 	u64 code;  /* address of the code object; 0: the boundary of a run of the evaluation loop */
-	u64 lines; /* of its table of lines, and its first line: what tells it from another one at its address */
+	u64 lines; /* of its table of lines; with its first line and others, what tells it from another one at its address */
+	u64 others;
 	u32 first_line;
 	u32 at;    /* the last instruction, in bytes from the first (units of two to 3.10) */
 	u32 enters; /* the evaluation loop was entered for it */

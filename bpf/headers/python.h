@@ -119,16 +119,20 @@ static __always_inline u64 python_innermost(struct interpreter *in, u64 state)
 static __always_inline void python_code(struct interpreter *in, struct python_scratch *p, struct python_frame *f)
 {
 	f->lines = 0;
+	f->others = 0;
 	f->first_line = 0;
 	if (!f->code || !python_read(p, f->code + in->code_from, in->code_bytes))
 		return;
 	f->lines = python_word(p, in->lines);
 	f->first_line = python_half(p, in->first_line);
+	f->others = python_word(p, in->file_name) ^ python_word(p, in->name) << 12;
+	if (in->version)
+		f->others ^= (u64)python_half(p, in->version) << 32;
 }
 
 static __always_inline u64 python_hash(struct python_frame *f)
 {
-	return frame_hash(f->code ^ f->lines << 20 ^ (u64)f->first_line << 44 ^ (u64)f->at << 7 ^ (u64)f->enters << 63);
+	return frame_hash(f->code ^ f->lines << 20 ^ f->others * 0x9fb21c651e98df25ULL ^ (u64)f->first_line << 44 ^ (u64)f->at << 7 ^ (u64)f->enters << 63);
 }
 
 /* Walk so many frames outwards from the scratch space's cursor; 0: there are no more. */

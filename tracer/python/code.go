@@ -43,8 +43,8 @@ type span struct{ from, to uint64 }
 
 // codeKey tells code objects apart, those that have one address one after the other, too.
 type codeKey struct {
-	code, lines uint64
-	first       int32
+	code, lines, others uint64
+	first               int32
 }
 
 type code struct {
@@ -69,7 +69,7 @@ const ownedByGenerator = 1
 // Name returns what a frame is called. Where its code object is not known yet it is read now, while it is there.
 // shown is false of a frame that the interpreter does not show either, as it is being made.
 func (im *Image) Name(f *Frame) (name Name, shown bool) {
-	c := im.codeOf(codeKey{f.Code, f.Lines, f.FirstLine})
+	c := im.codeOf(codeKey{f.Code, f.Lines, f.Others, f.FirstLine})
 	if c == nil {
 		return Name{Function: Unknown, Module: im.Module}, true
 	}

@@ -4,6 +4,7 @@ package python
 type Frame struct {
 	Code      uint64 // address of the code object; 0: no frame, but where the evaluation loop was entered
 	Lines     uint64 // that of its table of lines
+	Others    uint64 // of the addresses of its names and its number, where it has one: what tells it from others
 	FirstLine int32
 	At        int32 // the last instruction; Layout.Step
 	Enters    bool  // the evaluation loop was entered for it

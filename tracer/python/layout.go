@@ -35,6 +35,7 @@ type Layout struct {
 	FileName     uint32
 	Name         uint32
 	Lines        uint32 // the table of lines
+	Version      uint32 // the number that no other has; 0: they have none
 	Traceable    uint32 // the number of the first instruction that is the program's; 0: all are
 
 	ASCII, Compact uint32 // sizes of the heads of str objects
@@ -70,12 +71,12 @@ var layouts = map[int]*Layout{
 	12: {
 		Key: 1544, ThreadID: 136, Frame: 56, Via: 0,
 		FrameBytes: 72, Previous: 8, Code: 0, Last: 56, Owner: 70, Entry: EntersFrame, Step: 1,
-		Instructions: 192, FirstLine: 68, FileName: 112, Name: 128, Lines: 136, Traceable: 176, ASCII: 40, Compact: 56,
+		Instructions: 192, FirstLine: 68, FileName: 112, Name: 128, Lines: 136, Version: 92, Traceable: 176, ASCII: 40, Compact: 56,
 	},
 	13: {
 		Key: 2160, ThreadID: 152, Frame: 72, Via: Direct,
 		FrameBytes: 72, Previous: 8, Code: 0, Last: 56, Owner: 70, Entry: EntersFrame, Step: 1,
-		Instructions: 200, FirstLine: 68, FileName: 112, Name: 128, Lines: 136, Traceable: 184, ASCII: 40, Compact: 56,
+		Instructions: 200, FirstLine: 68, FileName: 112, Name: 128, Lines: 136, Version: 92, Traceable: 184, ASCII: 40, Compact: 56,
 	},
 }
 
