@@ -133,6 +133,9 @@ func (x *stackDecoder) next(cols *[columns]column, s *event.Stack) bool {
 	if x.frames += int(x.nodes[at].depth); x.frames > maxFrames || cols[colFrames].bad || cols[colStackIDs].bad {
 		return false
 	}
+	if x.buffer == nil {
+		x.buffer = []uint64{} // of a first stack without frames, too
+	}
 	x.buffer = x.buffer[:0]
 	for ; at != 0; at = x.nodes[at].parent {
 		x.buffer = append(x.buffer, x.nodes[at].frame)
