@@ -28,6 +28,8 @@ type Config struct {
 
 	// Wrappers are functions that the user calls wrappers of the allocator; nil: none.
 	Wrappers *wrapper.Patterns
+	// Native keeps the interpreter's own frames in stacks that have Python frames.
+	Native bool
 
 	// Counted says that calls which are not recorded are counted, all of them: see
 	// LeftOut. The Report's events are then exact, also where blocks are sampled.

@@ -103,6 +103,9 @@ func (a *Analyzer) takeNames(v input.Names) {
 	for i, f := range v.Frames {
 		frames[i] = (*report.Frame)(f) // the same fields
 	}
+	if !a.config.Native {
+		frames = report.FoldInterpreter(frames)
+	}
 	if !a.tooManyNames(v.Last, frames) && (v.Last || !slices.ContainsFunc(frames, isNowhere)) {
 		a.frames[v.Stack] = frames
 	} else {

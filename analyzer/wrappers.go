@@ -60,8 +60,11 @@ type codePlace struct {
 }
 
 // functionOf returns what a site with this stack, which is not empty, is called by, and
-// which frame that is: the first that is neither a wrapper nor the language's library.
+// which frame that is: the first that is neither a wrapper nor the language's library, or the first of Python.
 func (a *Analyzer) functionOf(stack []*report.Frame) (string, int) {
+	if f, i := report.Interpreted(stack); f != nil {
+		return f.Function, i
+	}
 	if i := a.wrappers.outside(stack); i < len(stack) {
 		return stack[i].Function, i
 	}

@@ -33,6 +33,7 @@ const struct record_realloc *unused_realloc __attribute__((unused));
 const union ring_line *unused_line __attribute__((unused));
 const enum ring_layout unused_layout __attribute__((unused));
 const struct stack_record *unused_stack __attribute__((unused));
+const struct python_frame *unused_python __attribute__((unused));
 const struct table_chunk *unused_chunk __attribute__((unused));
 const struct unwind_segment *unused_segment __attribute__((unused));
 const enum table_word unused_word __attribute__((unused));

@@ -32,6 +32,34 @@ const (
 	MemtraceHitHIT_KINDS     MemtraceHit = 8
 )
 
+type MemtraceInterpreter struct {
+	_            structs.HostLayout
+	Current      uint64
+	Key          uint64
+	Keys         uint32
+	Specific     uint32
+	ThreadId     uint32
+	Frame        uint32
+	Via          uint32
+	FrameBytes   uint32
+	Previous     uint32
+	Code         uint32
+	Last         uint32
+	LastIsIndex  uint32
+	Enters       uint32
+	Owner        uint32
+	Entry        uint32
+	Instructions uint32
+	CodeFrom     uint32
+	CodeBytes    uint32
+	Lines        uint32
+	FirstLine    uint32
+	FileName     uint32
+	Name         uint32
+	Version      uint32
+	_            [4]byte
+}
+
 type MemtraceLoss uint32
 
 const (
@@ -72,6 +100,17 @@ type MemtracePressure struct {
 	_     structs.HostLayout
 	State uint64
 	Began uint64
+}
+
+type MemtracePythonFrame struct {
+	_         structs.HostLayout
+	Code      uint64
+	Lines     uint64
+	Others    uint64
+	FirstLine uint32
+	At        uint32
+	Enters    uint32
+	Owner     uint32
 }
 
 type MemtraceRecordAlloc struct {
@@ -168,6 +207,16 @@ type MemtraceScratch struct {
 		Fp   uint64
 		Rule uint32
 		Pad  uint32
+	}
+	Python struct {
+		_      structs.HostLayout
+		At     uint64
+		Sum    uint64
+		Frames uint32
+		Cut    uint32
+		Words  [16]uint64
+		Head   MemtraceRecordHead
+		F      [128]MemtracePythonFrame
 	}
 }
 
@@ -322,6 +371,7 @@ const (
 	MemtraceMapExitCalls                 = "exit_calls"
 	MemtraceMapFilter                    = "filter"
 	MemtraceMapHits                      = "hits"
+	MemtraceMapInterpreters              = "interpreters"
 	MemtraceMapLeft                      = "left"
 	MemtraceMapLosses                    = "losses"
 	MemtraceMapMarks                     = "marks"
@@ -387,6 +437,7 @@ const (
 	MemtraceVarFreshThread               = "fresh_thread"
 	MemtraceVarHasAtomics                = "has_atomics"
 	MemtraceVarHasForked                 = "has_forked"
+	MemtraceVarHasInterpreters           = "has_interpreters"
 	MemtraceVarHasTaskStorage            = "has_task_storage"
 	MemtraceVarLog2Table                 = "log2_table"
 	MemtraceVarPressBytes                = "press_bytes"
@@ -402,6 +453,7 @@ const (
 	MemtraceVarUnusedLayout              = "unused_layout"
 	MemtraceVarUnusedLine                = "unused_line"
 	MemtraceVarUnusedLoss                = "unused_loss"
+	MemtraceVarUnusedPython              = "unused_python"
 	MemtraceVarUnusedRealloc             = "unused_realloc"
 	MemtraceVarUnusedSegment             = "unused_segment"
 	MemtraceVarUnusedSignalKey           = "unused_signal_key"
@@ -498,6 +550,7 @@ type MemtraceMapSpecs struct {
 	ExitCalls     *ebpf.MapSpec `ebpf:"exit_calls"`
 	Filter        *ebpf.MapSpec `ebpf:"filter"`
 	Hits          *ebpf.MapSpec `ebpf:"hits"`
+	Interpreters  *ebpf.MapSpec `ebpf:"interpreters"`
 	Left          *ebpf.MapSpec `ebpf:"left"`
 	Losses        *ebpf.MapSpec `ebpf:"losses"`
 	Marks         *ebpf.MapSpec `ebpf:"marks"`
@@ -536,6 +589,7 @@ type MemtraceVariableSpecs struct {
 	FreshThread     *ebpf.VariableSpec `ebpf:"fresh_thread"`
 	HasAtomics      *ebpf.VariableSpec `ebpf:"has_atomics"`
 	HasForked       *ebpf.VariableSpec `ebpf:"has_forked"`
+	HasInterpreters *ebpf.VariableSpec `ebpf:"has_interpreters"`
 	HasTaskStorage  *ebpf.VariableSpec `ebpf:"has_task_storage"`
 	Log2Table       *ebpf.VariableSpec `ebpf:"log2_table"`
 	PressBytes      *ebpf.VariableSpec `ebpf:"press_bytes"`
@@ -551,6 +605,7 @@ type MemtraceVariableSpecs struct {
 	UnusedLayout    *ebpf.VariableSpec `ebpf:"unused_layout"`
 	UnusedLine      *ebpf.VariableSpec `ebpf:"unused_line"`
 	UnusedLoss      *ebpf.VariableSpec `ebpf:"unused_loss"`
+	UnusedPython    *ebpf.VariableSpec `ebpf:"unused_python"`
 	UnusedRealloc   *ebpf.VariableSpec `ebpf:"unused_realloc"`
 	UnusedSegment   *ebpf.VariableSpec `ebpf:"unused_segment"`
 	UnusedSignalKey *ebpf.VariableSpec `ebpf:"unused_signal_key"`
@@ -586,6 +641,7 @@ type MemtraceMaps struct {
 	ExitCalls     *ebpf.Map `ebpf:"exit_calls"`
 	Filter        *ebpf.Map `ebpf:"filter"`
 	Hits          *ebpf.Map `ebpf:"hits"`
+	Interpreters  *ebpf.Map `ebpf:"interpreters"`
 	Left          *ebpf.Map `ebpf:"left"`
 	Losses        *ebpf.Map `ebpf:"losses"`
 	Marks         *ebpf.Map `ebpf:"marks"`
@@ -620,6 +676,7 @@ func (m *MemtraceMaps) Close() error {
 		m.ExitCalls,
 		m.Filter,
 		m.Hits,
+		m.Interpreters,
 		m.Left,
 		m.Losses,
 		m.Marks,
@@ -659,6 +716,7 @@ type MemtraceVariables struct {
 	FreshThread     *ebpf.Variable `ebpf:"fresh_thread"`
 	HasAtomics      *ebpf.Variable `ebpf:"has_atomics"`
 	HasForked       *ebpf.Variable `ebpf:"has_forked"`
+	HasInterpreters *ebpf.Variable `ebpf:"has_interpreters"`
 	HasTaskStorage  *ebpf.Variable `ebpf:"has_task_storage"`
 	Log2Table       *ebpf.Variable `ebpf:"log2_table"`
 	PressBytes      *ebpf.Variable `ebpf:"press_bytes"`
@@ -674,6 +732,7 @@ type MemtraceVariables struct {
 	UnusedLayout    *ebpf.Variable `ebpf:"unused_layout"`
 	UnusedLine      *ebpf.Variable `ebpf:"unused_line"`
 	UnusedLoss      *ebpf.Variable `ebpf:"unused_loss"`
+	UnusedPython    *ebpf.Variable `ebpf:"unused_python"`
 	UnusedRealloc   *ebpf.Variable `ebpf:"unused_realloc"`
 	UnusedSegment   *ebpf.Variable `ebpf:"unused_segment"`
 	UnusedSignalKey *ebpf.Variable `ebpf:"unused_signal_key"`

@@ -51,6 +51,7 @@ type drain struct {
 	malformed atomic.Uint64
 	depth     int // most frames of a stack
 	code      codeNews
+	pythons   *pythons
 	valve     *valve        // nil: nothing is done about rings that fill up
 	through   atomic.Uint64 // all events before this time have been handed out
 
@@ -61,7 +62,7 @@ type drain struct {
 }
 
 // startDrain makes the rings for every online CPU and starts to read them.
-func startDrain(k *kernelHalf, depth int, code codeNews, v *valve) (*drain, error) {
+func startDrain(k *kernelHalf, depth int, code codeNews, v *valve, p *pythons) (*drain, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func startDrain(k *kernelHalf, depth int, code codeNews, v *valve) (*drain, erro
 	d := &drain{
 		merger: &merger{}, epoll: -1, wake: -1,
 		out: make(chan *Batch, maxBatches), batches: newBatches(),
-		quit: make(chan struct{}), done: make(chan struct{}), code: code, depth: depth, valve: v,
+		quit: make(chan struct{}), done: make(chan struct{}), code: code, depth: depth, valve: v, pythons: p,
 	}
 	for _, cpu := range cpus {
 		err = errors.Join(err, d.open(k, cpu))
@@ -212,6 +213,7 @@ func (d *drain) take(q *queue, record []byte) {
 		e.CPU = q.cpu
 		if e.Kind >= event.Fork && e.Kind <= event.Exit {
 			d.life = append(d.life, *e)
+			d.pythons.life(e)
 		}
 		q.sortIn()
 		return
@@ -219,11 +221,14 @@ func (d *drain) take(q *queue, record []byte) {
 	q.drop()
 	if isStack(record) {
 		if s, ok := decodeStack(record, d.depth); ok {
+			d.pythons.weave(&s)
 			d.stacks = append(d.stacks, s)
 			return
 		}
 	} else if pid, at, kind := decodeCode(record); kind == recordStale || kind == recordMapped {
 		d.code(pid, at, kind == recordMapped)
+		return
+	} else if d.pythons.take(record) {
 		return
 	}
 	d.malformed.Add(1)

@@ -125,6 +125,9 @@ func (t *Tracer) closeLoaders() error {
 
 // notifyMapped reports that processes have mapped code, by whatever means.
 func (t *Tracer) notifyMapped(pids map[int]uint64) {
+	for pid := range pids {
+		t.pythons.look(pid)
+	}
 	if t.config.Mapped == nil {
 		return
 	}
@@ -137,6 +140,9 @@ func (t *Tracer) notifyMapped(pids map[int]uint64) {
 func (t *Tracer) newCode(pid int, at uint64, loaded bool) {
 	if t.updater != nil {
 		t.updater.report(pid)
+	}
+	if loaded {
+		t.pythons.look(pid)
 	}
 	if loaded && t.config.Mapped != nil {
 		t.config.Mapped(pid, at, true)
@@ -168,6 +174,7 @@ const stoppedLoading = 1 << 31
 // Learn makes the unwinder know all code of a process that stands still, before it
 // returns. What fails is tried again when it is met.
 func (t *Tracer) Learn(pid int) {
+	t.pythons.look(pid)
 	if t.updater == nil {
 		return
 	}

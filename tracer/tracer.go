@@ -24,6 +24,7 @@ type Tracer struct {
 	filter  *filter       // nil unless blocks are sampled
 	hits    *hitCounts    // likewise
 	valve   *valve        // nil unless blocks are sampled under pressure
+	pythons *pythons
 
 	cookies cookies
 
@@ -50,7 +51,7 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), closing: newCloseQueue()}
+	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), pythons: newPythons(kernel.coll), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), closing: newCloseQueue()}
 	if err := errors.Join(t.startSampling(), t.attachKernel()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -64,7 +65,7 @@ func New(c Config) (*Tracer, error) {
 	if t.valve, err = openValve(kernel.coll.Maps, c); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	if t.drain, err = startDrain(kernel, c.StackDepth, t.newCode, t.valve); err != nil {
+	if t.drain, err = startDrain(kernel, c.StackDepth, t.newCode, t.valve, t.pythons); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -118,6 +119,7 @@ func (t *Tracer) Attach(pid int, objects []probe.Object) error {
 	if err := t.ReloadMaps(pid); err != nil {
 		return fmt.Errorf("attach to process %d: %w", pid, err)
 	}
+	t.pythons.look(pid)
 	if t.config.Everywhere {
 		if err := t.everywhere.attach(t, objects); err != nil {
 			return fmt.Errorf("attach to the files of process %d: %w", pid, err)
@@ -199,6 +201,7 @@ func (t *Tracer) Forget(pid int) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		err = nil
 	}
+	err = errors.Join(err, t.pythons.forget(pid))
 	if t.updater != nil {
 		err = errors.Join(err, t.updater.spaces.forget(pid))
 	}

@@ -31,6 +31,7 @@ type Frame struct {
 	BuildID  string
 	Offset   uint64 // address within the module's file image (ELF virtual address)
 	Inlined  bool
+	Language string // "python" of a Python frame; "": machine code
 }
 
 // PoolName is what a process calls a pool, as an answer to Analyzer.UnnamedPools. Name is "" where there is

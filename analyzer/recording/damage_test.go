@@ -76,7 +76,7 @@ func eventsIn(inputs []input.Input) (n int) {
 // A flipped bit costs one block, and the file says which: as many events are missing as the gaps tell.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
-	whole := record(t, Options{}, inOrder(stream(2, 60))...)
+	whole := record(t, Options{}, inOrder(stream(3, 60))...)
 	at, heads := blocksOf(t, whole)
 	all := 0
 	for _, h := range heads {

@@ -40,7 +40,8 @@ type Config struct {
 	SiteRoom    uint64            `json:"site_room"`
 	BlockRoom   uint64            `json:"block_room"`
 	Seed        [2]uint64         `json:"seed"`
-	PageSize    uint64            `json:"page_bytes"`         // of the machine that was traced; 0: not known
+	PageSize    uint64            `json:"page_bytes"` // of the machine that was traced; 0: not known
+	Native      bool              `json:"native,omitempty"`
 	Wrappers    []string          `json:"wrappers,omitempty"` // patterns, as --wrapper takes them
 	Tracer      report.TracerInfo `json:"tracer"`
 }
@@ -49,7 +50,7 @@ type Config struct {
 func ConfigOf(c analyzer.Config, wrappers []string) Config {
 	return Config{
 		Start: c.Start, MinAge: c.MinAge, WarmUp: c.WarmUp, FollowForks: c.FollowForks, Interval: c.Interval, Counted: c.Counted,
-		NamePools: c.NamePools, SiteRoom: c.SiteRoom, BlockRoom: c.BlockRoom, Seed: c.Seed, Wrappers: wrappers, Tracer: c.Tracer,
+		NamePools: c.NamePools, SiteRoom: c.SiteRoom, BlockRoom: c.BlockRoom, Seed: c.Seed, Native: c.Native, Wrappers: wrappers, Tracer: c.Tracer,
 		PageSize: cmp.Or(c.PageSize, uint64(os.Getpagesize())),
 	}
 }
@@ -64,7 +65,7 @@ func (c *Config) Analyzer(siteRoom, blockRoom uint64) (analyzer.Config, error) {
 	return analyzer.Config{
 		Start: c.Start, MinAge: c.MinAge, WarmUp: c.WarmUp, FollowForks: c.FollowForks, Interval: c.Interval, Counted: c.Counted,
 		NamePools: c.NamePools, SiteRoom: least(c.SiteRoom, siteRoom), BlockRoom: least(c.BlockRoom, blockRoom), Seed: c.Seed,
-		PageSize: c.PageSize, Wrappers: patterns, Tracer: c.Tracer,
+		PageSize: c.PageSize, Native: c.Native, Wrappers: patterns, Tracer: c.Tracer,
 	}, err
 }
 

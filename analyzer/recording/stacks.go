@@ -210,6 +210,9 @@ func (x *stackDecoder) next(cols *[columns]column, s *event.Stack) bool {
 		Truncated: d.flags&stackTruncated != 0, Deeper: d.flags&stackDeeper != 0,
 		FPGuess: d.flags&stackFPGuess != 0, Bottom: d.flags&stackBottom != 0,
 	}
+	if x.buffer == nil {
+		x.buffer = []uint64{} // of a first stack without frames, too
+	}
 	x.buffer = x.buffer[:0]
 	for at := d.leaf; at != 0; at = x.tree.nodes[at].parent {
 		x.buffer = append(x.buffer, x.tree.nodes[at].frame)

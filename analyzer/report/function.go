@@ -24,8 +24,11 @@ var allocatorPrefixes = []string{
 
 // SiteFunction returns the innermost function of a stack that is not itself a
 // part of the allocator: the one a reader would call the site. Where all are,
-// it is the innermost.
+// it is the innermost. A program in Python has its own functions for sites.
 func SiteFunction(stack []*Frame) string {
+	if f, _ := Interpreted(stack); f != nil {
+		return f.Function
+	}
 	for i := range stack {
 		if !IsAllocator(stack[i].Function) {
 			return stack[i].Function

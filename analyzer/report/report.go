@@ -403,4 +403,5 @@ type Frame struct {
 	BuildID  string `json:"build_id"`
 	Offset   uint64 `json:"offset"` // address within the module's file image (ELF virtual address)
 	Inlined  bool   `json:"inlined"`
+	Language string `json:"language,omitempty"` // LanguagePython of a Python frame, whose Module is the interpreter's; "": machine code
 }

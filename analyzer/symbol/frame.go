@@ -19,6 +19,7 @@ type Frame struct {
 	BuildID  string // GNU build ID of the module in hexadecimal, or ""
 	Offset   uint64 // ELF virtual address in the module that was looked up; where the module can't be read, offset in its file; outside any module, the address itself
 	Inlined  bool   // inlined into the frame that follows
+	Language string // "python" of a frame of an interpreter; "": machine code
 }
 
 func hexName(v uint64) string {

@@ -172,6 +172,60 @@ struct memo {
 };
 
 /*
+ * Where a CPython has things: addresses in the process, offsets in its structures, in bytes. Those of a frame and of a
+ * code object are read whole, up to PYTHON_WORDS words. See python.h; the tracer fills it.
+ */
+struct interpreter {
+	u64 current;      /* address of the word that points to the state of the GIL's holder; 0: there is none */
+	u64 key;          /* address of the key of thread-specific data that has the thread's state */
+	u32 keys;         /* how many of those lie in the thread's descriptor */
+	u32 specific;     /* where the first one's value does */
+	u32 thread_id;    /* of a thread's state: pthread_self(3) */
+	u32 frame;        /* of that: its innermost frame, or what points to that */
+	u32 via;          /* and where in there; PYTHON_DIRECT: it is the frame */
+	u32 frame_bytes;
+	u32 previous;     /* of a frame */
+	u32 code;
+	u32 last;         /* the last instruction */
+	u32 last_is_index;
+	u32 enters;       /* the byte that says whether the evaluation loop was entered for it */
+	u32 owner;        /* the byte that says what it is part of */
+	u32 entry;        /* enum python_entry */
+	u32 instructions; /* of a code object */
+	u32 code_from;    /* what is read of it, and from where on */
+	u32 code_bytes;
+	u32 lines;        /* of what is read: its table of lines */
+	u32 first_line;
+	u32 file_name;
+	u32 name;
+	u32 version;      /* its number; 0: it has none */
+};
+
+#define PYTHON_DIRECT 0xffffffff
+#define PYTHON_FRAMES 128 /* a power of two */
+#define PYTHON_WORDS 16   /* likewise */
+
+struct python_frame {
+	u64 code;  /* address of the code object; 0: the boundary of a run of the evaluation loop */
+	u64 lines; /* of its table of lines; with its first line and others, what tells it from another one at its address */
+	u64 others;
+	u32 first_line;
+	u32 at;    /* the last instruction, in bytes from the first (units of two to 3.10) */
+	u32 enters; /* the evaluation loop was entered for it */
+	u32 owner;
+};
+
+struct python_scratch {
+	u64 at; /* the next frame outwards */
+	u64 sum;
+	u32 frames;
+	u32 cut;
+	u64 words[PYTHON_WORDS];
+	struct record_head head; /* of the record that is sent */
+	struct python_frame f[PYTHON_FRAMES];
+};
+
+/*
  * Where a stack is put together. Between two allocations of a program that does
  * other things the caches forget this, page by page; so what each stack
  * needs lies together, at the beginning.
@@ -190,6 +244,7 @@ struct scratch {
 	u64 window[WINDOW_WORDS];
 	struct stack_record stack;
 	struct walked walked[MOST_FRAMES];
+	struct python_scratch python;
 };
 
 struct ring {

@@ -4,6 +4,7 @@
 #define MEMTRACE_PROCESS_H
 
 #include "emit.h"
+#include "python.h"
 #include "thread.h"
 #include "unwind_maps.h"
 
@@ -22,6 +23,7 @@ int process_fork(u64 *ctx)
 		has_forked = true;
 	if (follow)
 		bpf_map_update_elem(&targets, &to, &one, BPF_ANY);
+	inherit_interpreter(from, to);
 	emit_urgent(get_self(), RECORD_FORK, 0, from, to, flags);
 	return 0;
 }
@@ -42,6 +44,7 @@ int process_exec(u64 *ctx)
 		forget_probes(t);
 	}
 	bpf_map_delete_elem(&spaces, &tgid); /* the mappings are others now */
+	bpf_map_delete_elem(&interpreters, &tgid);
 	emit_urgent(get_self(), RECORD_EXEC, 0, tgid, (u32)ctx[1], 0);
 	return 0;
 }
@@ -62,6 +65,7 @@ int process_exit(u64 *ctx)
 		code = task->exit_code;
 	bpf_map_delete_elem(&targets, &tgid);
 	bpf_map_delete_elem(&spaces, &tgid);
+	bpf_map_delete_elem(&interpreters, &tgid);
 	emit_urgent(get_self(), RECORD_EXIT, 0, tgid, code, 0);
 	return 0;
 }

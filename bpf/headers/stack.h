@@ -12,6 +12,7 @@
 #define MEMTRACE_STACK_H
 
 #include "emit.h"
+#include "python.h"
 #include "sample.h"
 #include "thread.h"
 #include "unwind.h"
@@ -123,7 +124,7 @@ static __always_inline u64 know_stack(struct self self, struct scratch *s, u64 i
 
 	if (slot && *slot == id)
 		return id;
-	if (!send_stack(self, s, id)) {
+	if (!send_python(self, s, id) || !send_stack(self, s, id)) {
 		count_loss(LOSS_STACK_FULL);
 		return 0;
 	}
@@ -145,7 +146,7 @@ static __always_inline u64 known_again(struct self self, struct scratch *s, u32 
 
 	if (!sum)
 		return 0;
-	id = stack_id(image_seed(self) ^ sum);
+	id = stack_id(image_seed(self) ^ sum ^ s->python.sum);
 	slot = seen_slot(id);
 	return slot && *slot == id ? id : 0;
 }
@@ -161,7 +162,7 @@ static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 p
 	} else {
 		hash = walk(hash, place);
 	}
-	return know_stack(self, s, stack_id(hash));
+	return know_stack(self, s, stack_id(hash ^ s->python.sum));
 }
 
 /* Begin at the caller of the function that a thread is about to enter; its return address is the window's first word. */
@@ -183,6 +184,7 @@ static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 p
 {
 	u64 id = 0;
 
+	take_python(self, s, place);
 	s->stack_top = t->stack_top;
 	s->reach = t->walked_to + LEAST_BYTES;
 	read_window(s, t->from.sp, expected_bytes(s, t->from.sp));

@@ -158,6 +158,10 @@ func (o *eventOutput) site(e *event.Event) string {
 	if !ok || e.Stack == 0 {
 		return ""
 	}
+	if i := slices.IndexFunc(s.frames, event.IsPython); s.name == "" && i >= 0 {
+		s.name = o.names.function(s.pid, s.frames[i])
+		o.frames[e.Stack] = s
+	}
 	if s.name == "" {
 		for _, ret := range s.frames {
 			s.name = o.names.function(s.pid, ret)

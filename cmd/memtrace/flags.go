@@ -35,6 +35,7 @@ type settings struct {
 	by           string            // what sites are grouped by; "": nothing
 	wrappers     *wrapper.Patterns // functions that the user calls wrappers; nil: none
 	wrapperNames []string          // those, as they were given
+	native       bool              // show the interpreter's own frames
 	recording    *recordingFile    // nil: nothing is recorded
 	quiet        bool              // record: no Report is shown
 	minAge       time.Duration
@@ -80,6 +81,7 @@ func commonFlags() []cli.Flag {
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: all unless given)"},
 		&cli.StringFlag{Name: "sort", Value: defaultSort, Usage: "order of the sites"},
 		&cli.StringFlag{Name: "by", Value: report.BySite, Usage: "what the sites are grouped by"},
+		&cli.BoolFlag{Name: "native", Usage: "show the interpreter's own frames, too, in the stacks of Python programs"},
 		wholeFlag("wrapper", "name sites for the callers of this function, as of malloc's known wrappers; * matches any text"),
 		&cli.DurationFlag{Name: "min-age", Usage: "call no block old that is younger than this"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the Report"},
@@ -130,6 +132,7 @@ func readSettings(c *cli.Context) (settings, error) {
 	if s.functions, err = readFunctions(c); err != nil {
 		return s, err
 	}
+	s.native = c.Bool("native")
 	s.wrapperNames = wholes(c, "wrapper")
 	if s.wrappers, err = wrapper.Read(s.wrapperNames); err != nil {
 		return s, usageError("--wrapper: %v", err)

@@ -187,7 +187,7 @@ sys.stdin.readline()
 		t.Errorf("exit code %d, says %q", code, said)
 	}
 	c = start("PYTHONMALLOC=malloc")
-	tr := attach(t, c.cmd.Process.Pid)
+	tr := attach(t, c.cmd.Process.Pid, "--native") // else a line of Python is one site
 	if _, err := io.WriteString(c.in, "go\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (s *session) startAnalyzer() (err error) {
 	c := analyzer.Config{
 		Start: s.started, MinAge: uint64(s.minAge), WarmUp: uint64(s.gate.warmUp), FollowForks: !config.NoFollow,
 		SiteRoom: siteRoom, BlockRoom: blockRoom, Seed: [2]uint64{rand.Uint64(), rand.Uint64()},
-		Sample: sampleOf(s.tracer), Interval: config.Interval, Counted: !config.Sampling, NamePools: true, Wrappers: s.wrappers,
+		Sample: sampleOf(s.tracer), Interval: config.Interval, Counted: !config.Sampling, NamePools: true, Wrappers: s.wrappers, Native: s.native,
 		Tracer: report.TracerInfo{Attach: string(config.Mechanism), Faults: string(config.Faults), Unwind: string(config.Unwind)},
 	}
 	s.analyzer = analyzer.New(c)

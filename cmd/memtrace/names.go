@@ -3,15 +3,20 @@
 package main
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/symbol"
+	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/python"
 )
 
 // namer names the code addresses of the traced processes.
 type namer struct {
 	resolver *symbol.Resolver
+	python   func(frame uint64) (python.Name, bool) // what a Python frame is called
 
 	looking [16]sync.Mutex // by process: its mappings are read once at a time
 
@@ -36,8 +41,9 @@ type upcoming struct {
 	execs int
 }
 
-func newNamer(o symbol.Options) *namer {
+func newNamer(o symbol.Options, python func(frame uint64) (python.Name, bool)) *namer {
 	return &namer{
+		python:   python,
 		resolver: symbol.NewResolver(o), spaces: make(map[int]*symbol.Space), fresh: make(map[int]bool),
 		made: make(map[int]uint64), forked: make(map[int]uint64), all: make(map[*symbol.Space]bool),
 		next: make(map[int][]upcoming), ahead: make(map[int]int), final: make(map[int]bool),
@@ -305,16 +311,37 @@ func (n *namer) frames(run *symbol.Run, pid int, addrs []uint64, at uint64) []*i
 	if s == nil {
 		return nil // it may be known later
 	}
-	found := run.FramesAt(s, addrs, at)
-	out := make([]*input.Frame, len(found))
-	for i, f := range found {
-		out[i] = (*input.Frame)(f) // the same fields
+	out := make([]*input.Frame, 0, len(addrs))
+	for len(addrs) > 0 {
+		native := slices.IndexFunc(addrs, event.IsPython)
+		if native < 0 {
+			native = len(addrs)
+		}
+		for _, f := range run.FramesAt(s, addrs[:native], at) {
+			out = append(out, (*input.Frame)(f)) // the same fields
+		}
+		if addrs = addrs[native:]; len(addrs) > 0 {
+			out = append(out, n.pythonFrame(addrs[0]))
+			addrs = addrs[1:]
+		}
 	}
 	return out
 }
 
+// pythonFrame names a Python frame.
+func (n *namer) pythonFrame(frame uint64) *input.Frame {
+	f, ok := n.python(frame)
+	if !ok {
+		f = python.Name{Function: python.Unknown, Module: python.Unknown}
+	}
+	return &input.Frame{Function: f.Function, File: f.File, Line: f.Line, Module: f.Module, Language: report.LanguagePython}
+}
+
 // function names the code that a return address returns to, by symbols alone.
 func (n *namer) function(pid int, ret uint64) string {
+	if event.IsPython(ret) {
+		return n.pythonFrame(ret).Function
+	}
 	s := n.space(pid)
 	if s == nil {
 		return ""

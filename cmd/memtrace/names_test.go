@@ -24,7 +24,7 @@ func ownSpace(t *testing.T) *symbol.Space {
 
 func testNamer(t *testing.T) *namer {
 	t.Helper()
-	n := newNamer(symbol.Options{})
+	n := newNamer(symbol.Options{}, nil)
 	t.Cleanup(n.close)
 	return n
 }

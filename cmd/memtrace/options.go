@@ -104,6 +104,7 @@ func showDetails() map[string]cmdline.Detail {
 		"top":             {Group: groupShow, Metavar: "N"},
 		"sort":            {Group: groupShow, Metavar: "KEY", Words: analyzer.SortKeys()},
 		"wrapper":         {Group: groupShow, Metavar: "NAME"},
+		"native":          {Group: groupShow},
 		"format":          {Group: groupShow, Metavar: "FORMAT", Words: render.Formats()},
 		"events":          {Group: groupShow},
 		"kind":            {Group: groupShow, Metavar: "KIND", Words: event.Kinds()},

@@ -94,7 +94,7 @@ func newSession(s settings, out output) (*session, error) {
 	keepWithin(s.memory)
 	started := now()
 	x := &session{
-		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols), out: out,
+		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols, t.PythonFrame), out: out,
 		pools:   poolname.Of(s.functions.Layers()),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		calls: make(chan sessionCall), over: make(chan struct{}), guarded: make(map[int]bool),
@@ -388,6 +388,7 @@ func (s *session) report(final bool) *report.Report {
 	r.Warnings = append(r.Warnings, s.warnings...)
 	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
 	r.Warnings = append(r.Warnings, s.tracer.UnwindProblems()...)
+	r.Warnings = append(r.Warnings, s.tracer.PythonProblems()...)
 	r.Warnings = append(r.Warnings, s.missedChildren()...)
 	if err := s.attacher.loaderProblem(); err != nil {
 		r.Warnings = append(r.Warnings, err.Error()+": what a library allocates right after it was loaded may have a cut stack")

@@ -173,7 +173,7 @@ type Stack struct {
 	FPGuess   bool // a frame without call frame information was left by its frame pointer
 	Bottom    bool // ends in the outermost frame of its thread
 
-	// Frames are return addresses, innermost (the allocator's caller) first.
+	// Frames are return addresses, innermost (the allocator's caller) first, and Python frames (IsPython) between them.
 	// Where a signal struck it is the address of the instruction plus one: so
 	// each, less one, lies in the code that the frame is in.
 	Frames []uint64

@@ -1,0 +1,348 @@
+//go:build integration && services
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/python"
+)
+
+// pythonStacks is a program that says at which Python stacks it allocated its blocks, and how often.
+const pythonStacks = "../../testdata/python/stacks.py"
+
+// pythonSize is the size of the blocks that it tells of, in bytes.
+const pythonSize = 200_000
+
+// debianPython is the distribution's own.
+func debianPython(t *testing.T) string {
+	const path = "/usr/bin/python3"
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v; .ci/setup test installs all that the tests need", err)
+	}
+	return path
+}
+
+// pythons are the distribution's Python, and those that pyenv has installed, by version ("3.11.2").
+func pythons(t *testing.T) map[string]string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := filepath.Glob(filepath.Join(home, ".pyenv/versions/3.*/bin/python3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]string)
+	for _, path := range append([]string{debianPython(t)}, others...) {
+		text, err := exec.Command(path, "-c", "import platform; print(platform.python_version())").Output()
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		version := strings.TrimSpace(string(text))
+		if knownPython(version) {
+			out[version] = path
+		}
+	}
+	return out
+}
+
+// hasOwnLayout chooses a version of each way in which frames are linked: what costs more is done with these.
+func hasOwnLayout(version string) bool {
+	return strings.HasPrefix(version, "3.8.") || strings.HasPrefix(version, "3.11.2") || strings.HasPrefix(version, "3.13.")
+}
+
+// knownPython reports whether memtrace claims to know a version.
+func knownPython(version string) bool {
+	var minor int
+	_, err := fmt.Sscanf(version, "3.%d.", &minor)
+	return err == nil && minor >= 8 && minor <= 13
+}
+
+// pythonAnswer is what the program printed: how often each stack allocated. A stack is its frames, as text.
+func pythonAnswer(t *testing.T, line []byte) map[string]uint64 {
+	t.Helper()
+	var said [][2]json.RawMessage
+	if err := json.Unmarshal(line, &said); err != nil || len(said) == 0 {
+		t.Fatalf("the program said %.200q: %v", line, err)
+	}
+	out := make(map[string]uint64)
+	for _, one := range said {
+		var n uint64
+		var frames [][3]any
+		if err := json.Unmarshal(one[0], &n); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(one[1], &frames); err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for _, f := range frames {
+			fmt.Fprintf(&text, "%v at %v:%v\n", f[0], f[1], f[2])
+		}
+		out[text.String()] += n
+	}
+	return out
+}
+
+// pythonText is the Python frames of a stack, as text.
+func pythonText(stack []*report.Frame) string {
+	var text strings.Builder
+	for _, f := range stack {
+		if f.Language == report.LanguagePython {
+			fmt.Fprintf(&text, "%s at %s:%d\n", f.Function, f.File, f.Line)
+		}
+	}
+	return text.String()
+}
+
+// pythonSites is how often each Python stack allocated blocks of the size, by a Report.
+func pythonSites(r *report.Report) map[string]uint64 {
+	out := make(map[string]uint64)
+	for _, s := range r.Sites {
+		for _, bucket := range s.SizeHistogram {
+			if bucket[0] >= pythonSize && bucket[0] < pythonSize*5/4 {
+				out[pythonText(s.Stack)] += bucket[1]
+			}
+		}
+	}
+	return out
+}
+
+// comparePython holds the Report's stacks against those that the program had. Other code of the same sizes, as json's, is
+// not in the program's own file.
+func comparePython(t *testing.T, want map[string]uint64, r *report.Report) {
+	t.Helper()
+	if r.Events.Lost != 0 || len(r.Warnings) > 0 {
+		t.Errorf("%d events lost, warnings %q", r.Events.Lost, r.Warnings)
+	}
+	got := pythonSites(r)
+	var total uint64
+	for stack, n := range want {
+		if total += n; got[stack] != n {
+			t.Errorf("%d blocks, want %d, of\n%s", got[stack], n, stack)
+		}
+	}
+	for stack, n := range got {
+		first, _, _ := strings.Cut(stack, "\n")
+		if _, known := want[stack]; !known && (first == "" || strings.Contains(first, "stacks.py:") || strings.Contains(first, "<made")) {
+			t.Errorf("%d blocks of a stack that the program never had:\n%s", n, stack)
+		}
+	}
+	t.Logf("%d blocks at %d stacks", total, len(want))
+}
+
+// runPython runs a program under memtrace; its output, and the Report.
+func runPython(t *testing.T, flags []string, argv ...string) ([]byte, *report.Report) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "report.json")
+	flags = append([]string{"run", "--format", "json", "--report", file, "--at-exit", "off"}, flags...)
+	out, err := memtraceCommand(t, append(append(flags, "--"), argv...)...).Output()
+	if err != nil {
+		t.Fatalf("%v: %.300s", err, out)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, parseReport(t, string(text))
+}
+
+// Every stack of a Python program is the one that the interpreter itself had at the allocation: through functions,
+// generators, exceptions, sort keys, context managers, code that is made at run time, coroutines, and in threads, with the GIL and
+// without. Of each version that is here.
+func TestPythonStacks(t *testing.T) {
+	t.Parallel()
+	for version, path := range pythons(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			out, r := runPython(t, nil, path, pythonStacks, "15")
+			comparePython(t, pythonAnswer(t, out), r)
+			for _, s := range r.Sites {
+				f, i := report.Interpreted(s.Stack)
+				if f != nil && (s.Function != f.Function || s.FunctionFrame != i) {
+					t.Errorf("FUNCTION is %s, frame %d, want %s, frame %d", s.Function, s.FunctionFrame, f.Function, i)
+				}
+				if i := slices.IndexFunc(s.Stack, func(f *report.Frame) bool { return strings.HasPrefix(f.Function, "_PyEval_") }); f != nil && i >= 0 {
+					t.Errorf("the interpreter's own frames are not folded: %s", s.Stack[i].Function)
+				}
+			}
+		})
+	}
+}
+
+// So it is of a process that has run before, and with the interpreter's own frames: each run of Python frames
+// stands right inside of an evaluation loop.
+func TestPythonStacksAttached(t *testing.T) {
+	t.Parallel()
+	for version, path := range pythons(t) {
+		if !hasOwnLayout(version) {
+			continue
+		}
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			c := spawn(t, exec.Command(path, pythonStacks, "attach", "10"))
+			c.lineWith("ready")
+			m := startTracing(t, []int{c.pid()}, "--native", "--top", "0")
+			c.say("")
+			line, _ := c.line()
+			r := m.reportAfter()
+			comparePython(t, pythonAnswer(t, []byte(line)), r)
+			for _, s := range r.Sites {
+				checkRuns(t, s.Stack)
+			}
+			m.interrupt()
+			c.say("")
+		})
+	}
+}
+
+// checkRuns checks that what follows the last of a run of Python frames is the evaluation loop, where the native stack goes as far.
+func checkRuns(t *testing.T, stack []*report.Frame) {
+	t.Helper()
+	stack = slices.DeleteFunc(slices.Clone(stack), func(f *report.Frame) bool { return f.Inlined }) // what the loop has of others
+	for i, f := range stack[:max(len(stack)-1, 0)] {
+		next := stack[i+1]
+		if f.Language == report.LanguagePython && next.Language == "" && !strings.HasPrefix(next.Function, "_PyEval_EvalFrameDefault") {
+			t.Errorf("%s has %s outside of it", f.Function, next.Function)
+		}
+	}
+}
+
+// A stack that is deeper than what is recorded says so, and its inner frames are right.
+func TestPythonRecursion(t *testing.T) {
+	t.Parallel()
+	const deep = "import sys\nsys.setrecursionlimit(5000)\ndef f(n):\n    return f(n - 1) if n else bytes(3_000_000)\nf(1000)\n"
+	for version, path := range pythons(t) {
+		if !hasOwnLayout(version) {
+			continue
+		}
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			_, r := runPython(t, nil, path, "-c", deep)
+			i := slices.IndexFunc(r.Sites, func(s report.Site) bool { return s.Function == "f" && s.AllocBytes > 3_000_000 })
+			if i < 0 {
+				t.Fatal("no site of f")
+			}
+			s := r.Sites[i]
+			n := strings.Count(pythonText(s.Stack), "f at <string>:4\n")
+			if !s.Truncated || n < 120 || n > 128 || len(r.Warnings) > 0 {
+				t.Errorf("truncated %v, %d frames of f, warnings %q", s.Truncated, n, r.Warnings)
+			}
+		})
+	}
+}
+
+// Code that is freed before it could be read is unknown. It is never called by another's name where code objects have
+// numbers (from 3.12 on); before, code that is made at run time may be called like that which was in its place.
+func TestPythonCodeThatIsFreed(t *testing.T) {
+	t.Parallel()
+	for version, path := range pythons(t) {
+		if !hasOwnLayout(version) {
+			continue
+		}
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			out, r := runPython(t, nil, path, pythonStacks, "forget", "10")
+			want := pythonAnswer(t, out)
+			for stack := range pythonSites(r) {
+				first, _, _ := strings.Cut(stack, "\n")
+				if !strings.Contains(first, "stacks.py:") || want[stack] != 0 {
+					continue
+				}
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(had string) bool { return isAlike(stack, had, version) }) {
+					t.Errorf("a stack that the program never had:\n%s", stack)
+				}
+			}
+		})
+	}
+}
+
+// isAlike reports whether two stacks are the same but for frames that are unknown in the first one, or, to 3.11, of code that
+// is made at run time.
+func isAlike(got, want, version string) bool {
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	if len(a) != len(b) {
+		return false
+	}
+	numbered := strings.HasPrefix(version, "3.12.") || strings.HasPrefix(version, "3.13.")
+	for i := range a {
+		made := strings.Contains(b[i], " at <made at ")
+		if a[i] != b[i] && !(made && strings.HasPrefix(a[i], python.Unknown)) && (numbered || !made || !strings.Contains(a[i], " at <made at ")) {
+			return false
+		}
+	}
+	return true
+}
+
+// A child has its parent's interpreter until it executes another one, or a program that is none.
+func TestPythonForksAndExecutes(t *testing.T) {
+	t.Parallel()
+	for version, other := range pythons(t) {
+		if !hasOwnLayout(version) {
+			continue
+		}
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			program := `
+import os, sys
+def in_parent():
+    return bytes(1_500_000)
+def in_child():
+    return bytes(1_600_000)
+kept = in_parent()
+if os.fork() == 0:
+    kept = in_child()
+    os.execv(sys.argv[1], [sys.argv[1], "-c", "def after_exec():\n    return bytes(1_700_000)\nkept = after_exec()"])
+os.wait()
+`
+			_, r := runPython(t, nil, debianPython(t), "-c", program, other)
+			for function, least := range map[string]uint64{"in_parent": 1_500_000, "in_child": 1_600_000, "after_exec": 1_700_000} {
+				if !slices.ContainsFunc(r.Sites, func(s report.Site) bool {
+					return s.Function == function && s.AllocBytes >= least && s.AllocBytes < least+100
+				}) {
+					t.Errorf("%s has no site of its %d bytes", function, least)
+				}
+			}
+			if len(r.Warnings) > 0 {
+				t.Errorf("%q", r.Warnings)
+			}
+		})
+	}
+}
+
+// A recording has the same stacks as the trace, and can be asked for Python functions.
+func TestPythonRecordings(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "python.memtrace")
+	out, r := runPython(t, []string{"-o", file}, debianPython(t), pythonStacks, "5")
+	text, err := memtraceCommand(t, "report", file, "--format", "json", "--top", "0").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := parseReport(t, string(text))
+	comparePython(t, pythonAnswer(t, out), again)
+	if len(again.Sites) != len(r.Sites) {
+		t.Errorf("%d sites, want %d", len(again.Sites), len(r.Sites))
+	}
+	text, err = memtraceCommand(t, "query", file, `function ~ "many_lines"`).Output()
+	if err != nil || !strings.Contains(string(text), "many_lines") {
+		t.Errorf("%v: %s", err, text)
+	}
+	folded := filepath.Join(t.TempDir(), "folded")
+	if out, err := memtraceCommand(t, "export", file, "--format", "folded", "--kind", "allocated", "-o", folded).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if text, err = os.ReadFile(folded); err != nil || !strings.Contains(string(text), ";step;many_lines;") {
+		t.Errorf("no step;many_lines in the folded stacks: %v", err)
+	}
+}
