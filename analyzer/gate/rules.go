@@ -95,6 +95,11 @@ func (r Rules) NeedTrace() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool { return r.needsTrace() })
 }
 
+// NeedBlocks reports whether any rule takes more of allocations than how fast a heap grows, which a Go program's own samples tell, too.
+func (r Rules) NeedBlocks() bool {
+	return slices.ContainsFunc(r, func(r Rule) bool { return r.needsTrace() && (r.figure == nil || r.figure.name != growthFigure) })
+}
+
 // OverTime names the rules that one look at a process cannot decide, as they
 // are about what happens while it is traced.
 func (r Rules) OverTime() (out []string) {

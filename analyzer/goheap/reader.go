@@ -16,8 +16,8 @@ var ErrDisabled = errors.New("its memory profile is off (runtime.MemProfileRate 
 const (
 	// maxWalks bounds how often the list is read for two that agree.
 	maxWalks = 4
-	// maxStacks bounds the stacks that are told apart; the others are one without frames.
-	maxStacks = 1 << 16
+	// maxStacks bounds the stacks that are told apart, maxStackFrames their frames; the others are one site without a stack.
+	maxStacks, maxStackFrames = 1 << 16, 1 << 19
 )
 
 // A Reader reads one process's memory profile, again and again.
@@ -26,6 +26,7 @@ type Reader struct {
 	program *program
 	at      variables
 	stacks  map[string]int // by return addresses: numbers from 1 on
+	depths  int            // sum of their lengths
 	frames  map[uint64]Frame
 }
 
@@ -162,7 +163,8 @@ func (r *Reader) number(stack []uint64) int {
 		}
 	}
 	n, ok := r.stacks[string(key)]
-	if !ok && len(r.stacks) < maxStacks {
+	if !ok && len(r.stacks) < maxStacks && r.depths+len(stack) <= maxStackFrames {
+		r.depths += len(stack)
 		n = len(r.stacks) + 1
 		r.stacks[string(key)] = n
 	}

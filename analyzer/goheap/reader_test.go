@@ -48,7 +48,7 @@ func roots() []string {
 
 // Before the first collection all that was sampled counts, as in the program's own profile.
 func TestReadBeforeTheFirstCollection(t *testing.T) {
-	s := start(t, build(t, "", "program"))
+	s := start(t, build(t, "", "program"), "RATE=1")
 	r := s.open()
 	p := read(t, r)
 	if !p.BeforeGC {
@@ -60,8 +60,8 @@ func TestReadBeforeTheFirstCollection(t *testing.T) {
 			deep = v
 		}
 	}
-	if deep[3] < 2000*3072/2 || deep[3] > 2000*3072*2 {
-		t.Errorf("%d bytes at the site that holds %d", deep[3], 2000*3072)
+	if want := (figures{2000, 2000 * 3072, 2000, 2000 * 3072}); deep != want {
+		t.Errorf("%d at the site that has %d", deep, want)
 	}
 }
 

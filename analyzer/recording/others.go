@@ -29,6 +29,8 @@ const (
 	tagNames
 	tagPoolName
 	tagWindow
+	tagGoStacks
+	tagGoHeap
 )
 
 // others are the types of all inputs without columns of their own, by tag.
@@ -48,6 +50,8 @@ var others = map[byte]reflect.Type{
 	tagInstant:     reflect.TypeFor[input.Instant](),
 	tagPoolName:    reflect.TypeFor[input.PoolName](),
 	tagWindow:      reflect.TypeFor[input.Window](),
+	tagGoStacks:    reflect.TypeFor[input.GoStacks](),
+	tagGoHeap:      reflect.TypeFor[input.GoHeap](),
 }
 
 var tags = func() map[reflect.Type]byte {
@@ -115,6 +119,8 @@ func timeOf(in input.Input) uint64 {
 	case input.Window:
 		return v.Now
 	case input.Memory:
+		return v.Now
+	case input.GoHeap:
 		return v.Now
 	case input.Instant:
 		return v.Now
