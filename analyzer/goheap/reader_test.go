@@ -23,22 +23,29 @@ var ways = []struct {
 	{"every block", nil, []string{"RATE=1"}, bySymbols},
 }
 
-// The same stacks, names and bytes as the program's own profile of the same collection, to the byte.
+// The same stacks, names and bytes as the program's own profile of the same collection, to the byte. docs/languages.md says so of each version.
 func TestReadIsTheProgramsOwnProfile(t *testing.T) {
+	rows := make(map[string]string)
 	for _, root := range roots() {
+		version, found := "", []string(nil)
 		for _, w := range ways {
-			t.Run(filepath.Base(root)+" "+w.name, func(t *testing.T) {
+			ok := t.Run(filepath.Base(root)+" "+w.name, func(t *testing.T) {
 				s := start(t, build(t, root, "program", w.args...), w.env...)
 				s.ask("gc")
 				r := s.open()
 				p := read(t, r)
+				version = p.Version
 				if p.By != w.by || p.Unsettled || p.Cut || p.BeforeGC {
 					t.Errorf("found by %s, unsettled %v, cut %v, before the first collection %v", p.By, p.Unsettled, p.Cut, p.BeforeGC)
 				}
 				compare(t, ours(r, p), theirs(s.profile()))
 			})
+			found = append(found, map[bool]string{true: "yes", false: "no"}[ok])
 		}
+		minor, row := rowOf(version, found)
+		rows[minor] = row
 	}
+	checkTable(t, rows)
 }
 
 // roots are the roots of Go installations: the one of the tests, and those that MEMTRACE_GOROOTS lists.
