@@ -17,14 +17,16 @@ func (j *Judge) problems(r *report.Report) (out []string) {
 		return nil
 	}
 	traced := j.opt.Rules.NeedTrace()
+	var silent []string
+	if traced {
+		silent = j.goSilent(r)
+		out = append(out, silent...)
+	}
 	if lost := r.Events.Lost; traced && lost > 0 {
 		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
 	}
-	if traced && r.Tracer.Attach != report.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) && !j.goTells(r) {
+	if traced && r.Tracer.Attach != report.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) && !j.goTells(r) && len(silent) == 0 {
 		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
-	}
-	if traced {
-		out = append(out, j.goSilent(r)...)
 	}
 	if o := r.Overhead; traced && o != nil && o.PausedNS > 0 {
 		add("nothing was seen for %s, to keep to --max-overhead: what was allocated before or meanwhile was not checked (raise the limit, or leave it out)", seconds(o.PausedNS))

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
@@ -44,6 +46,8 @@ func TestGoProgramShowsItsSamples(t *testing.T) {
 	c.Env = append(os.Environ(), "GOGC=off", "RATE=1")
 	p := spawn(t, c)
 	p.lineWith("ready")
+	p.say("gc") // before it, garbage counts, too
+	p.lineWith("done")
 	file := filepath.Join(t.TempDir(), "go.memtrace")
 	m := startTracing(t, []int{p.pid()}, "-d", "600s", "--top", "0", "-o", file, "--fail-on", "growth>1TiB/s")
 	p.say("grow")
@@ -70,6 +74,21 @@ func TestGoProgramShowsItsSamples(t *testing.T) {
 	}
 }
 
+// interruptFailing ends a trace whose job fails.
+func interruptFailing(m *running) *report.Report {
+	m.t.Helper()
+	m.signal(unix.SIGINT)
+	for {
+		if r := m.report(); r.Final {
+			<-m.exited
+			if m.err == nil {
+				m.t.Error("memtrace ended as if all were well")
+			}
+			return r
+		}
+	}
+}
+
 // A condition on growth fails where a Go program grows faster.
 func TestGoProgramFailsOnGrowth(t *testing.T) {
 	t.Parallel()
@@ -87,7 +106,7 @@ func TestGoProgramFailsOnGrowth(t *testing.T) {
 			return grown
 		})
 	}
-	r := m.interrupt()
+	r := interruptFailing(m)
 	if r.Outcome == nil || r.Outcome.Rules[0].Status != report.RuleFailed {
 		t.Errorf("outcome %+v", r.Outcome)
 	}
@@ -99,7 +118,7 @@ func TestGoProgramWithoutAProfile(t *testing.T) {
 	p := spawn(t, exec.Command(goProgram(t, "plain")))
 	p.lineWith("ready")
 	m := startTracing(t, []int{p.pid()}, "-d", "600s", "--fail-on", "growth>1TiB/s")
-	r := m.interrupt()
+	r := interruptFailing(m)
 	if g := processOf(t, r, p.pid()).GoHeap; g == nil || !strings.Contains(g.Problem, "import net/http/pprof") {
 		t.Errorf("%+v", g)
 	}
