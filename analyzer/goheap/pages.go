@@ -8,7 +8,7 @@ import (
 )
 
 // block is how much is read at a time. Go maps memory for its buckets in pieces of 256 KiB.
-const block = 64 << 10
+const block = 16 << 10
 
 // page is what is read where a block can't be from its beginning on: it divides the page size of every machine.
 const page = 4 << 10
