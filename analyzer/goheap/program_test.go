@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -19,7 +18,7 @@ import (
 // build compiles one of the programs in testdata, with the Go of a root directory, "" for the one that runs the tests.
 func build(t testing.TB, root, name string, args ...string) string {
 	t.Helper()
-	tool := filepath.Join(runtime.GOROOT(), "bin", "go")
+	tool := "go"
 	if root != "" {
 		tool = filepath.Join(root, "bin", "go")
 	}
@@ -30,7 +29,10 @@ func build(t testing.TB, root, name string, args ...string) string {
 	}
 	cmd := exec.Command(tool, append(append([]string{"build", "-o", out}, args...), source)...)
 	cmd.Dir = t.TempDir() // no module
-	cmd.Env = append(os.Environ(), "GO111MODULE=off", "GOFLAGS=", "GOTOOLCHAIN=local", "GOROOT="+root)
+	cmd.Env = append(os.Environ(), "GO111MODULE=off", "GOFLAGS=", "GOTOOLCHAIN=local")
+	if root != "" {
+		cmd.Env = append(cmd.Env, "GOROOT="+root)
+	}
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, text)
 	}
