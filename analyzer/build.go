@@ -34,6 +34,9 @@ func (a *Analyzer) mark(now uint64) {
 	for _, s := range a.sites.all {
 		s.grown, s.reported = int64(s.held())-int64(s.reported), s.held()
 	}
+	for _, p := range a.processes {
+		p.goHeap.mark()
+	}
 	for i := range a.regions.all {
 		s := &a.regions.all[i]
 		s.grown, s.reported = int64(s.liveBytes)-int64(s.reported), s.liveBytes
@@ -121,7 +124,7 @@ func (a *Analyzer) reportProcesses(top int) []report.Process {
 			ID: p.id, PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
 			ExitCode: p.exitCode, Exited: p.exited, Execs: p.execs,
 			Attached: p.info.Attached, Allocators: allocators, Unprobed: p.info.Unprobed,
-			Heap: p.total, LeakCheck: p.check, Loss: p.lossReport(),
+			Heap: p.total, GoHeap: p.goHeap.report(a), LeakCheck: p.check, Loss: p.lossReport(),
 		})
 		p.extras.extend(&out[len(out)-1].Heap)
 		p.pages.fill(&out[len(out)-1])

@@ -34,6 +34,7 @@ type heldProcess struct {
 	regions []event.Event
 	pools   *pools
 	damage  *damage
+	goHeap  []input.Input
 }
 
 type heldSite struct {
@@ -86,6 +87,7 @@ func (a *Analyzer) heldProcess(p *process) heldProcess {
 	if p.damage != nil {
 		h.damage.spans = slices.Clone(p.damage.spans) // with their events
 	}
+	h.goHeap = p.goHeap.held(p.info.PID)
 	if p.forkedAt != 0 {
 		h.carried.ForkedAt = a.config.Start + p.forkedAt
 	}

@@ -65,6 +65,9 @@ func (x *heldGiver) process(h *heldProcess) {
 	x.one(input.Started{ProcessInfo: h.info})
 	x.one(h.carried)
 	x.stacks(h.stacks)
+	for _, in := range h.goHeap {
+		x.one(in)
+	}
 	in := x.pools(h)
 	for _, e := range h.regions {
 		x.event(e)

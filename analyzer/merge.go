@@ -100,7 +100,7 @@ func (m *siteMerger) hash(s *report.Site) uint64 {
 }
 
 func (m *siteMerger) same(s, o *report.Site) bool {
-	return s.Process == o.Process && s.Function == o.Function && s.Truncated == o.Truncated && s.FramePointers == o.FramePointers &&
+	return s.Process == o.Process && s.Function == o.Function && s.Basis == o.Basis && s.Truncated == o.Truncated && s.FramePointers == o.FramePointers &&
 		slices.EqualFunc(s.Stack, o.Stack, func(f, g *report.Frame) bool { return m.number(f) == m.number(g) })
 }
 

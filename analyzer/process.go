@@ -25,6 +25,7 @@ type process struct {
 	touched  *touchTable  // nil until a page fault has a stack
 	pages    correlation
 	unseen   unseen
+	goHeap   *goHeap       // nil: it has no memory profile of Go's runtime that was read
 	verdicts []report.Leak // of the last leak check
 	checked  bool          // that was made before an exec, which is still to come
 	past     []report.Leak // of the checks before execs

@@ -72,7 +72,8 @@ func (a *Analyzer) nameSites(d *draft) {
 			out.Function, out.FunctionFrame, out.Stack = report.NotNamedYet, 0, []*report.Frame{}
 		}
 	}
-	if mergeSites(r) {
+	added := a.addGoSites(r)
+	if mergeSites(r) || added {
 		r.Sort(d.opt.Sort)
 	}
 	r.GroupBy(d.opt.By, d.opt.Sort, d.opt.Top)

@@ -44,6 +44,10 @@ func (a *Analyzer) Take(in input.Input) {
 		a.applyTouches(&v)
 	case input.Memory:
 		a.correlate(&v)
+	case input.GoStacks:
+		a.takeGoStacks(v)
+	case input.GoHeap:
+		a.takeGoHeap(v)
 	case input.Verdicts:
 		a.conclude(&v)
 	case input.Paused:

@@ -178,8 +178,12 @@ func (p *process) goWarning(grown, now uint64) string {
 	if p.unseen.read {
 		figures = fmt.Sprintf(" Anonymous memory outside of the traced heap, where Go's lies, grew by %s to %s.", report.HumanBytes(float64(grown)), report.HumanBytes(float64(now)))
 	}
+	if p.goHeap != nil && p.goHeap.last.Problem == "" {
+		return fmt.Sprintf("process %d: only what its C code allocates is traced: Go's runtime has a heap of its own and never calls malloc.%s "+
+			"Sites of its Go code are Go's own samples (basis go_profile, docs/languages.md)", p.info.PID, figures)
+	}
 	return fmt.Sprintf("process %d: what its Go code allocates is not seen, only what its C code does: Go's runtime has a heap of its own and never calls malloc.%s "+
-		"Go's own heap profile tells what it allocates (import net/http/pprof, then go tool pprof http://ADDRESS/debug/pprof/heap)", p.info.PID, figures)
+		"Go's own heap profile would tell what it allocates (docs/languages.md)", p.info.PID, figures)
 }
 
 // growthWarning says that memory came which nothing explains.

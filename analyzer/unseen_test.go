@@ -75,7 +75,7 @@ func TestUnseenOfAProgramBefore(t *testing.T) {
 	a.AddProcess(ProcessInfo{PID: 7, GoHeap: true})
 	a.Apply([]event.Event{{Kind: event.Exec, PID: 7, Child: 7, TID: 7, Time: 5}})
 	r := a.reportAt(1000, ReportOptions{}, nil)
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "go tool pprof") {
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "what its Go code allocates is not seen") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
 }

@@ -43,7 +43,7 @@ func (c *course) add(ns uint64, p *report.Process) {
 		c.points = c.points[:maxPoints/2]
 		c.every *= 2
 	}
-	c.points = append(c.points, point{time.Duration(ns).Seconds(), float64(p.Heap.LiveBytes)})
+	c.points = append(c.points, point{time.Duration(ns).Seconds(), float64(p.HeapBytes())})
 }
 
 // slope is the median of the slopes of all pairs of points (Theil and Sen), in
@@ -97,7 +97,7 @@ func (j *Judge) follow(r *report.Report) {
 // grown raises a measure by a course, where its rule is about that.
 func (j *Judge) grown(i int, c *course, m *measure) {
 	rule := &j.opt.Rules[i]
-	if rule.figure == nil || rule.figure.name != "growth" {
+	if rule.figure == nil || rule.figure.name != growthFigure {
 		return
 	}
 	p := report.Process{PID: c.pid, Comm: c.comm}

@@ -27,6 +27,9 @@ type figure struct {
 	summedChildren bool
 }
 
+// growthFigure is the figure that a Go program's own samples tell, too.
+const growthFigure = "growth"
+
 // figures by name. docs/ci.md names the field of the Report that each reads.
 var figures = []figure{
 	{name: "leak", value: inBytes, show: showBytes, kinds: true, traced: true},
@@ -36,7 +39,7 @@ var figures = []figure{
 	{name: "uss", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.USS })},
 	{name: "swap", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.Swap })},
 	{name: "heap", value: inBytes, show: showBytes, traced: true, overTime: true, summedChildren: true, read: heap},
-	{name: "growth", value: inRate, show: showRate, traced: true, overTime: true},
+	{name: growthFigure, value: inRate, show: showRate, traced: true, overTime: true},
 	{name: "allocs", value: inCount, show: showCount, traced: true, overTime: true, summedChildren: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocCount })},
 	{name: "alloc.bytes", value: inBytes, show: showBytes, traced: true, overTime: true, summedChildren: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocBytes })},
 }

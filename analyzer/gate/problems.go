@@ -17,10 +17,15 @@ func (j *Judge) problems(r *report.Report) (out []string) {
 		return nil
 	}
 	traced := j.opt.Rules.NeedTrace()
+	var silent []string
+	if traced {
+		silent = j.goSilent(r)
+		out = append(out, silent...)
+	}
 	if lost := r.Events.Lost; traced && lost > 0 {
 		add("%d events were lost: a lost allocation may hide a leak, a lost free may make one up (give memtrace more CPU, or trace less)", lost)
 	}
-	if traced && r.Basis == "" && r.Tracer.Attach != report.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) {
+	if traced && r.Basis == "" && r.Tracer.Attach != report.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) && !j.goTells(r) && len(silent) == 0 {
 		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
 	}
 	if o := r.Overhead; traced && o != nil && o.PausedNS > 0 {
@@ -34,6 +39,27 @@ func (j *Judge) problems(r *report.Report) (out []string) {
 	}
 	if j.base == nil && j.needsWarmth() {
 		add("the trace ended after %s, before the warm-up of %v was over", seconds(r.WindowNS), j.opt.WarmUp)
+	}
+	return out
+}
+
+// goTells reports whether all processes are Go programs whose own samples say what the rules need.
+func (j *Judge) goTells(r *report.Report) bool {
+	return !j.opt.Rules.NeedAllocations() && len(r.Processes) > 0 &&
+		!slices.ContainsFunc(r.Processes, func(p report.Process) bool { return p.GoHeap == nil || p.GoHeap.Problem != "" })
+}
+
+// goSilent names the processes whose allocations are not traced and whose own samples could not be read.
+func (j *Judge) goSilent(r *report.Report) (out []string) {
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		switch {
+		case !p.Unprobed || j.opt.Rules.NeedAllocations() || p.Children > 0:
+		case p.GoHeap == nil:
+			out = append(out, fmt.Sprintf("process %d: how its heap grows is not known: no allocation of it is traced, and it has no Go heap profile", p.PID))
+		case p.GoHeap.Problem != "":
+			out = append(out, fmt.Sprintf("process %d: how its heap grows is not known: %s", p.PID, p.GoHeap.Problem))
+		}
 	}
 	return out
 }

@@ -95,7 +95,7 @@ func (r Rules) NeedScan() bool {
 func (r Rules) NeedBlocks() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool {
 		if r.figure != nil {
-			return r.figure.traced && r.figure.name != "growth"
+			return r.figure.traced && r.figure.name != growthFigure
 		}
 		return slices.ContainsFunc(r.kinds(), func(kind string) bool { return kind != "growing" })
 	})
@@ -109,6 +109,11 @@ func (r Rules) NeedLeaks() bool {
 // NeedTrace reports whether any rule is about allocations.
 func (r Rules) NeedTrace() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool { return r.needsTrace() })
+}
+
+// NeedAllocations reports whether any rule takes more of allocations than how fast a heap grows, which a Go program's own samples tell, too.
+func (r Rules) NeedAllocations() bool {
+	return slices.ContainsFunc(r, func(r Rule) bool { return r.needsTrace() && (r.figure == nil || r.figure.name != growthFigure) })
 }
 
 // OverTime names the rules that one look at a process cannot decide, as they

@@ -29,6 +29,8 @@ func (h *holdings) add(in input.Input) error {
 		h.sum += noticed(infoBytes(&v.ProcessInfo))
 	case input.Described:
 		h.sum += noticed(infoBytes(&v.ProcessInfo))
+	case input.GoStacks:
+		h.sum += goStackBytes(&v)
 	case input.PoolName:
 		h.sum += noticed(uint64(len(v.Name)))
 	case input.Memory:
@@ -70,6 +72,18 @@ func infoBytes(p *input.ProcessInfo) uint64 {
 func textBytes(texts []string) (n uint64) {
 	for _, t := range texts {
 		n += uint64(len(t)) + uint64(unsafe.Sizeof(t))
+	}
+	return n
+}
+
+// goStackBytes counts all: stacks are kept for good, and come in many small inputs.
+func goStackBytes(v *input.GoStacks) (n uint64) {
+	for i := range v.Stacks {
+		for _, f := range v.Stacks[i].Frames {
+			if f != nil {
+				n += uint64(len(f.Function)+len(f.Mangled)+len(f.File)+len(f.Module)+len(f.BuildID)) + uint64(unsafe.Sizeof(*f))
+			}
+		}
 	}
 	return n
 }

@@ -30,6 +30,8 @@ const (
 	tagPoolName
 	tagWindow
 	tagTouches
+	tagGoStacks
+	tagGoHeap
 	tagHeld // as tagEvents; in checkpoints alone, as what follows
 	tagCheckpoint
 	tagCarried
@@ -55,6 +57,8 @@ var others = map[byte]reflect.Type{
 	tagTouches:     reflect.TypeFor[input.Touches](),
 	tagCheckpoint:  reflect.TypeFor[input.Checkpoint](),
 	tagCarried:     reflect.TypeFor[input.Carried](),
+	tagGoStacks:    reflect.TypeFor[input.GoStacks](),
+	tagGoHeap:      reflect.TypeFor[input.GoHeap](),
 }
 
 var tags = func() map[reflect.Type]byte {
@@ -124,6 +128,8 @@ func timeOf(in input.Input) uint64 {
 	case input.Checkpoint:
 		return v.At
 	case input.Memory:
+		return v.Now
+	case input.GoHeap:
 		return v.Now
 	case input.Instant:
 		return v.Now

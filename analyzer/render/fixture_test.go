@@ -13,6 +13,7 @@ func fixtures() map[string]*report.Report {
 
 		"untraced": untracedReport(),
 		"unprobed": unprobedReport(),
+		"goheap":   goHeapReport(),
 	}
 }
 
@@ -89,6 +90,22 @@ func unprobedReport() *report.Report {
 		}},
 		Warnings: []string{"process 77: its allocations are not seen"},
 	}
+}
+
+// goHeapReport is the same program with its runtime's own samples, and one whose profile is off.
+func goHeapReport() *report.Report {
+	r := unprobedReport()
+	e := &report.Estimate{Samples: 90, LiveSamples: 60, LiveBytesSE: 4 << 20, LiveCountSE: 800, AllocBytesSE: 6 << 20, AllocCountSE: 900, FreeCountSE: 1200}
+	r.Processes[0].GoHeap = &report.GoHeap{Version: "go1.26.1", FoundBy: "code", Rate: 512 << 10, ReadNS: 58_000 * ms, LiveBytes: 40 << 20, LiveCount: 10_000,
+		AllocBytes: 90 << 20, AllocCount: 30_000, FreeCount: 20_000, GrowthBytes: 12 << 20, Estimate: e, Unsettled: true, Cut: true}
+	r.Processes = append(r.Processes, report.Process{ID: 2, PID: 78, Comm: "tool", Unprobed: true, Mappings: []report.Mapping{}, GoHeap: &report.GoHeap{Version: "go1.26.1", Problem: "its memory profile is off"}})
+	r.Sites = []report.Site{{ID: 1<<24 + 1, Process: 1, PID: 77, Basis: report.GoProfile, Language: "go", Function: "main.(*cache).put", LiveBytes: 40 << 20, LiveCount: 10_000,
+		AllocBytes: 90 << 20, AllocCount: 30_000, FreeCount: 20_000, PeakLiveBytes: 40 << 20, GrowthBytes: 1 << 20, Estimate: e, SizeHistogram: [][2]uint64{},
+		Stack: []*report.Frame{
+			{Function: "main.(*cache).put", File: "/src/cache.go", Line: 31, Module: "/opt/gateway", Offset: 0x4cd96d, Inlined: true},
+			{Function: "main.main", File: "/src/main.go", Line: 12, Module: "/opt/gateway", Offset: 0x4cda63},
+		}}}
+	return r
 }
 
 const longName = "boost::multi_index::detail::hashed_index<boost::multi_index::member<Order, std::basic_string<char, std::char_traits<char>, std::allocator<char> >, &Order::id>, std::hash<std::string> >::insert_unique_(Order const&)"

@@ -36,6 +36,9 @@ func TestGolden(t *testing.T) {
 		"untraced.json":                        {Format: JSON},
 		"unprobed.width=80.txt":                {Width: 80},
 		"unprobed.width=0.top=1.txt":           {Top: 1},
+		"goheap.width=80.frames=2.txt":         {Width: 80, Frames: 2},
+		"goheap.width=0.txt":                   {},
+		"goheap.json":                          {Format: JSON},
 		"unprobed.json":                        {Format: JSON},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,7 +74,7 @@ func groupedColumns(r *report.Report, width int) []columnOf[report.Group] {
 		{title: "OLDEST", keep: 5, cell: func(g *group) string { return ageOf(g.LiveCount, g.OldestNS) }},
 		sites,
 	}
-	if r.Sampling == nil {
+	if !estimated(r) {
 		cols = append(cols[:1:1], cols[2:]...)
 	}
 	return cols

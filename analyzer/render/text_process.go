@@ -24,12 +24,14 @@ func addProcesses(p *page, r *report.Report) {
 			addWalk(p, proc)
 		case proc.FirstTouch != nil:
 			addTouched(p, proc)
+		case proc.Unprobed && proc.GoHeap != nil && proc.GoHeap.Problem == "":
 		case proc.Unprobed:
 			p.flow(plain, "  Heap  ", []string{"not seen:", "it has no allocator", "that can be probed"}, " ")
 		default:
 			addHeap(p, r, proc)
 			addPools(p, proc)
 		}
+		addGoHeap(p, proc.GoHeap)
 		addProcessLoss(p, proc.Loss)
 		addCheck(p, proc.LeakCheck)
 	}

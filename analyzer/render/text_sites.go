@@ -72,20 +72,25 @@ func siteColumns(r *report.Report, width int) []column {
 		{title: "COUNT", keep: 7, cell: func(s *site) string { return shortCount(s.LiveCount) }},
 		{title: "Δ", keep: 8, cell: func(s *site) string { return signed(s.GrowthBytes, bytes) }},
 		{title: resident, keep: 4, cell: func(s *site) string {
-			if !read[s.Process] {
+			if !read[s.Process] || s.Basis != "" {
 				return "?"
 			}
 			return bytes(s.ResidentBytes)
 		}},
 		{title: "ALLOCS", keep: 6, cell: func(s *site) string { return shortCount(s.AllocCount) }},
 		{title: "FREES", keep: 3, cell: func(s *site) string { return shortCount(s.FreeCount) }},
-		{title: "TEMP", keep: 2, cell: func(s *site) string { return percent(s.TemporaryCount, s.AllocCount) }},
+		{title: "TEMP", keep: 2, cell: func(s *site) string {
+			if s.Basis != "" {
+				return "?"
+			}
+			return percent(s.TemporaryCount, s.AllocCount)
+		}},
 		{title: "OLDEST", keep: 5, cell: func(s *site) string { return age(s) }},
 	}
 	if r.Basis == report.FirstTouchBasis {
 		cols = touchColumns(cols)
 	}
-	if r.Sampling == nil {
+	if !estimated(r) {
 		cols = slices.DeleteFunc(cols, func(c column) bool { return c.title == "±" })
 	}
 	if len(r.Processes) > 1 {
@@ -110,7 +115,12 @@ func touchColumns(cols []column) []column {
 	return slices.DeleteFunc(cols, func(c column) bool { return c.title == "TEMP" || c.title == "OLDEST" })
 }
 
-func age(s *report.Site) string { return ageOf(s.LiveCount, s.OldestNS) }
+func age(s *report.Site) string {
+	if s.Basis != "" {
+		return "?"
+	}
+	return ageOf(s.LiveCount, s.OldestNS)
+}
 
 func ageOf(live, oldest uint64) string {
 	if live == 0 {

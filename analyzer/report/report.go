@@ -124,7 +124,9 @@ type Process struct {
 	Allocators []string `json:"allocators"`         // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
 	Usage      Usage    `json:"usage"`
 	Heap       Heap     `json:"heap"`
-	RSSBy      RSSBy    `json:"rss_by"`
+	// GoHeap is what a Go program's own memory profile says; nil where it has none, or is no Go program.
+	GoHeap *GoHeap `json:"go_heap,omitempty"`
+	RSSBy  RSSBy   `json:"rss_by"`
 	// Pools are what its pools hold by name, the largest first; empty where no
 	// function of pools is traced.
 	Pools     []Pool `json:"pools,omitempty"`
@@ -348,12 +350,16 @@ func (r RSSBy) Sum() uint64 {
 
 // Site is an allocation call site: all blocks of one process with one stack.
 type Site struct {
-	ID             int      `json:"id"`
-	Process        int      `json:"process"` // Process.ID
-	PID            int      `json:"pid"`
-	Function       string   `json:"function"`       // the first frame outside the allocator and its wrappers
-	FunctionFrame  int      `json:"function_frame"` // the frame of Stack that Function is; those before it are the allocator and its wrappers
-	Stack          []*Frame `json:"stack"`          // innermost first, inlined frames included; sites share Frames: they must not be changed
+	ID      int `json:"id"`
+	Process int `json:"process"` // Process.ID
+	PID     int `json:"pid"`
+	// Basis says where the figures are from: "" the trace, go_profile a Go program's own memory profile: such a site is in no sum of
+	// Process.Heap, and was not measured for residency.
+	Basis          string   `json:"basis,omitempty"`
+	Language       string   `json:"language,omitempty"` // go; "" where it is not known
+	Function       string   `json:"function"`           // the first frame outside the allocator and its wrappers
+	FunctionFrame  int      `json:"function_frame"`     // the frame of Stack that Function is; those before it are the allocator and its wrappers
+	Stack          []*Frame `json:"stack"`              // innermost first, inlined frames included; sites share Frames: they must not be changed
 	Truncated      bool     `json:"truncated"`
 	FramePointers  bool     `json:"frame_pointers"` // some frame without call frame information was left by its frame pointer: see docs/unwinding.md
 	LiveBytes      uint64   `json:"live_bytes"`

@@ -14,7 +14,11 @@ import (
 // was found, for this reason: for its page faults and for where its memory is. It is
 // not if allocations were asked for, as by a check for leaks.
 func (s *session) tracesWithoutAllocator(reason error) bool {
-	if s.leaks || s.gate.rules.NeedTrace() || len(s.functions.Functions) > 0 || s.functions.Family != "" {
+	needed := s.gate.rules.NeedTrace()
+	if errors.Is(reason, probe.ErrGoProgram) { // its own samples tell some
+		needed = s.gate.rules.NeedAllocations()
+	}
+	if s.leaks || needed || len(s.functions.Functions) > 0 || s.functions.Family != "" {
 		return false
 	}
 	if errors.Is(reason, probe.ErrFileReplaced) || errors.Is(reason, os.ErrPermission) {
@@ -87,7 +91,11 @@ func (s *session) execedUnprobed(pid int) *target {
 func (s *session) warnNoAllocator(t *target, reason error) {
 	exe, err := t.held.Exe()
 	if err != nil || !s.warnedNoAllocator[exe] {
-		s.warn("process %d: its allocations are not seen, only its page faults, its memory and which of its mappings grow: %v", t.pid, reason)
+		what := "its allocations are not seen, only its page faults, its memory and which of its mappings grow"
+		if errors.Is(reason, probe.ErrGoProgram) {
+			what = "its allocations are not traced: what its runtime samples of them is shown (docs/languages.md), its page faults and its memory"
+		}
+		s.warn("process %d: %s: %v", t.pid, what, reason)
 	}
 	if err == nil && len(s.warnedNoAllocator) < maxWarnings {
 		s.warnedNoAllocator[exe] = true

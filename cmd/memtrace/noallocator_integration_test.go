@@ -62,7 +62,7 @@ func warnsOfGo(t *testing.T, m *running) {
 	t.Helper()
 	eventually(t, "it is said that the program's allocations are not seen", func() bool {
 		warnings := strings.Join(m.report().Warnings, "\n")
-		return strings.Contains(warnings, "its allocations are not seen") && strings.Contains(warnings, "go tool pprof")
+		return strings.Contains(warnings, "its allocations are not traced") && strings.Contains(warnings, "docs/languages.md")
 	})
 }
 

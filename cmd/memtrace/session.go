@@ -324,6 +324,7 @@ func (s *session) correlateTarget(t *target) {
 		s.warn("%v", err)
 	}
 	t.pace.Done(time.Now(), cost)
+	s.readGoHeap(t)
 	if t.space == nil && t.usesParentNames() {
 		return // it has its parent's names, and may be about to execute a program
 	}

@@ -32,6 +32,9 @@ type target struct {
 	exited  bool
 	since   uint64 // ns: when it lived for certain, no later than its first event
 
+	profile      *goProfile // of a Go program; nil: not looked for yet
+	profiledExec uint64     // execed as it was looked for
+
 	noAllocator bool      // it has no allocator that can be probed
 	goHeap      bool      // it has a heap of Go's runtime beside those that are probed
 	child       bool      // it was made by a process under trace
@@ -189,6 +192,7 @@ func (t *target) usesParentNames() bool {
 }
 
 func (t *target) close() {
+	t.profile.close()
 	_ = t.held.Close()
 }
 

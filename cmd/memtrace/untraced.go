@@ -152,7 +152,9 @@ func (u *untraced) check(pid int) error {
 		return err
 	}
 	defer t.close()
-	if t.objects, err = allocatorsOf(u.fs, pid); err != nil {
+	if t.objects, err = allocatorsOf(u.fs, pid); errors.Is(err, probe.ErrGoProgram) {
+		return goHoldsInstead(pid)
+	} else if err != nil {
 		return err
 	}
 	if t.space, err = symbol.NewSpace(u.fs.Root(), pid); err != nil {

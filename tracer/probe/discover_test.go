@@ -211,7 +211,7 @@ func TestDiscoverExplains(t *testing.T) {
 		want       []error
 		says       string
 	}{
-		{"Go", self, []error{ErrGoProgram}, "pprof"},
+		{"Go", self, []error{ErrGoProgram}, "memtrace -p"},
 		{"static", link(t, bare, "-static"), []error{ErrNoAllocator}, "in /program"},
 		{"static and stripped", link(t, bare, "-static", "-s"), []error{ErrStripped}, "strip"},
 		{"dynamic", link(t, bare, "-shared", "-s"), []error{ErrNoAllocator}, "/program"},

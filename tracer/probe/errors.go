@@ -10,7 +10,7 @@ var (
 	ErrNoAllocator = errors.New("no allocator found")
 	// ErrGoProgram: no allocator, and the program is written in Go, whose
 	// runtime has a heap of its own.
-	ErrGoProgram = errors.New("a Go program that uses no C allocator: its own heap profile tells what it allocates (import net/http/pprof, then go tool pprof http://ADDRESS/debug/pprof/heap)")
+	ErrGoProgram = errors.New("a Go program that uses no C allocator: memtrace -p PID shows what its runtime samples of its heap")
 	// ErrStripped: no allocator, and the program is static without symbols,
 	// so that it may have one all the same.
 	ErrStripped = errors.New("a static program without symbols: its allocator cannot be found; rebuild it without -s or strip")
