@@ -101,10 +101,11 @@ type Process struct {
 	Exe        string   `json:"exe"`
 	ExitCode   *int     `json:"exit_code,omitempty"`
 	Exited     bool     `json:"exited"`
-	Execs      int      `json:"execs,omitempty"`    // how often it has replaced its program; Heap is that of the last one
-	Children   int      `json:"children,omitempty"` // so many children of PID are summed up here, as there are too many to list
-	Attached   bool     `json:"attached"`           // attached while running: blocks from before are unknown
-	Allocators []string `json:"allocators"`         // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
+	TracedNS   uint64   `json:"traced_ns,omitempty"` // from its attach or birth to its end or this Report; 0: not known
+	Execs      int      `json:"execs,omitempty"`     // how often it has replaced its program; Heap is that of the last one
+	Children   int      `json:"children,omitempty"`  // so many children of PID are summed up here, as there are too many to list
+	Attached   bool     `json:"attached"`            // attached while running: blocks from before are unknown
+	Allocators []string `json:"allocators"`          // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
 	Usage      Usage    `json:"usage"`
 	Heap       Heap     `json:"heap"`
 	RSSBy      RSSBy    `json:"rss_by"`
@@ -271,6 +272,14 @@ type Estimate struct {
 	AllocBytesSE uint64 `json:"alloc_bytes_se"`
 	AllocCountSE uint64 `json:"alloc_count_se"`
 	FreeCountSE  uint64 `json:"free_count_se"`
+}
+
+// LiveOf is how many sampled blocks the figures of live ones come from; 0 where e is nil.
+func (e *Estimate) LiveOf() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.LiveSamples
 }
 
 // LiveBytes is the standard error of the live bytes; 0 where e is nil, as for all below.
