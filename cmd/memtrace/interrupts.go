@@ -26,16 +26,24 @@ type interruptsKey struct{}
 // catchInterrupts returns the context of memtrace. stop gives the signals their usual effect again.
 func catchInterrupts() (ctx context.Context, stop func()) {
 	in := new(interrupts)
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), interruptsKey{}, in))
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.Background(), interruptsKey{}, in))
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		for s := range signals {
 			in.take(s)
-			cancel()
+			cancel(fmt.Errorf("interrupted by %s", signalName(s)))
 		}
 	}()
-	return ctx, func() { signal.Stop(signals); cancel() }
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// signalName is a signal's, such as SIGINT.
+func signalName(s os.Signal) string {
+	if number, ok := s.(syscall.Signal); ok {
+		return unix.SignalName(number)
+	}
+	return s.String()
 }
 
 // interruptsOf returns those that end a context; without any, ones that never come.
@@ -81,5 +89,5 @@ func (in *interrupts) before(command string) error {
 	if in.first == 0 {
 		return nil
 	}
-	return &exitError{128 + int(in.first), fmt.Errorf("%s came before %s was started: nothing was traced", unix.SignalName(in.first), command)}
+	return &exitError{128 + int(in.first), fmt.Errorf("%s came before %s was started: nothing was traced", signalName(in.first), command)}
 }
