@@ -9,10 +9,12 @@ const Schema = "memtrace.report/1"
 // nanoseconds. Its JSON form is the contract with other programs: no array
 // in it is ever null.
 type Report struct {
-	Schema   string     `json:"schema"`
-	Final    bool       `json:"final"`
-	WindowNS uint64     `json:"window_ns"` // from the attach to this Report
-	Tracer   TracerInfo `json:"tracer"`
+	Schema   string `json:"schema"`
+	Final    bool   `json:"final"`
+	WindowNS uint64 `json:"window_ns"` // from the attach to this Report
+	// Made says when, where and by what the Report was made; nil where that is not known.
+	Made   *Made      `json:"made,omitempty"`
+	Tracer TracerInfo `json:"tracer"`
 	// Sampling says by which sample the figures of blocks were estimated; nil
 	// where every block was seen, and the figures are exact.
 	Sampling *Sampling `json:"sampling,omitempty"`
@@ -42,6 +44,17 @@ type Report struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	Notes   []string `json:"notes,omitempty"` // what else is to be known of the figures
 }
+
+// Made is where a Report comes from. Each of its fields may be empty: not known, or left out.
+type Made struct {
+	At      string   `json:"at,omitempty"`      // when, by the clock of the machine that was traced: RFC 3339, UTC, to the millisecond
+	Host    string   `json:"host,omitempty"`    // the name of that machine
+	Version string   `json:"version,omitempty"` // of memtrace
+	Command []string `json:"command,omitempty"` // memtrace's command line; --no-command-lines leaves it out
+}
+
+// MadeFormat is the layout of Made.At.
+const MadeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // TracerInfo says by which mechanisms the figures were had.
 type TracerInfo struct {

@@ -32,7 +32,7 @@ func recordingFlags() []cli.Flag {
 		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "record the trace into this file, for memtrace report, export, diff and query"},
 		&cli.StringFlag{Name: "max-size", Usage: "let the recording grow to this size, such as 2GiB; what comes later is not in it"},
 		&cli.StringFlag{Name: "compression", Value: recording.Levels()[0], Usage: "how hard to compress the recording"},
-		&cli.BoolFlag{Name: "no-command-lines", Usage: "leave memtrace's command line out of the recording"},
+		noCommandLinesFlag(),
 	}
 }
 
@@ -40,7 +40,7 @@ func recordingFlags() []cli.Flag {
 func recordingOf(c *cli.Context, used map[string]string) (*recordingFile, error) {
 	path := c.Path("output")
 	if path == "" {
-		for _, name := range []string{"max-size", "compression", "no-command-lines"} {
+		for _, name := range []string{"max-size", "compression"} {
 			if c.IsSet(name) {
 				return nil, usageError("--%s goes with a recording: give -o FILE, too", name)
 			}

@@ -120,7 +120,7 @@ func reportCommand(c *cli.Context) error {
 	if format == "csv" {
 		return export.Write(os.Stdout, r, export.Options{Format: export.CSV})
 	}
-	opt := render.Options{Format: render.Format(format), Frames: textFrames, Stacks: textStacks, Version: version}
+	opt := render.Options{Format: render.Format(format), Frames: textFrames, Stacks: textStacks, Made: true, Version: version}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		opt.Width, opt.Color = width, tui.UseColor(os.Getenv)
 	}
