@@ -117,6 +117,7 @@ func showDetails() map[string]cmdline.Detail {
 		"export format":    {Group: groupShow, Metavar: "FORMAT", Words: exportFormats()},
 		"export pid":       {Group: groupShow, Metavar: "PID"},
 		"export kind":      {Group: groupShow, Metavar: "KIND", Words: export.Kinds()},
+		"frames":           {Group: groupShow, Metavar: "N"},
 		"inverted":         {Group: groupShow},
 		"query by":         {Group: groupShow, Metavar: "WHAT", Words: query.Groupings()},
 		"query format":     {Group: groupShow, Metavar: "FORMAT", Words: query.Formats()},
