@@ -28,7 +28,7 @@ func TestSnapshotToStdout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	cmd := exec.Command(self, "snapshot", "-o", "/proc/self/fd/1")
+	cmd := exec.Command(self, "snapshot", "--stall-budget", "0", "-o", "/proc/self/fd/1")
 	cmd.Env = append(os.Environ(), asMemtrace+"=1")
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil {
