@@ -77,14 +77,6 @@ func missingFrom(set uint64) (missing []capability) {
 	return slices.DeleteFunc(needed(), func(c capability) bool { return allows(set, c) })
 }
 
-func missingCapabilities() []capability {
-	s, err := ownCapabilities()
-	if err != nil {
-		return needed()
-	}
-	return missingFrom(s.effective)
-}
-
 func capabilityNames(list []capability) string {
 	var out []string
 	for _, c := range list {
