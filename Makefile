@@ -37,7 +37,7 @@ VM_SLOW := BlocksBeingHandedOut|FirstThreadEndedBefore|Container|SampledChildren
 # These need programs and libraries that the VMs lack, or are too slow there.
 VM_ALLOCATORS := OperatorNewOf|OwnFunction|USDTMechanisms|USDTSample|USDTStacks|OneFamily|OwnInterfaces|OwnAllocator|AllProcesses|Namespaces|PythonLayer|AllocatorTable
 # What programs, allocators and the C library do, on every kernel alike; and children, signals and stops by the dozen.
-VM_USER := Recording|EndedChildrenHold|ChangelogHasThe|ReadmeNamesThe|TracesPlayBack|LossesPlayBack|ReferenceIsUpToDate|UnquotedLimit|ErrorsAreShort|FlagsAfterTheCommand|EndedProcess|DoctorsRemedy|FilesAreOpenedAs|KilledInEachPhase|Harmless|NoCheckBeside|ProgramInherits|ExecOfAFile|DebugFileOfAnother|ForgedBuildID|CopiedFileShares|RulesOfOthers|AccountInAUser|ProgramHasItsCallers|Interpreters|AllSpares|SuppressionsOfThe|EndedThreads|ChildrenOfAReplaced|LeaksOfA|GridOf|MovedText|LeaksOnEach|MemoryThatJemalloc|OwnProgramBreak|AllocatorThatRuns|LeakInALibrary|LibrariesThatAre|FurtherEntry|UnknownEntry|UnexplainedGrowth|Viewer|SignalsArePassedOn|StoppedAndFrozen|USDTLayerThat|FamilyThat|NoSuchContainer|UntracedAllocatorsAre|NamesOfAProcessWhose|ManyUnchecked|DiffOfTwo
+VM_USER := InterruptBefore|RealReportsFulfil|SeccompFilter|Recording|EndedChildrenHold|ChangelogHasThe|ReadmeNamesThe|TracesPlayBack|LossesPlayBack|ReferenceIsUpToDate|UnquotedLimit|ErrorsAreShort|FlagsAfterTheCommand|EndedProcess|DoctorsRemedy|FilesAreOpenedAs|KilledInEachPhase|Harmless|NoCheckBeside|ProgramInherits|ExecOfAFile|DebugFileOfAnother|ForgedBuildID|CopiedFileShares|RulesOfOthers|AccountInAUser|ProgramHasItsCallers|Interpreters|AllSpares|SuppressionsOfThe|EndedThreads|ChildrenOfAReplaced|LeaksOfA|GridOf|MovedText|LeaksOnEach|MemoryThatJemalloc|OwnProgramBreak|AllocatorThatRuns|LeakInALibrary|LibrariesThatAre|FurtherEntry|UnknownEntry|UnexplainedGrowth|Viewer|SignalsArePassedOn|StoppedAndFrozen|USDTLayerThat|FamilyThat|NoSuchContainer|UntracedAllocatorsAre|NamesOfAProcessWhose|ManyUnchecked|DiffOfTwo
 # Snapshots as files: much data that no kernel has a part in.
 VM_FILES := SmallFilesOfMuch|ManyProcesses|LongNames|ManyPages|Damage|Lies|Bomb|OtherFiles|UnknownFieldsAnd|ReadsWhatWas
 VM_SKIP := $(VM_USER)|$(VM_FILES)|PredictedResultsOfOther|MissedFrees|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
@@ -158,6 +158,7 @@ lint:
 	cd testdata/bench/system && $(AS_USER) $(GO) vet .
 	cd packaging && $(AS_USER) $(GO) vet ./...
 	for system in linux darwin windows; do $(AS_USER) env GOOS=$$system CGO_ENABLED=0 $(GO) build -tags viewer $(VIEWED) || exit; done
+	$(AS_USER) $(GO) vet -tags viewer $(VIEWED)
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
 	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
 	$(AS_USER) $(GO) run $(STATICCHECK) -tests=false -tags viewer -checks inherit,-U1000 ./cmd/memtrace

@@ -70,6 +70,7 @@ type Analyzer struct {
 	processes            []*process               // in the order they became known
 	goSites              int                      // sites of Go programs' own profiles that got an ID
 	listed               int                      // how many ever were among them
+	leakChecks           int                      // of processes, so far
 	byPID                map[uint32]*process      // the latest process of a PID; children that share memory name their parent
 	waiting              map[uint32]ProcessInfo   // descriptions of such children, for when they exec
 	earlyImages          map[uint32]*image        // stacks of processes not known yet

@@ -9,7 +9,7 @@ import (
 func (a *Analyzer) apply(events []event.Event) {
 	var w warmup
 	a.unnamed = a.unnamed[:0]
-	if n := len(events); n > 0 && a.config.Observer != nil {
+	if n := len(events); n > 0 {
 		a.latest = a.since(events[n-1].Time)
 	}
 	for len(events) > 0 {

@@ -84,7 +84,10 @@ func (a *Analyzer) draftOf(opt ReportOptions) *draft {
 	}
 	a.extra.extend(&r.Events)
 	addLeftOut(&r.Events, a.leftOut)
-	r.Stacks = a.stackCounts()
+	var lost uint64
+	if r.Stacks, lost = a.stackCounts(opt.Final); lost != 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the frames of the call stacks of %d allocations were lost: they count under [stack lost], and who made them is not known", lost))
+	}
 	r.Regions, r.RegionsMore = a.reportRegions(opt.Top)
 	a.drafted = &draft{opt: opt, report: r}
 	a.listSites(a.drafted)
@@ -122,7 +125,7 @@ func (a *Analyzer) reportProcesses(top int) []report.Process {
 		allocators := append([]string{}, p.info.Allocators...)
 		out = append(out, report.Process{
 			ID: p.id, PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
-			ExitCode: p.exitCode, Exited: p.exited, Execs: p.execs,
+			ExitCode: p.exitCode, Exited: p.exited, Execs: p.execs, TracedNS: p.traced(a.at),
 			Attached: p.info.Attached, Allocators: allocators, Unprobed: p.info.Unprobed,
 			Heap: p.total, GoHeap: p.goHeap.report(a), LeakCheck: p.check, Loss: p.lossReport(),
 		})

@@ -17,13 +17,24 @@ func endingOf(s event.Stack) stackEnding {
 	return stackEnding{bottom: s.Bottom, truncated: s.Truncated, deeper: s.Deeper, guessed: s.FPGuess}
 }
 
-// stackCounts sums up how the stacks of all allocations end.
-func (a *Analyzer) stackCounts() report.Stacks {
-	var out report.Stacks
+// stackCounts sums up how the stacks of all allocations end; at the end of a trace, lost is how many have lost theirs.
+func (a *Analyzer) stackCounts(final bool) (out report.Stacks, lost uint64) {
 	for _, s := range a.sites.all {
 		*countOf(&out, s, a.config.Tracer.Unwind) += s.allocs()
+		if final && s.lostStack() { // until then they may come
+			lost += s.allocs()
+		}
 	}
-	return out
+	return out, lost
+}
+
+// lostStack reports whether a site's call stack was taken, and its frames have not come.
+func (s *site) lostStack() bool {
+	if s.other || s.stack == 0 {
+		return false
+	}
+	_, ok := s.image.stack(s.stack)
+	return !ok
 }
 
 // countOf returns the count that a site's allocations belong to.

@@ -44,7 +44,7 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 		a.forget(early)
 	}
 	p := a.startChild(info, from)
-	p.forkedAt, p.child = now, true
+	p.began, p.forkedAt, p.child = now, now, true
 	a.inheritRegions(p, from)
 	a.inheritTouches(p, from)
 	p.partial = heap == nil || from.partial // what is a copy of a part is one

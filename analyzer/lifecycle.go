@@ -118,7 +118,8 @@ func (a *Analyzer) splitMemory(parent *process, child uint32, at uint64) {
 			p.image.noStacks, p.damage = true, parent.damage.after(at)
 			return
 		}
-		a.startProcess(info, parent.image).damage = parent.damage.after(at)
+		p := a.startProcess(info, parent.image)
+		p.began, p.damage = at, parent.damage.after(at)
 		return
 	}
 	if len(a.earlyImages) < maxEarlyImages {

@@ -168,6 +168,9 @@ func (p *process) verdictOn(b block) string {
 	return p.verdicts[i].Kind
 }
 
+// LeakChecks is how many leak checks of processes there were: without any, no Life is known to be leaked or not.
+func (a *Analyzer) LeakChecks() int { return a.leakChecks }
+
 // Lives yields the blocks that live, in no particular order. Nothing must be given to the Analyzer meanwhile.
 func (a *Analyzer) Lives(yield func(*Life) bool) {
 	for p := range a.heaps {

@@ -237,6 +237,9 @@ func TestObserverOfVerdicts(t *testing.T) {
 	if got, want := leaked(), "[0x1000 definite 0x2000 definite 0x3000 ]"; got != want {
 		t.Errorf("after the check: %s, want %s", got, want)
 	}
+	if n := a.LeakChecks(); n != 1 {
+		t.Errorf("%d leak checks, want 1", n)
+	}
 	again := &trace{time: tr.time}
 	a.Apply(again.free(0x1000).malloc(0x1000, 40, 1).events)
 	if got, want := leaked(), "[0x1000  0x2000 definite 0x3000 ]"; got != want {

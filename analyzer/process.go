@@ -34,7 +34,8 @@ type process struct {
 	total    report.Heap // all but the figures of the residency pass
 	extras   *extras     // of a sample; nil where all blocks were seen
 	exited   bool
-	ended    uint64 // ns since Config.Start: when it exited
+	began    uint64 // ns since Config.Start: when it became known
+	ended    uint64 // likewise: when it exited
 	exitCode *int
 	partial  bool // a child that got no copies of its parent's blocks, which are in its memory all the same
 
@@ -160,12 +161,23 @@ func (a *Analyzer) setExitCode(pid uint32, code int) {
 }
 
 func (a *Analyzer) startProcess(info ProcessInfo, base *image) *process {
-	p := &process{info: info, heap: a.newHeap(info.UID), image: newImage(base)}
+	p := &process{info: info, heap: a.newHeap(info.UID), image: newImage(base), began: max(a.latest, a.at)}
 	p.image.owner = a.detail.of(info.UID)
 	a.list(p)
 	a.byPID[info.PID] = p
 	a.processesChanged()
 	return p
+}
+
+// traced is for how long it was traced, ns: until a time, or its end. 0: that is not known.
+func (p *process) traced(now uint64) uint64 {
+	if p.groupEntry != nil {
+		return 0 // its members began and ended one after the other
+	}
+	if p.exited {
+		now = p.ended
+	}
+	return now - min(now, p.began)
 }
 
 // list gives a process an entry of its own in Reports. IDs are never given out again.

@@ -50,6 +50,7 @@ func (a *Analyzer) conclude(v *input.Verdicts) {
 	if p == nil {
 		return
 	}
+	a.leakChecks++
 	p.verdicts, p.leaked = a.judge(p, v)
 	p.check = reportCheck(v)
 	p.checked = v.When == string(CheckBeforeExec)

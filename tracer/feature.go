@@ -51,7 +51,7 @@ func classify(name, since, needs string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return fmt.Errorf("try %s: %w: %w", name, ErrNotPermitted, err)
+		return fmt.Errorf("try %s: %w: %w", name, ErrNotPermitted, refused{err})
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, ErrNotSupported),
 		errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, errENOTSUPP),
 		errors.Is(err, fs.ErrNotExist), errors.Is(err, btf.ErrNotFound):

@@ -227,7 +227,7 @@ func (k *kernelHalf) loadSpec(spec *ebpf.CollectionSpec, shared map[string]*ebpf
 // explain turns the kernel's refusal into something a person can act on.
 func explain(err error) error {
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("%w: %w (memtrace doctor says what to do)", ErrNotPermitted, err)
+		return fmt.Errorf("%w: %w (memtrace doctor says what to do)", ErrNotPermitted, refused{err})
 	}
 	return err
 }

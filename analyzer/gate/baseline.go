@@ -1,14 +1,6 @@
 package gate
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"slices"
-
-	"github.com/memtrace/memtrace/analyzer/report"
-)
+import "github.com/memtrace/memtrace/analyzer/report"
 
 // Baseline holds the leaks of an earlier Report.
 type Baseline struct {
@@ -16,37 +8,8 @@ type Baseline struct {
 	index map[string]int
 }
 
-// maxBaseline bounds how much is read of a baseline, in bytes.
-const maxBaseline = 1 << 30
-
-// ReadBaseline reads a Report as memtrace writes it in JSON. Of several, one a
-// line as a trace prints them, the last counts.
-func ReadBaseline(r io.Reader) (*Baseline, error) {
-	last, found := report.Report{}, false
-	for docs := json.NewDecoder(io.LimitReader(r, maxBaseline)); ; {
-		var doc report.Report
-		err := docs.Decode(&doc)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fmt.Errorf("it is no Report of memtrace in JSON (write one with --format json): %w", err)
-		}
-		if doc.Schema != report.Schema {
-			return nil, fmt.Errorf("its schema is %.40q, not %s", doc.Schema, report.Schema)
-		}
-		if slices.ContainsFunc(doc.Sites, func(s report.Site) bool { return slices.Contains(s.Stack, nil) }) {
-			return nil, errors.New("a frame of a site's stack is null")
-		}
-		last, found = doc, true
-	}
-	if !found {
-		return nil, errors.New("it is empty")
-	}
-	return newBaseline(&last), nil
-}
-
-func newBaseline(r *report.Report) *Baseline {
+// NewBaseline takes the leaks of an earlier Report.
+func NewBaseline(r *report.Report) *Baseline {
 	r.Identify() // also for Reports from before there were fingerprints
 	b := &Baseline{index: make(map[string]int)}
 	for i := range r.Leaks {

@@ -1,6 +1,7 @@
 package heapwalk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,7 +177,7 @@ func (c *check) running(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(w.look(), ctx.Err()); err != nil {
+		if err := cmp.Or(w.look(), context.Cause(ctx)); err != nil {
 			return err
 		}
 		both = reach.Agree(both, again)

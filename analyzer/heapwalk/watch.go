@@ -61,7 +61,7 @@ func (w *watch) until(ctx context.Context, end time.Time) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(wait):
 		}
 	}

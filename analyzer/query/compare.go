@@ -219,7 +219,15 @@ func (p *parser) calculate(left *node, op token, right *node) (*node, *Problem) 
 		if right.unit != plain {
 			out.unit = plain
 		}
-		out.number = func(s *subject) float64 { return a(s) / b(s) }
+		if right.constant && right.value == 0 {
+			return nil, p.at(right, "nothing can be divided by 0")
+		}
+		out.number = func(s *subject) float64 {
+			if by := b(s); by != 0 {
+				return a(s) / by
+			}
+			return missing
+		}
 		return out, nil
 	}
 	if err := p.sameUnit(left, right); err != nil {
@@ -232,7 +240,10 @@ func (p *parser) calculate(left *node, op token, right *node) (*node, *Problem) 
 	case "-":
 		out.number = func(s *subject) float64 { return a(s) - b(s) }
 	default:
-		out.number = func(s *subject) float64 { return math.Mod(a(s), b(s)) }
+		if right.constant && right.value == 0 {
+			return nil, p.at(right, "there is no remainder of a division by 0")
+		}
+		out.number = func(s *subject) float64 { return math.Mod(a(s), b(s)) } // of 0 it is missing
 	}
 	return out, nil
 }

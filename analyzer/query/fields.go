@@ -37,6 +37,7 @@ const (
 	needsNames needs = 1 << iota // of the site
 	needsBlock                   // anything of the block itself
 	needsBirth                   // the thread, the cause, and the reallocs before
+	needsCheck                   // what a leak check has found
 )
 
 // A Field is something that is known of a block.
@@ -66,8 +67,8 @@ var fields = []Field{
 		return float64(s.life.Ended)
 	}),
 	{Name: "live", Text: "it lives at the end of the span", kind: isBool, needs: needsBlock, bool: func(s *subject) bool { return s.live }},
-	{Name: "leaked", Text: "the last leak check found it leaked", kind: isBool, needs: needsBlock, bool: func(s *subject) bool { return s.life.Leaked != "" }},
-	textField("leak", "what kind of leak: definite, indirect, possible; else empty", needsBlock, func(s *subject) string { return s.life.Leaked }),
+	{Name: "leaked", Text: "the last leak check found it leaked", kind: isBool, needs: needsBlock | needsCheck, bool: func(s *subject) bool { return s.life.Leaked != "" }},
+	textField("leak", "what kind of leak: definite, indirect, possible; else empty", needsBlock|needsCheck, func(s *subject) string { return s.life.Leaked }),
 	{Name: "temporary", Text: "its thread allocated nothing before it freed it", kind: isBool, needs: needsBlock, bool: func(s *subject) bool { return s.life.Temporary }},
 	numberField("thread", "ID of the thread that allocated it", plain, needsBlock|needsBirth, func(s *subject) float64 { return known(s.birth.thread) }),
 	numberField("free_thread", "ID of the thread that freed it", plain, needsBlock, func(s *subject) float64 { return known(s.freeThread()) }),

@@ -112,7 +112,7 @@ func duration(ns uint64) string {
 	return time.Duration(ns).String()
 }
 
-var leakLabels = []string{"[not leaked]", "definite", "indirect", "possible"}
+var leakLabels = []string{"[not found leaked]", "definite", "indirect", "possible"}
 
 func leakKey(s *subject) uint64 {
 	for i, l := range leakLabels {

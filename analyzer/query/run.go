@@ -189,12 +189,29 @@ func (q *Query) holdsOf(s *subject) bool {
 // conclude makes the answer.
 func (r *runner) conclude() {
 	r.into.fill(r)
+	if r.asksLeaks() && r.analyzer.LeakChecks() == 0 {
+		r.result.Notes = append(r.result.Notes, r.noCheck())
+	}
 	if n := r.births.unknown; n != 0 {
 		r.result.Notes = append(r.result.Notes, fmt.Sprintf("%d blocks count as of no known thread, kind and realloc_chain: more than %d lived at once", n, maxBirths))
 	}
 	if r.result.Total.Estimate != nil {
 		r.result.Notes = append(r.result.Notes, "Blocks were sampled: figures are estimates, and blocks that no sample met are in none; single blocks and events are those of the sample.")
 	}
+}
+
+// asksLeaks reports whether the answer depends on what a leak check has found.
+func (r *runner) asksLeaks() bool {
+	return r.query.needs&needsCheck != 0 || r.opt.By == "leak" || r.opt.Order == "leaked"
+}
+
+// noCheck says that no block is known to be leaked or not, and how to know.
+func (r *runner) noCheck() string {
+	before := ""
+	if r.end < r.source.End {
+		before = " until " + humanTime(r.end) + " (a check comes at the end of a trace)"
+	}
+	return "Nobody looked for leaks" + before + ": which blocks are leaked is not known. Record with --leaks to know."
 }
 
 // births are how the blocks that live began.

@@ -88,7 +88,7 @@ func headings(f figure, human, exact []string) [][]string {
 
 func (r *Result) groupTable(f figure) [][]string {
 	leaks := r.Total.LeakedCount > 0 || !f.human
-	out := headings(f, []string{"BYTES", "COUNT", "LIVE", "BLOCKS", "FREED", "TEMP", "LIFETIME", "LONGEST"},
+	out := headings(f, []string{"BYTES", "COUNT", "LIVE", "LIVE COUNT", "FREED", "TEMP", "MEAN LIFE", "LONGEST"},
 		[]string{"bytes", "count", "live_bytes", "live_count", "freed_count", "temporary_count", "mean_lifetime_ns", "max_lifetime_ns"})
 	if leaks {
 		out[0] = append(out[0], headings(f, []string{"LEAKED"}, []string{"leaked_bytes"})[0]...)
@@ -206,7 +206,7 @@ func (r *Result) eventTable(f figure) [][]string {
 }
 
 func (r *Result) stepTable(f figure) [][]string {
-	out := headings(f, []string{"LIVE", "BLOCKS", "BORN", "BLOCKS", "ENDED", "BLOCKS", "FROM"},
+	out := headings(f, []string{"LIVE", "LIVE COUNT", "BORN", "BORN COUNT", "ENDED", "ENDED COUNT", "FROM"},
 		[]string{"live_bytes", "live_count", "born_bytes", "born_count", "ended_bytes", "ended_count", "from_ns"})
 	for i := range r.Steps {
 		s := &r.Steps[i]

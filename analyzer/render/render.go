@@ -35,6 +35,7 @@ type Options struct {
 	Stacks int  // text: sites of the table whose stacks follow; 0 means all of them
 	Frames int  // text: frames per stack; 0 means no stacks, less than 0 all frames
 	Color  bool // text: highlight by ANSI escape sequences
+	Made   bool // text: begin with when, where and by what it was made
 
 	Compact bool // json: one line per Report instead of an indented document
 

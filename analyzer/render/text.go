@@ -12,6 +12,9 @@ import (
 // their memory is, the sites, their stacks, leaks, and what was lost.
 func writeText(w io.Writer, r *report.Report, opt Options) error {
 	p := &page{width: opt.Width, color: opt.Color}
+	if opt.Made {
+		addMade(p, r.Made)
+	}
 	addProcesses(p, r)
 	addSampling(p, r.Sampling)
 	addOverhead(p, r.Overhead)

@@ -65,6 +65,7 @@ func groupedColumns(r *report.Report, width int) []columnOf[report.Group] {
 	cols := []columnOf[group]{
 		{title: "LIVE", keep: 10, cell: func(g *group) string { return bytes(g.LiveBytes) }},
 		{title: "±", keep: 8, cell: func(g *group) string { return bytes(g.Estimate.LiveBytes()) }},
+		{title: "SAMPLES", keep: 6, cell: func(g *group) string { return shortCount(g.Estimate.LiveOf()) }},
 		{title: "COUNT", keep: 7, cell: func(g *group) string { return shortCount(g.LiveCount) }},
 		{title: "Δ", keep: 8, cell: func(g *group) string { return signed(g.GrowthBytes, bytes) }},
 		{title: resident, keep: 4, cell: func(g *group) string { return bytes(g.ResidentBytes) }},
@@ -75,7 +76,7 @@ func groupedColumns(r *report.Report, width int) []columnOf[report.Group] {
 		sites,
 	}
 	if !estimated(r) {
-		cols = append(cols[:1:1], cols[2:]...)
+		cols = append(cols[:1:1], cols[3:]...)
 	}
 	return cols
 }

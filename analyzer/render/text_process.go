@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -45,7 +46,7 @@ func headerItems(r *report.Report, proc *report.Process) []string {
 	if r.Tracer.Attach == report.NotTraced {
 		return []string{fmt.Sprintf("%s (pid %s) ", comm, pids(proc)), "not traced: its heap was read from outside"}
 	}
-	items := []string{fmt.Sprintf("%s (pid %s) ", comm, pids(proc)), "traced " + duration(r.WindowNS) + " "}
+	items := []string{fmt.Sprintf("%s (pid %s) ", comm, pids(proc)), "traced " + duration(traced(r, proc)) + " "}
 	if proc.Children > 0 {
 		items[0] = fmt.Sprintf("%s more children of %s (pid %d) ", count(uint64(proc.Children)), comm, proc.PID)
 	}
@@ -57,6 +58,9 @@ func headerItems(r *report.Report, proc *report.Process) []string {
 	}
 	return append(items, mechanisms(r.Tracer)...)
 }
+
+// traced is for how long a process was traced; of what sums up children, how long the trace is.
+func traced(r *report.Report, proc *report.Process) uint64 { return cmp.Or(proc.TracedNS, r.WindowNS) }
 
 // pids are the process's IDs: "4711", or "4711, 7 inside" where it has another
 // in a PID namespace of its own.
@@ -89,11 +93,19 @@ func mechanisms(t report.TracerInfo) []string {
 func addUsage(p *page, proc *report.Process) {
 	u := proc.Usage
 	if u.SampledNS == 0 {
-		p.line(plain, "  RSS   not read yet")
+		p.line(plain, "  RSS   "+unread("read", proc))
 		return
 	}
 	p.flow(plain, "  RSS   ", []string{size(u.RSS), "PSS " + size(u.PSS), "USS " + size(u.USS), "swap " + size(u.Swap)}, "  ")
 	p.flow(plain, "        ", rssItems(proc), ", ")
+}
+
+// unread says why a figure that is read from time to time is not there.
+func unread(what string, proc *report.Process) string {
+	if proc.Exited {
+		return "not " + what + ": it ended before a sample was taken"
+	}
+	return "not " + what + " yet"
 }
 
 const otherAnonymous = "other anonymous"
@@ -159,16 +171,16 @@ func addTouched(p *page, proc *report.Process) {
 func addHeap(p *page, r *report.Report, proc *report.Process) {
 	h := proc.Heap
 	p.flow(plain, "  Heap  ", []string{
-		size(h.LiveBytes) + plusMinus(h.Estimate.LiveBytes(), size) + " live in " + counted(h.LiveCount, "block", "blocks") + plusMinus(h.Estimate.LiveCount(), count),
+		size(h.LiveBytes) + plusMinus(h.Estimate.LiveBytes(), size) + " live in " + counted(h.LiveCount, "block", "blocks") + plusMinus(h.Estimate.LiveCount(), count) + ofSamples(h.Estimate.LiveOf()),
 		"peak " + size(h.PeakBytes) + " at " + duration(h.PeakAtNS),
 	}, ", ")
 	p.flow(plain, "        ", []string{
-		withRate("allocated", h.AllocCount, r.WindowNS) + ", " + size(h.AllocBytes) + plusMinus(h.Estimate.AllocBytes(), size),
-		withRate("freed", h.FreeCount, r.WindowNS),
+		withRate("allocated", h.AllocCount, traced(r, proc)) + ", " + size(h.AllocBytes) + plusMinus(h.Estimate.AllocBytes(), size),
+		withRate("freed", h.FreeCount, traced(r, proc)),
 		"temporary " + percent(h.TemporaryCount, h.AllocCount),
 	}, "; ")
 	if h.CorrelatedNS == 0 {
-		p.line(plain, "        resident: not measured yet")
+		p.line(plain, "        resident: "+unread("measured", proc))
 		return
 	}
 	p.flow(plain, "        ", []string{

@@ -15,6 +15,14 @@ func plusMinus(standardError uint64, format func(uint64) string) string {
 	return " ± " + format(standardError)
 }
 
+// ofSamples says what figures of blocks come from.
+func ofSamples(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return " (of " + counted(n, "sample", "samples") + ")"
+}
+
 // addSampling says that figures are estimates, and by what.
 func addSampling(p *page, s *report.Sampling) {
 	if s == nil {
@@ -25,7 +33,7 @@ func addSampling(p *page, s *report.Sampling) {
 		steps = append(steps, size(bytes))
 	}
 	p.prose(plain, "", "Sampled: one hit every "+strings.Join(steps, ", then ")+" on average, which chose "+
-		counted(s.Blocks, "block", "blocks")+"; figures of allocations are estimates, ± is one standard error.")
+		counted(s.Blocks, "block", "blocks")+"; figures of allocations are estimates, ± is one standard error, of so many sampled blocks.")
 }
 
 // addOverhead says what the limit on the overhead did to the trace.
@@ -63,5 +71,5 @@ func leakError(l *report.Leak, format func(uint64) string) string {
 	if l.Estimate == nil {
 		return ""
 	}
-	return plusMinus(l.Estimate.BytesSE, format)
+	return plusMinus(l.Estimate.BytesSE, format) + ofSamples(l.Estimate.Samples)
 }

@@ -69,6 +69,7 @@ func siteColumns(r *report.Report, width int) []column {
 		{title: "SITE", keep: 9, cell: func(s *site) string { return "#" + strconv.Itoa(s.ID) }},
 		{title: live, keep: 10, cell: func(s *site) string { return bytes(s.LiveBytes) }},
 		{title: "±", keep: 8, cell: func(s *site) string { return bytes(s.Estimate.LiveBytes()) }},
+		{title: "SAMPLES", keep: 6, cell: func(s *site) string { return shortCount(s.Estimate.LiveOf()) }},
 		{title: "COUNT", keep: 7, cell: func(s *site) string { return shortCount(s.LiveCount) }},
 		{title: "Δ", keep: 8, cell: func(s *site) string { return signed(s.GrowthBytes, bytes) }},
 		{title: resident, keep: 4, cell: func(s *site) string {
@@ -91,7 +92,7 @@ func siteColumns(r *report.Report, width int) []column {
 		cols = touchColumns(cols)
 	}
 	if !estimated(r) {
-		cols = slices.DeleteFunc(cols, func(c column) bool { return c.title == "±" })
+		cols = slices.DeleteFunc(cols, func(c column) bool { return c.title == "±" || c.title == "SAMPLES" })
 	}
 	if len(r.Processes) > 1 {
 		pid := column{title: "PID", keep: 8, cell: func(s *site) string { return strconv.Itoa(s.PID) }}

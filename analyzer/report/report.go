@@ -9,10 +9,12 @@ const Schema = "memtrace.report/1"
 // nanoseconds. Its JSON form is the contract with other programs: no array
 // in it is ever null.
 type Report struct {
-	Schema   string     `json:"schema"`
-	Final    bool       `json:"final"`
-	WindowNS uint64     `json:"window_ns"` // from the attach to this Report
-	Tracer   TracerInfo `json:"tracer"`
+	Schema   string `json:"schema"`
+	Final    bool   `json:"final"`
+	WindowNS uint64 `json:"window_ns"` // from the attach to this Report
+	// Made says when, where and by what the Report was made; nil where that is not known.
+	Made   *Made      `json:"made,omitempty"`
+	Tracer TracerInfo `json:"tracer"`
 	// Basis is what makes bytes a site's: FirstTouchBasis, or "" where the site allocated them.
 	Basis string `json:"basis,omitempty"`
 	// Sampling says by which sample the figures of blocks were estimated; nil
@@ -44,6 +46,17 @@ type Report struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	Notes   []string `json:"notes,omitempty"` // what else is to be known of the figures
 }
+
+// Made is where a Report comes from. Each of its fields may be empty: not known, or left out.
+type Made struct {
+	At      string   `json:"at,omitempty"`      // when, by the clock of the machine that was traced: RFC 3339, UTC, to the millisecond
+	Host    string   `json:"host,omitempty"`    // the name of that machine
+	Version string   `json:"version,omitempty"` // of memtrace
+	Command []string `json:"command,omitempty"` // memtrace's command line; --no-command-lines leaves it out
+}
+
+// MadeFormat is the layout of Made.At.
+const MadeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // TracerInfo says by which mechanisms the figures were had.
 type TracerInfo struct {
@@ -118,10 +131,11 @@ type Process struct {
 	Exe        string   `json:"exe"`
 	ExitCode   *int     `json:"exit_code,omitempty"`
 	Exited     bool     `json:"exited"`
-	Execs      int      `json:"execs,omitempty"`    // how often it has replaced its program; Heap is that of the last one
-	Children   int      `json:"children,omitempty"` // so many children of PID are summed up here, as there are too many to list
-	Attached   bool     `json:"attached"`           // attached while running: blocks from before are unknown
-	Allocators []string `json:"allocators"`         // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
+	TracedNS   uint64   `json:"traced_ns,omitempty"` // from its attach or birth to its end or this Report; 0: not known
+	Execs      int      `json:"execs,omitempty"`     // how often it has replaced its program; Heap is that of the last one
+	Children   int      `json:"children,omitempty"`  // so many children of PID are summed up here, as there are too many to list
+	Attached   bool     `json:"attached"`            // attached while running: blocks from before are unknown
+	Allocators []string `json:"allocators"`          // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
 	Usage      Usage    `json:"usage"`
 	Heap       Heap     `json:"heap"`
 	// GoHeap is what a Go program's own memory profile says; nil where it has none, or is no Go program.
@@ -305,6 +319,14 @@ type Estimate struct {
 	AllocBytesSE uint64 `json:"alloc_bytes_se"`
 	AllocCountSE uint64 `json:"alloc_count_se"`
 	FreeCountSE  uint64 `json:"free_count_se"`
+}
+
+// LiveOf is how many sampled blocks the figures of live ones come from; 0 where e is nil.
+func (e *Estimate) LiveOf() uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.LiveSamples
 }
 
 // LiveBytes is the standard error of the live bytes; 0 where e is nil, as for all below.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Save writes s to a file that is either whole or not there: it is written
@@ -15,10 +16,15 @@ import (
 // or when ctx ends first, nothing is left. As it holds the command lines of all
 // processes, only its owner may read it. It returns the file's size in bytes.
 //
-// A path that is there and no regular file, such as a pipe, is written to.
+// A path that is there and no regular file, such as a pipe, is written to, and so is any in /dev or /proc:
+// /dev/stdout may be a link to a regular file, and must stay that link. Elsewhere it is the file that a link leads to
+// that is replaced.
 func Save(ctx context.Context, path string, s *Snapshot) (size int64, err error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	if isSpecial(path) {
 		return saveTo(ctx, path, s)
+	}
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part") // mode 0600
 	if err != nil {
@@ -40,6 +46,14 @@ func Save(ctx context.Context, path string, s *Snapshot) (size int64, err error)
 		return 0, fmt.Errorf("save snapshot: %w", err)
 	}
 	return size, nil
+}
+
+func isSpecial(path string) bool {
+	if whole, err := filepath.Abs(path); err == nil && (strings.HasPrefix(whole, "/dev/") || strings.HasPrefix(whole, "/proc/")) {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular()
 }
 
 func saveTo(ctx context.Context, path string, s *Snapshot) (int64, error) {

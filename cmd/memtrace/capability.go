@@ -77,14 +77,6 @@ func missingFrom(set uint64) (missing []capability) {
 	return slices.DeleteFunc(needed(), func(c capability) bool { return allows(set, c) })
 }
 
-func missingCapabilities() []capability {
-	s, err := ownCapabilities()
-	if err != nil {
-		return needed()
-	}
-	return missingFrom(s.effective)
-}
-
 func capabilityNames(list []capability) string {
 	var out []string
 	for _, c := range list {
@@ -96,9 +88,10 @@ func capabilityNames(list []capability) string {
 // surroundings are what may keep a remedy from working.
 type surroundings struct {
 	sets        capabilitySets
-	noNew       bool // no_new_privs: no program gives rights
-	nosuid      bool // nor does one of this file system
-	inUserSpace bool // a user namespace, in which no capability counts for BPF
+	noNew       bool     // no_new_privs: no program gives rights
+	nosuid      bool     // nor does one of this file system
+	inUserSpace bool     // a user namespace, in which no capability counts for BPF
+	filtered    []string // system calls that a seccomp filter refuses, where nothing else would
 	path        string
 	group       int
 }
@@ -118,7 +111,28 @@ func ownSurroundings() (s surroundings, err error) {
 	if text, err := os.ReadFile("/proc/self/uid_map"); err == nil {
 		s.inUserSpace = !slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 	}
+	if len(missingFrom(s.sets.effective)) == 0 && !s.inUserSpace {
+		s.filtered = filteredCalls()
+	}
 	return s, nil
+}
+
+// filteredCalls are those that a seccomp filter refuses, of the ones that memtrace can't do without. It takes all
+// capabilities to tell: with these, the calls fail for their arguments, which are none.
+func filteredCalls() (refused []string) {
+	if mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0); err != nil || mode != unix.SECCOMP_MODE_FILTER {
+		return nil
+	}
+	for _, call := range []struct {
+		name   string
+		number uintptr
+	}{{"bpf", unix.SYS_BPF}, {"perf_event_open", unix.SYS_PERF_EVENT_OPEN}} {
+		_, _, errno := unix.Syscall6(call.number, 0, 0, 0, 0, 0, 0)
+		if errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS {
+			refused = append(refused, call.name)
+		}
+	}
+	return refused
 }
 
 // remedy says what gives memtrace the capabilities that it lacks, a line each; none
@@ -135,6 +149,11 @@ func (s *surroundings) remedy() []string {
 	missing := missingFrom(s.sets.effective)
 	if s.inUserSpace {
 		return []string{"remedy: run it outside of this user namespace (a rootless container): none of its capabilities counts for BPF"}
+	}
+	if len(s.filtered) > 0 {
+		return []string{"a seccomp filter, as of a container or a service, refuses " + strings.Join(s.filtered, " and "),
+			"remedy for a container: --security-opt seccomp=FILE with a profile that allows " + strings.Join(s.filtered, " and ") + ", or seccomp=unconfined",
+			"remedy for a systemd unit: " + strings.Join(s.filtered, " ") + " in its SystemCallFilter="}
 	}
 	if len(missing) == 0 {
 		return nil

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -113,8 +114,11 @@ func (c selection) String() string {
 
 // beginAll attaches to the processes given by ID, each of which must be
 // traceable, and to those that were chosen, some of which need not be.
-func (s *session) beginAll() error {
+func (s *session) beginAll(ctx context.Context) error {
 	for _, pid := range s.pids {
+		if ctx.Err() != nil {
+			return nil // loop ends at once
+		}
 		if err := s.begin(pid); err != nil {
 			return err
 		}
@@ -134,6 +138,9 @@ func (s *session) beginAll() error {
 	}
 	var failures failures
 	for _, pid := range pids {
+		if ctx.Err() != nil {
+			return nil
+		}
 		if slices.Contains(s.pids, pid) {
 			continue
 		}

@@ -98,7 +98,7 @@ func featureState(f tracer.Feature) string {
 	case err == nil:
 		return "yes"
 	case errors.Is(err, tracer.ErrNotPermitted):
-		if len(missingCapabilities()) == 0 {
+		if len(remedy()) == 0 {
 			return "not permitted: it takes CAP_SYS_ADMIN, or a lockdown, a security module or a container forbids it"
 		}
 		return "not permitted: see the remedy above"

@@ -51,6 +51,7 @@ type settings struct {
 	overhead   float64 // limit on the probes' share of the targets' time; 0: none
 	memory     uint64  // that memtrace may take, bytes
 	verbose    bool
+	commands   bool // memtrace's command line is in Reports
 }
 
 func traceFlags() []cli.Flag {
@@ -117,7 +118,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		sort: cmp.Or(c.String("sort"), defaultSort), by: cmp.Or(c.String("by"), report.BySite), minAge: c.Duration("min-age"),
 		format: render.Format(cmp.Or(c.String("format"), string(render.Text))), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
-		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"),
+		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
 	}
 	if s.format == render.JSON && !c.IsSet("top") {
 		s.top = 0

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/gate"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
@@ -83,7 +84,7 @@ func newJob(c *cli.Context) (*job, error) {
 	if g.suppress, err = readSuppressions(c.Path("suppressions")); err != nil {
 		return nil, err
 	}
-	if g.known, err = readBaseline(c.Path("baseline")); err != nil {
+	if g.known, err = readBaseline(c); err != nil {
 		return nil, err
 	}
 	g.options.Baseline = g.known != nil
@@ -134,7 +135,8 @@ func readSuppressions(path string) (*suppress.List, error) {
 	return s, nil
 }
 
-func readBaseline(path string) (*gate.Baseline, error) {
+func readBaseline(c *cli.Context) (*gate.Baseline, error) {
+	path := c.Path("baseline")
 	if path == "" {
 		return nil, nil
 	}
@@ -143,11 +145,18 @@ func readBaseline(path string) (*gate.Baseline, error) {
 		return nil, fmt.Errorf("read the baseline: %w", err)
 	}
 	defer f.Close()
-	b, err := gate.ReadBaseline(f)
+	memory, err := memoryLimit(c)
+	if err != nil {
+		return nil, err
+	}
+	r, note, err := export.Read(f, memory/2)
 	if err != nil {
 		return nil, usageError("read the baseline %s: %v", path, err)
 	}
-	return b, nil
+	if note != "" {
+		fmt.Fprintf(os.Stderr, "memtrace: warning: %s: %s\n", render.Clean(path), note)
+	}
+	return gate.NewBaseline(r), nil
 }
 
 // wantsLeaks reports whether the memory has to be read for leaks.

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -25,7 +23,7 @@ func main() {
 	tracer.ServeCalibration()
 	launch.Shim()
 	runtime.UnlockOSThread()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := catchInterrupts()
 	defer stop()
 	os.Exit(run(ctx, os.Args))
 }

@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package main
 
 import (
@@ -92,8 +94,8 @@ func TestQuery(t *testing.T) {
 	}{
 		{[]string{"lifetime < 1ms && function ~ 'read'"}, `lifetime < 1ms && function ~ 'read', from 0s to 200ms: 90 blocks of 5.62 KiB; 0 live with 0 B
 
-   BYTES  COUNT  LIVE  BLOCKS  FREED  TEMP  LIFETIME  LONGEST  FUNCTION < CALLERS
-5.62 KiB     90   0 B       0     90    90      10µs     10µs  read_line\x1b[31m lines.c:7 < main
+   BYTES  COUNT  LIVE  LIVE COUNT  FREED  TEMP  MEAN LIFE  LONGEST  FUNCTION < CALLERS
+5.62 KiB     90   0 B           0     90    90       10µs     10µs  read_line\x1b[31m lines.c:7 < main
 `},
 		{[]string{"--by", "function", "--sort", "live", "--format", "csv"}, `bytes,count,live_bytes,live_count,freed_count,temporary_count,mean_lifetime_ns,max_lifetime_ns,leaked_bytes,bytes_se,count_se,function
 15000,2,10000,1,1,0,1000000,99000000,0,0,0,grow
@@ -113,26 +115,49 @@ ADDRESS      SIZE   BORN  ENDED  LIFETIME  PID  THREAD  FREED BY   KIND      END
 `},
 		{[]string{"size == 64", "--timeline", "50ms", "--from", "25ms", "--to", "100ms"}, `size == 64, from 25ms to 100ms: 78 blocks of 4.88 KiB; 10 live with 640 B
 
- LIVE  BLOCKS      BORN  BLOCKS     ENDED  BLOCKS  FROM
-512 B       8  3.12 KiB      50  2.81 KiB      45  25ms
-640 B      10  1.56 KiB      25  1.44 KiB      23  75ms
+ LIVE  LIVE COUNT      BORN  BORN COUNT     ENDED  ENDED COUNT  FROM
+512 B           8  3.12 KiB          50  2.81 KiB           45  25ms
+640 B          10  1.56 KiB          25  1.44 KiB           23  75ms
 `},
 		{[]string{"--at", "35.005ms", "--by", "age", "--sort", "key"}, `Of all blocks, at 35ms: 5 blocks of 320 B; 5 live with 320 B
 
-BYTES  COUNT   LIVE  BLOCKS  FREED  TEMP  LIFETIME  LONGEST  AGE
- 64 B      1   64 B       1      0     0         -      5µs  below 10µs
- 64 B      1   64 B       1      0     0         -   5.01ms  below 10ms
-192 B      3  192 B       3      0     0         -     35ms  below 100ms
+BYTES  COUNT   LIVE  LIVE COUNT  FREED  TEMP  MEAN LIFE  LONGEST  AGE
+ 64 B      1   64 B           1      0     0          -      5µs  below 10µs
+ 64 B      1   64 B           1      0     0          -   5.01ms  below 10ms
+192 B      3  192 B           3      0     0          -     35ms  below 100ms
 `},
 		{[]string{"realloc_chain > 0", "--by", "thread", "--top", "1"}, `realloc_chain > 0, from 0s to 200ms: 1 block of 9.77 KiB; 1 live with 9.77 KiB
 
-   BYTES  COUNT      LIVE  BLOCKS  FREED  TEMP  LIFETIME  LONGEST  THREAD
-9.77 KiB      1  9.77 KiB       1      0     0         -     99ms  42
+   BYTES  COUNT      LIVE  LIVE COUNT  FREED  TEMP  MEAN LIFE  LONGEST  THREAD
+9.77 KiB      1  9.77 KiB           1      0     0          -     99ms  42
 `},
 	} {
 		out, complaints, code := memtraceSays(t, append([]string{"query", file}, c.args...)...)
 		if out != c.want || code != 0 || complaints != "" {
 			t.Errorf("%q: exit code %d, %s\ngot\n%s\nwant\n%s", c.args, code, complaints, out, c.want)
+		}
+	}
+}
+
+// TestQueryWithoutLeakCheck says that nobody looked for leaks, rather than that there are none, and only if asked.
+func TestQueryWithoutLeakCheck(t *testing.T) {
+	file := queriedFile(t)
+	for _, args := range [][]string{{"leaked"}, {"!leaked"}, {"leak == 'definite'"}, {"--by", "leak"}, {"--sort", "leaked"}, {"leaked", "--to", "50ms"}, {"leaked", "--format", "json"}} {
+		if _, notes, code := memtraceSays(t, append([]string{"query", file}, args...)...); !strings.Contains(notes, "Nobody looked for leaks") || !strings.Contains(notes, "Record with --leaks") || code != 0 {
+			t.Errorf("%q: exit code %d, stderr %q", args, code, notes)
+		}
+	}
+	if out, _, _ := memtraceSays(t, "query", file, "leaked", "--format", "json"); !strings.Contains(out, "Nobody looked for leaks") {
+		t.Errorf("JSON has no note:\n%s", out)
+	}
+}
+
+// TestQueryDividesByNothing: what is divided by a figure that is 0 is not known.
+func TestQueryDividesByNothing(t *testing.T) {
+	for _, expression := range []string{"size / (addr - addr) > 1", "!(size / (addr - addr) != 1) && size / (addr - addr) == 1", "size % (addr - addr) == 1"} {
+		out, _, code := memtraceSays(t, "query", queriedFile(t), expression)
+		if !strings.Contains(out, ": 0 blocks of 0 B") || code != 0 {
+			t.Errorf("%s: exit code %d\n%s", expression, code, out)
 		}
 	}
 }
@@ -165,6 +190,8 @@ func TestQueryMistakes(t *testing.T) {
 		want string
 	}{
 		{[]string{file, "size > 3ms"}, 2, "memtrace: query: size is a size in bytes, and this is a time\n\n    size > 3ms\n           ^^^\n"},
+		{[]string{file, "addr / 0 > 1"}, 2, "memtrace: query: nothing can be divided by 0\n\n    addr / 0 > 1\n           ^\n"},
+		{[]string{file, "addr % 0 == 1"}, 2, "division by 0"},
 		{[]string{file, "size >", "3"}, 2, "in quotes"},
 		{[]string{file, "--by", "colour"}, 2, "none of site, function"},
 		{[]string{file, "--by", "none", "--sort", "count"}, 2, "single blocks are not sorted by"},

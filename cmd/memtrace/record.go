@@ -57,7 +57,7 @@ func recordCommand(c *cli.Context) error {
 	}
 	defer set.recording.abandon()
 	if len(argv) > 0 {
-		return set.gate.finish(runProgram(set, argv, ""))
+		return set.gate.finish(runProgram(c.Context, set, argv, ""))
 	}
 	context.AfterFunc(c.Context, endAtSecondSignal)
 	return set.gate.finish(trace(c, set))

@@ -183,6 +183,7 @@ func recordedReport(ctx context.Context, f *os.File, name, at string, memory uin
 	for _, text := range missing { // not every format has the Report's warnings
 		fmt.Fprintf(os.Stderr, "memtrace: warning: %s: %s\n", render.Clean(name), render.Clean(text))
 	}
+	out.Made = madeOf(r, last)
 	return out, r.Header().Time(last), nil
 }
 

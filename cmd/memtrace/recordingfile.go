@@ -39,7 +39,7 @@ func recordingFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "flight", Usage: "keep the last of the recording in memory, and write it when a process is killed, or as --freeze-on says"},
 		&cli.StringSliceFlag{Name: "freeze-on", Usage: "with --flight: write it when this is met, too, such as 'rss>2GiB,psi.some.avg10>10,growth>1MiB/min'"},
 		&cli.StringFlag{Name: "compression", Value: recording.Levels()[0], Usage: "how hard to compress the recording"},
-		&cli.BoolFlag{Name: "no-command-lines", Usage: "leave memtrace's command line out of the recording"},
+		noCommandLinesFlag(),
 	}
 }
 
@@ -52,7 +52,7 @@ func (f *recordingFile) of(path string) *recordingFile {
 func recordingOf(c *cli.Context, used map[string]string) (*recordingFile, error) {
 	path := c.Path("output")
 	if path == "" {
-		for _, name := range []string{"max-size", "compression", "no-command-lines", "keep", "flight", "freeze-on"} {
+		for _, name := range []string{"max-size", "compression", "keep", "flight", "freeze-on"} {
 			if c.IsSet(name) {
 				return nil, usageError("--%s goes with a recording: give -o FILE, too", name)
 			}

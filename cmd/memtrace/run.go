@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -42,10 +43,12 @@ func runCommand(c *cli.Context) error {
 		return err
 	}
 	defer set.recording.abandon()
-	return set.gate.finish(runProgram(set, argv, c.Path("report")))
+	return set.gate.finish(runProgram(c.Context, set, argv, c.Path("report")))
 }
 
-func runProgram(set settings, argv []string, reportFile string) (err error) {
+func runProgram(ctx context.Context, set settings, argv []string, reportFile string) (err error) {
+	ends := context.AfterFunc(ctx, endAtSecondSignal) // until the program gets them
+	defer ends()
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return &exitError{launch.ExitCode(err), fmt.Errorf("start %s: %w", argv[0], err)}
@@ -64,7 +67,8 @@ func runProgram(set settings, argv []string, reportFile string) (err error) {
 	if err != nil {
 		s.warn("the command has the default action for all signals, even if the caller of memtrace has them ignored: %v", err)
 	}
-	return s.run(launch.Program{Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Ignored: signals})
+	program := launch.Program{Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Ignored: signals}
+	return s.run(interruptsOf(ctx), program, ends)
 }
 
 // runOutput says where the one Report of run goes: stdout belongs to the command.
@@ -94,13 +98,20 @@ func runOutput(set settings, file string) (output, func() error, error) {
 }
 
 // run starts the program, traces it from its first instruction to its end and
-// returns its exit code as an error, if it is not 0.
-func (s *session) run(program launch.Program) error {
+// returns its exit code as an error, if it is not 0. handOver is called once the signals are the program's; what
+// came before ends the start.
+func (s *session) run(in *interrupts, program launch.Program, handOver func() bool) error {
+	if err := in.before(program.Args[0]); err != nil {
+		return err
+	}
 	if s.hold {
 		program.Watch = s.hooks()
 	}
 	signals, looked := false, false
 	proc, err := launch.Start(program, func(pid int) (bool, error) {
+		if err := in.before(program.Args[0]); err != nil {
+			return false, err
+		}
 		if !looked { // before it runs: as soon as it does, somebody may send both a signal
 			looked, signals = true, s.tracer.NoteSignals(os.Getpid(), pid) == nil // else what a terminal sends is known
 		}
@@ -111,10 +122,11 @@ func (s *session) run(program launch.Program) error {
 		s.warn("%v: its allocations are not seen", err)
 	case errors.Is(err, launch.ErrExited):
 	case err != nil:
-		return err
+		return cmp.Or(in.before(program.Args[0]), err) // the terminal's signal may have ended what was to become the program
 	}
 	s.pids = []int{proc.Pid}
-	stopSignals := s.forwardSignals(proc.Process, signals)
+	stopSignals := s.forwardSignals(in, proc.Process, signals)
+	handOver()
 	ended := make(chan *os.ProcessState, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +67,8 @@ func reportFlags() []cli.Flag {
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json, csv: all unless given)"},
 		&cli.StringFlag{Name: "sort", Usage: "order of the sites; as in the file unless given"},
+		&cli.StringFlag{Name: "by", Usage: "what the sites are grouped by; as in the file unless given"},
+		&cli.IntFlag{Name: "frames", Value: textFrames, Usage: "text: frames to show of each call stack; 0: all"},
 		atFlag(),
 		savedMemoryFlag(),
 	}
@@ -102,6 +105,10 @@ func reportCommand(c *cli.Context) error {
 		return usageError("--top must not be negative")
 	case c.IsSet("sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
 		return noneOf("--sort", c.String("sort"), analyzer.SortKeys())
+	case c.IsSet("by") && report.CheckGrouping(c.String("by")) != nil:
+		return usageError("--by %v", report.CheckGrouping(c.String("by")))
+	case c.Int("frames") < 0:
+		return usageError("--frames must not be negative")
 	case c.NArg() != 1:
 		return usageError("report takes one file: memtrace report FILE (- is stdin)")
 	}
@@ -115,17 +122,32 @@ func reportCommand(c *cli.Context) error {
 	if c.IsSet("sort") {
 		r.Sort(c.String("sort"))
 	}
+	if c.IsSet("by") {
+		if err := regroup(r, c.String("by"), c.String("sort")); err != nil {
+			return fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
+		}
+	}
 	if c.IsSet("top") || format != "json" && format != "csv" {
 		r.Limit(top)
 	}
 	if format == "csv" {
 		return export.Write(os.Stdout, r, export.Options{Format: export.CSV})
 	}
-	opt := render.Options{Format: render.Format(format), Frames: textFrames, Stacks: textStacks, Version: version}
+	opt := render.Options{Format: render.Format(format), Frames: cmp.Or(c.Int("frames"), -1), Stacks: textStacks, Made: true, Version: version}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		opt.Width, opt.Color = width, tui.UseColor(os.Getenv)
 	}
 	return render.Write(os.Stdout, r, opt)
+}
+
+// regroup groups the sites of a Report anew.
+func regroup(r *report.Report, by, sort string) error {
+	if r.SitesMore > 0 {
+		return fmt.Errorf("the Report leaves out some of its sites (%d), which the groups would lack: save it with --top 0, or record the trace", r.SitesMore)
+	}
+	r.By, r.Groups, r.GroupsMore = "", nil, 0
+	r.GroupBy(by, cmp.Or(sort, defaultSort), 0)
+	return nil
 }
 
 func exportCommand(c *cli.Context) error {

@@ -383,6 +383,7 @@ func (s *session) report(final bool) *report.Report {
 		top = 0 // what is shown is limited in finish
 	}
 	r := s.reportOf(analyzer.ReportOptions{Final: final, Top: top, Sort: s.sort, By: s.by})
+	r.Made = madeNow(s.commands)
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()
 	r.Overhead, r.Pressure = s.limiter.report(), pressure
 	r.Warnings = append(r.Warnings, s.limiter.warnings()...)

@@ -29,11 +29,18 @@ const (
 	togetherAfter  = 100 * time.Millisecond
 )
 
-// forwardSignals begins to pass on signals, of which the kernel may have noted who was sent what. stop ends that.
-func (s *session) forwardSignals(to *os.Process, noted bool) (stop func()) {
+// forwardSignals begins to pass on signals, of which the kernel may have noted who was sent what, and those that came
+// while the program was started. stop ends that.
+func (s *session) forwardSignals(in *interrupts, to *os.Process, noted bool) (stop func()) {
 	f := &forwarder{to: to, tracer: s.tracer, noted: noted}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
+	signal.Notify(signals, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
+	in.giveTo(func(sig os.Signal) {
+		select {
+		case signals <- sig:
+		default: // as many wait as package signal keeps
+		}
+	})
 	fromTerminal := term.IsTerminal(int(os.Stdin.Fd())) && inForeground()
 	go func() {
 		for sig := range signals {
@@ -49,6 +56,7 @@ func (s *session) forwardSignals(to *os.Process, noted bool) (stop func()) {
 	}()
 	return func() {
 		signal.Stop(signals)
+		in.keep()
 		close(signals)
 	}
 }

@@ -58,6 +58,9 @@ func snapshotCommand(c *cli.Context) error {
 		return err
 	}
 	path := c.Path("output")
+	if isStdout(path) {
+		path = "-" // where it stands: a file may have been opened to append to it
+	}
 	switch {
 	case path == "-" && term.IsTerminal(int(os.Stdout.Fd())):
 		return usageError("-o - would write a binary file to the terminal; redirect stdout, or name a file")

@@ -47,7 +47,7 @@ func trace(c *cli.Context, set settings) error {
 		return err
 	}
 	defer s.close()
-	if err := s.beginAll(); err != nil {
+	if err := s.beginAll(c.Context); err != nil {
 		return err
 	}
 	s.chooseOutput()

@@ -38,6 +38,7 @@ func leaksFlags() []cli.Flag {
 		namesFlag(),
 		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "do not use the caches of names and unwinding tables on disk"},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"V"}, Usage: "say on stderr what is being done"},
+		noCommandLinesFlag(),
 	}, gateFlags()...)
 }
 
@@ -86,7 +87,7 @@ type untraced struct {
 func newUntraced(c *cli.Context) (*untraced, error) {
 	u := &untraced{c: c, contents: !c.Bool("no-contents"), found: analyzer.NewUntraced(time.Now())}
 	u.settings = settings{
-		format: render.Format(c.String("format")), top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"),
+		format: render.Format(c.String("format")), top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
 	}
 	if u.format == render.JSON && !c.IsSet("top") {
 		u.top = 0
@@ -272,6 +273,7 @@ func (u *untraced) registersOf(t *target) func() []uint64 {
 // show writes the Report on stdout. failed are the checks that could not be made.
 func (u *untraced) show(failed []error) error {
 	u.report = u.found.Report(u.top)
+	u.report.Made = madeNow(u.commands)
 	u.report.Warnings = append(u.report.Warnings, u.resolver.Warnings()...)
 	u.gate.conclude(u.report, true, failed)
 	opt := render.Options{Format: u.format, Compact: true}

@@ -44,6 +44,16 @@ func (path wholeFile) isSpecial() (special bool) {
 	return special
 }
 
+// isStdout reports whether a path is a name of our own standard output: /dev/stdout, or the terminal or pipe that it is.
+func isStdout(path string) bool {
+	named, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	own, err := os.Stdout.Stat()
+	return err == nil && os.SameFile(named, own) && wholeFile(path).isSpecial()
+}
+
 // target is the file itself where path is a link to it.
 func (path wholeFile) target() string {
 	if to, err := filepath.EvalSymlinks(string(path)); err == nil {
@@ -66,6 +76,9 @@ func (path wholeFile) beside() (*os.File, error) {
 
 // save writes the file. On an error, nothing is left and what was there before stays.
 func (path wholeFile) save(write func(io.Writer) error) error {
+	if isStdout(string(path)) {
+		return write(os.Stdout)
+	}
 	if path.isSpecial() {
 		f, err := createAsCaller(string(path), os.O_WRONLY)
 		if err != nil {
