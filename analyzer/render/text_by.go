@@ -21,6 +21,14 @@ func addTable(p *page, r *report.Report, opt Options) {
 		p.line(bold, "Sites: no allocation seen yet")
 		return
 	}
+	addGroupRows(p, r, groups)
+	if more := len(r.Groups) - len(groups) + r.GroupsMore; more > 0 {
+		p.line(dim, "and "+counted(uint64(more), "more group", "more groups"))
+	}
+}
+
+// addGroupRows adds a heading and a row for each of the groups.
+func addGroupRows(p *page, r *report.Report, groups []report.Group) {
 	cols, room := fitTable(groupedColumns(r, p.width), groups, p.width)
 	p.line(bold, tableTitles(cols)+strings.ToUpper(r.By))
 	for i := range groups {
@@ -29,9 +37,6 @@ func addTable(p *page, r *report.Report, opt Options) {
 			b.WriteString(pad(c.cells[i], c.width, true) + " ")
 		}
 		p.line(plain, b.String()+groupedName(r, &groups[i], room))
-	}
-	if more := len(r.Groups) - len(groups) + r.GroupsMore; more > 0 {
-		p.line(dim, "and "+counted(uint64(more), "more group", "more groups"))
 	}
 }
 

@@ -38,14 +38,19 @@ func addSites(p *page, r *report.Report, opt Options) {
 		addOmitted(p, r, sites)
 		return
 	}
-	cols, room := fitColumns(siteColumns(r, p.width), sites, p.width)
+	addSiteRows(p, siteColumns(r, p.width), sites)
+	addDoubtful(p, sites)
+	addOmitted(p, r, sites)
+}
+
+// addSiteRows adds a heading and a row for each of the sites.
+func addSiteRows(p *page, cols []column, sites []report.Site) {
+	cols, room := fitColumns(cols, sites, p.width)
 	nameWidth, fileWidth := splitRoom(sites, room)
 	p.line(bold, tableHead(cols, nameWidth, fileWidth))
 	for i := range sites {
 		p.line(plain, tableRow(cols, i, &sites[i], nameWidth, fileWidth))
 	}
-	addDoubtful(p, sites)
-	addOmitted(p, r, sites)
 }
 
 // residencyRead are the processes of which it was looked at least once where their blocks are: of others, 0 is no figure.

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/tui"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui/trace"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -109,23 +112,49 @@ func (s *stream) write(r *report.Report) error {
 	return nil
 }
 
-// screen repaints a terminal, and leaves the last Report on it as text.
+// screen shows Reports on a terminal, and leaves the last one on it as text.
 type screen struct {
 	stream
-	painter *tui.Painter
+	terminal *trace.Terminal
 }
 
 func (s *screen) wantsIntervals() bool { return true }
 
-func (s *screen) interval(r *report.Report) { s.painter.Paint(r) }
+func (s *screen) interval(r *report.Report) { s.terminal.Show(r) }
 
 func (s *screen) warning(string) {} // the Report has it; the terminal is taken
 
 func (s *screen) final(r *report.Report) error {
-	if err := s.painter.Stop(); err != nil {
+	if err := s.terminal.Stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "memtrace: %v\n", err)
 	}
 	return s.stream.final(r)
+}
+
+// startedByTop is set for a trace that memtrace top started: the terminal is top's again afterwards.
+const startedByTop = "MEMTRACE_STARTED_BY_TOP"
+
+// startScreen takes the terminal. Its keys end the trace as a signal does.
+func (s *session) startScreen() *trace.Terminal {
+	o := trace.Options{
+		Interval: s.settings.interval, Sort: s.sort, By: s.by, Colour: tui.UseColor(os.Getenv), Getenv: os.Getenv,
+		Keyless:     !inForeground(), // nor may a background process change the terminal's modes
+		End:         func() { _ = unix.Kill(os.Getpid(), unix.SIGINT) },
+		SetInterval: s.askInterval,
+	}
+	if os.Getenv(startedByTop) != "" {
+		o.BackTo = "top"
+	}
+	return trace.Start(os.Stdout, o)
+}
+
+// askInterval has the session report at another interval; the last one asked for counts. It is for one goroutine.
+func (s *session) askInterval(d time.Duration) {
+	select {
+	case <-s.newInterval:
+	default:
+	}
+	s.newInterval <- d
 }
 
 // eachInterval says whether what isn't a live screen has a Report each interval, or the result alone: text for
@@ -135,7 +164,7 @@ func (s settings) eachInterval(terminal bool) bool {
 }
 
 // traceOutput chooses how trace shows its Reports on stdout.
-func traceOutput(s settings) output {
+func (s *session) traceOutput() output {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
 	opt := render.Options{Format: s.format, Compact: true, Frames: textFrames, Stacks: textStacks}
 	base := stream{to: os.Stdout, opt: opt}
@@ -145,9 +174,8 @@ func traceOutput(s settings) output {
 			base.opt.Width = width
 		}
 		if tui.Usable(os.Stdout, os.Getenv) {
-			opts := tui.ForTerminal(os.Stdout)
-			opts.Top = s.top
-			return &screen{stream: base, painter: tui.Start(opts)}
+			s.listed = max(s.top, screenSites)
+			return &screen{stream: base, terminal: s.startScreen()}
 		}
 	}
 	if s.eachInterval(terminal) {
@@ -155,3 +183,6 @@ func traceOutput(s settings) output {
 	}
 	return &base
 }
+
+// screenSites is how many sites a screen has to scroll through, at least.
+const screenSites = 500

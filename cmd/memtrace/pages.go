@@ -47,7 +47,7 @@ func pages() map[string]page {
 			{Line: "sudo memtrace doctor", Text: "what works on this machine"},
 		}},
 		"trace": {exit: exitTrace, see: []string{"help leaks", "help cost", "help containers"}, examples: []cmdline.Example{
-			{Line: "sudo memtrace -p 1234", Text: "live tables until Ctrl-C"},
+			{Line: "sudo memtrace -p 1234", Text: "a live screen until q or Ctrl-C"},
 			{Line: "sudo memtrace -p 1234 -d 30s > result.txt", Text: "30 seconds, into a file"},
 			{Line: "sudo memtrace --comm nginx --leaks -d 1m", Text: "check all nginx for leaks"},
 			{Line: "sudo memtrace -p 1234 --format json", Text: "one JSON Report a second"},

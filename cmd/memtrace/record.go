@@ -60,7 +60,7 @@ func recordCommand(c *cli.Context) error {
 		return set.gate.finish(runProgram(c.Context, set, argv, ""))
 	}
 	context.AfterFunc(c.Context, endAtSecondSignal)
-	return set.gate.finish(trace(c, set))
+	return set.gate.finish(traceRunning(c, set))
 }
 
 // endRecording closes the recording, with the last Report in it. The Report is limited to what is to be shown then.

@@ -44,6 +44,8 @@ type session struct {
 	targets     map[int]*target // the latest of each PID
 	endedGaps   endedGaps
 	out         output
+	listed      int // sites in the Report of an interval; 0: as many as in the last one
+	newInterval chan time.Duration
 	follower    *follower
 	limiter     *limiter // nil without --max-overhead
 	losses      losses
@@ -97,7 +99,7 @@ func newSession(s settings, out output) (*session, error) {
 		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols, t.PythonFrame), out: out,
 		pools:   poolname.Of(s.functions.Layers()),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
-		calls: make(chan sessionCall), over: make(chan struct{}), guarded: make(map[int]bool),
+		newInterval: make(chan time.Duration, 1), calls: make(chan sessionCall), over: make(chan struct{}), guarded: make(map[int]bool),
 		ptraceDetached: make(map[int]bool), ptracedByOther: make(map[int]bool), thrown: make(map[string]bool),
 		warnedNoAllocator: make(map[string]bool), unprobed: make(map[int]time.Time), losses: make(losses), code: code,
 		finder: probe.NewFinder(fs.Root(), s.functions), attacher: newAttacher(t, fs),
@@ -197,6 +199,8 @@ func (s *session) loop(ctx context.Context) error {
 			s.consume(b)
 		case <-ticker.C:
 			s.tick()
+		case s.interval = <-s.newInterval:
+			ticker.Reset(s.interval)
 		case <-windows.C:
 			s.take(input.Window{Now: now()})
 			s.noteLosses()
@@ -379,6 +383,9 @@ func (s *session) report(final bool) *report.Report {
 	}
 	pressure := s.pressure()
 	top := s.top
+	if !final && top > 0 {
+		top = max(top, s.listed)
+	}
 	if final && (s.gate.exports.wanted() || s.recorder != nil) {
 		top = 0 // what is shown is limited in finish
 	}

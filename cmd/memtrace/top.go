@@ -213,6 +213,7 @@ func traceInTerminal(ctx context.Context, pid int, start uint64, interval time.D
 		return nil, fmt.Errorf("trace process %d: find memtrace's own program: %w", pid, err)
 	}
 	cmd := exec.CommandContext(ctx, self, "trace", "-p", strconv.Itoa(pid), "-i", interval.String())
+	cmd.Env = append(os.Environ(), startedByTop+"=1")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd, nil
 }

@@ -159,14 +159,14 @@ func TestTopAnswersTheMouse(t *testing.T) {
 	x.until(`page cache`)
 }
 
-// Enter traces in the same terminal; Ctrl-C comes back, and harms nobody.
+// Enter traces in the same terminal; q comes back, and harms nobody.
 func TestTopTracesAndComesBack(t *testing.T) {
 	k := startKnownMemory(t)
 	x := startTop(t, fmt.Sprintf("--filter pid:%d", k.PID))
 	x.until(fmt.Sprintf(`(?m)^ *%d root`, k.PID))
 	x.keys("Enter")
-	x.until(fmt.Sprintf(`%s \(pid %d\)  traced`, k.Name, k.PID))
-	x.keys("C-c")
+	x.until(fmt.Sprintf(`(?s)%s \(pid %d\)  traced.*q back to top`, k.Name, k.PID))
+	x.keys("q")
 	x.until(fmt.Sprintf(`(?s)memtrace top.*%d root.*traced process %d`, k.PID, k.PID))
 	x.keys("j", "C-c")
 	lines := x.until(`ended 0`)

@@ -16,7 +16,7 @@ import (
 )
 
 const traceDescription = "Shows which call sites hold the memory of running processes, where their resident pages are, and which sites look " +
-	"like leaks: live tables on a terminal, else the result at the end. Give -p, --comm, --cgroup, --container or --all."
+	"like leaks: a live screen on a terminal (key h explains it), else the result at the end. Give -p, --comm, --cgroup, --container or --all."
 
 func traceCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
@@ -37,11 +37,11 @@ func traceCommand(c *cli.Context) error {
 		return err
 	}
 	defer set.recording.abandon()
-	return set.gate.finish(trace(c, set))
+	return set.gate.finish(traceRunning(c, set))
 }
 
-// trace attaches to running processes and follows them.
-func trace(c *cli.Context, set settings) error {
+// traceRunning attaches to running processes and follows them.
+func traceRunning(c *cli.Context, set settings) error {
 	s, err := newSession(set, noOutput{})
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *session) chooseOutput() {
 		s.out = newEventOutput(s.settings.filter, s.wrappers, s.names, s.fs, s.started)
 		return
 	}
-	s.out = traceOutput(s.settings)
+	s.out = s.traceOutput()
 }
 
 // begin attaches to one process that runs already.

@@ -1,7 +1,5 @@
-// Package tui shows a Report on a terminal and repaints it in place.
-//
-// It owns the terminal from Start to Stop: the alternate screen, a hidden
-// cursor, nothing else, so that input keeps working as in any command. A
-// terminal that is slow or stopped delays nobody: frames that it cannot take
-// are left out and counted.
+// Package tui holds what memtrace's screens share: whether there is a
+// terminal to draw on (terminal.go), colours (theme.go), bars and sparklines
+// (chars.go) and the layout of help pages (help.go). The screens are the
+// packages below: top shows the machine, trace a trace.
 package tui

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 func TestFiguresAreWritten(t *testing.T) {
@@ -73,20 +75,20 @@ func TestBars(t *testing.T) {
 	}{
 		{0, 8, "····"}, {8, 8, "████"}, {1, 8, "▌···"}, {4, 8, "██··"}, {99, 8, "████"}, {-1, 8, "····"}, {1, 0, "    "},
 	} {
-		if got := unicodeChars.bar(c.part, c.whole, 4); got != c.want {
+		if got := tui.Unicode.Bar(c.part, c.whole, 4); got != c.want {
 			t.Errorf("bar of %d in %d: %q, want %q", c.part, c.whole, got, c.want)
 		}
 	}
-	if got := unicodeChars.stacked([]int64{2, 1, 1}, 4, 8); got != "████▒▒░░" {
+	if got := tui.Unicode.Stacked([]int64{2, 1, 1}, 4, 8); got != "████▒▒░░" {
 		t.Errorf("stacked: %q", got)
 	}
-	if got := unicodeChars.stacked([]int64{1, 0, 999}, 1000, 4); got != "█░░░" {
+	if got := tui.Unicode.Stacked([]int64{1, 0, 999}, 1000, 4); got != "█░░░" {
 		t.Errorf("a part that is hardly there gets a column: %q", got)
 	}
-	if got := unicodeChars.sparkline([]int64{10, 20, 30}, 5); got != "  ▁▅█" {
+	if got := tui.Unicode.Sparkline([]int64{10, 20, 30}, 5); got != "  ▁▅█" {
 		t.Errorf("sparkline: %q", got)
 	}
-	if got := asciiChars.bar(4, 8, 4); got != "##.." {
+	if got := tui.ASCII.Bar(4, 8, 4); got != "##.." {
 		t.Errorf("ASCII bar: %q", got)
 	}
 }
@@ -94,14 +96,14 @@ func TestBars(t *testing.T) {
 func TestLocaleChoosesCharacters(t *testing.T) {
 	for _, c := range []struct {
 		env  map[string]string
-		want *charset
+		want *tui.Charset
 	}{
-		{map[string]string{"LANG": "en_GB.UTF-8"}, &unicodeChars},
-		{map[string]string{"LANG": "C"}, &asciiChars},
-		{map[string]string{"LC_ALL": "POSIX", "LANG": "C.utf8"}, &asciiChars},
-		{map[string]string{}, &unicodeChars},
+		{map[string]string{"LANG": "en_GB.UTF-8"}, &tui.Unicode},
+		{map[string]string{"LANG": "C"}, &tui.ASCII},
+		{map[string]string{"LC_ALL": "POSIX", "LANG": "C.utf8"}, &tui.ASCII},
+		{map[string]string{}, &tui.Unicode},
 	} {
-		if got := charsFor(func(key string) string { return c.env[key] }); got != c.want {
+		if got := tui.CharsFor(func(key string) string { return c.env[key] }); got != c.want {
 			t.Errorf("%v chose the other characters", c.env)
 		}
 	}

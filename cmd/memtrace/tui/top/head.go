@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 // headLines are the three lines that every view has: what is running, the
@@ -20,7 +21,7 @@ func (m *Screen) titleLine() string {
 	name := render.Clip("memtrace top", m.width)
 	s := m.snapshot
 	if s == nil {
-		return styled(name, m.theme.strong) + fitting(m.width-len(name), "  reading…")
+		return tui.Styled(name, m.theme.Strong) + fitting(m.width-len(name), "  reading…")
 	}
 	var threads int64
 	running := 0
@@ -41,7 +42,7 @@ func (m *Screen) titleLine() string {
 		fmt.Sprintf("  %s processes", render.ShortCount(uint64(len(s.Processes)))),
 		fmt.Sprintf(", %s threads", render.ShortCount(uint64(threads))),
 		fmt.Sprintf(", %d running", running))
-	return styled(name, m.theme.strong) + line + styled(frozen, m.theme.warn)
+	return tui.Styled(name, m.theme.Strong) + line + tui.Styled(frozen, m.theme.Warn)
 }
 
 // fitting strings parts together as long as they fit into width.
@@ -65,7 +66,7 @@ func (m *Screen) memoryLine() string {
 	used := h.Total.minus(h.Available)
 	short := func(f Figure) string { return value(f, Bytes).String() }
 	left := render.Clip(fmt.Sprintf("Mem %s of %s ", short(used), short(h.Total)), m.width)
-	bar := m.options.chars.bar(used.N, h.Total.N, min(max(min(m.width/8, 30), 6), m.width-len(left)))
+	bar := m.options.chars.Bar(used.N, h.Total.N, min(max(min(m.width/8, 30), 6), m.width-len(left)))
 	room := m.width - len(left) - render.Columns(bar)
 	pressure := ""
 	if h.PressureSome.Known() {
@@ -73,10 +74,10 @@ func (m *Screen) memoryLine() string {
 	}
 	trend := ""
 	if len(m.history.used) > 1 {
-		trend = "  " + m.options.chars.sparkline(m.history.used, trendLength)
+		trend = "  " + m.options.chars.Sparkline(m.history.used, trendLength)
 	}
 	right := fitting(room, " available "+short(h.Available), "  swap "+short(h.SwapUsed)+" of "+short(h.SwapTotal), pressure, trend)
-	return left + styled(bar, m.theme.bar) + right
+	return left + tui.Styled(bar, m.theme.Bar) + right
 }
 
 // tabLine lists the views with their keys.
@@ -89,7 +90,7 @@ func (m *Screen) tabLine() string {
 			break
 		}
 		if v.view == m.view {
-			b.WriteString(styled(tab, m.theme.tab))
+			b.WriteString(tui.Styled(tab, m.theme.Tab))
 		} else {
 			b.WriteString(tab)
 		}
@@ -130,7 +131,7 @@ func (m *Screen) statusLine() string {
 	case m.prompting:
 		return m.promptLine()
 	case m.message != "":
-		return styled(render.Clip(render.Clean(m.message), m.width), m.theme.warn)
+		return tui.Styled(render.Clip(render.Clean(m.message), m.width), m.theme.Warn)
 	}
 	var parts []string
 	if !m.options.filter.Empty() {
@@ -144,7 +145,7 @@ func (m *Screen) statusLine() string {
 		parts = append(parts, costParts(&m.snapshot.Cost)...)
 	}
 	parts = append(parts, "/ filter", "< > sort", "Enter trace", "q quit")
-	return styled(fitting(m.width, spaced(parts)...), m.theme.dim)
+	return tui.Styled(fitting(m.width, spaced(parts)...), m.theme.Dim)
 }
 
 // promptLine shows what is typed, after as much of a hint as there is room for;

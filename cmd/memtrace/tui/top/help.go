@@ -2,11 +2,11 @@ package top
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 var keyHelp = []string{
@@ -32,18 +32,12 @@ var keyHelp = []string{
 	"",
 }
 
-// helpKey is how wide the first column of the help page is.
-const helpKey = 15
-
-// gaps are what separates the columns of keyHelp.
-var gaps = regexp.MustCompile(` {2,}`)
-
 // helpText is the help page of a view: keys, then its columns. What doesn't fit
 // into width goes on in the next line.
 func helpText(v View, width int) []string {
 	var lines []string
 	for _, line := range keyHelp {
-		lines = append(lines, fitHelp(line, width)...)
+		lines = append(lines, tui.FitHelp(line, width)...)
 	}
 	lines = append(lines, "# Columns of "+infoOf(v).tab)
 	for _, c := range infoOf(v).table(&Snapshot{}, options{}).Columns {
@@ -51,46 +45,9 @@ func helpText(v View, width int) []string {
 		if title == "" {
 			title = "(bar)"
 		}
-		lines = append(lines, explained(title, c.Doc, width)...)
+		lines = append(lines, tui.Explained(title, c.Doc, width)...)
 	}
 	return lines
-}
-
-// fitHelp breaks a line of keyHelp up, whose keys and explanations take turns,
-// where the terminal is too narrow for it.
-func fitHelp(line string, width int) []string {
-	if render.Columns(strings.TrimPrefix(line, "# ")) <= max(width, helpKey+minText) {
-		return []string{line}
-	}
-	cells := gaps.Split(line, -1)
-	if strings.HasPrefix(line, "# ") {
-		return cells[:1]
-	}
-	var lines []string
-	for len(cells) > 1 {
-		lines = append(lines, explained(cells[0], cells[1], width)...)
-		cells = cells[2:]
-	}
-	if len(cells) == 1 {
-		lines = append(lines, explained("", cells[0], width)...)
-	}
-	return lines
-}
-
-// explained writes a word and, beside it, what it means.
-func explained(word, meaning string, width int) []string {
-	room := max(width-helpKey, minText)
-	line := render.Pad(word, helpKey-1, false)
-	at, blank := 0, strings.Repeat(" ", helpKey-1)
-	var lines []string
-	for _, w := range strings.Fields(meaning) {
-		if n := render.Columns(w); at > 0 && at+1+n > room {
-			lines = append(lines, line)
-			line, at = blank, 0
-		}
-		line, at = line+" "+w, at+1+render.Columns(w)
-	}
-	return append(lines, line)
 }
 
 // ColumnHelp lists the views and their columns for --help.

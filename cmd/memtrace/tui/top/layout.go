@@ -4,26 +4,8 @@ import (
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
-
-// theme is how parts of the screen are set off: SGR parameters (ECMA-48).
-// Without colour only bold and reverse are left.
-type theme struct {
-	heading, sorted, selected, tab, strong, dim, warn, bar string
-}
-
-var (
-	plainTheme  = theme{heading: "1", sorted: "1;4", selected: "7", tab: "7", strong: "1", warn: "1"}
-	colourTheme = theme{heading: "1;36", sorted: "1;4;36", selected: "7", tab: "1;7;36", strong: "1;33", dim: "2", warn: "1;33", bar: "32"}
-)
-
-// styled sets text off.
-func styled(s, sgr string) string {
-	if sgr == "" || s == "" {
-		return s
-	}
-	return "\x1b[" + sgr + "m" + s + "\x1b[0m"
-}
 
 // placed is a column where it stands on the screen.
 type placed struct {
@@ -130,7 +112,7 @@ func (c *Column) right() bool { return c.Unit != Text && c.Unit != Bar }
 
 // headingLine writes the titles; the column that the table is sorted by bears
 // an arrow where there is room, and stands out.
-func headingLine(t *Table, shown []placed, sorted int, reverse bool, th *theme) string {
+func headingLine(t *Table, shown []placed, sorted int, reverse bool, th *tui.Theme) string {
 	var b strings.Builder
 	for i, p := range shown {
 		c := &t.Columns[p.column]
@@ -139,9 +121,9 @@ func headingLine(t *Table, shown []placed, sorted int, reverse bool, th *theme) 
 			b.WriteString(strings.Repeat(" ", gap))
 		}
 		if p.column == sorted && !t.Fixed {
-			b.WriteString(styled(withArrow(cell, c, reverse), th.sorted))
+			b.WriteString(tui.Styled(withArrow(cell, c, reverse), th.Sorted))
 		} else {
-			b.WriteString(styled(cell, th.heading))
+			b.WriteString(tui.Styled(cell, th.Heading))
 		}
 	}
 	return b.String()
@@ -164,7 +146,7 @@ func withArrow(cell string, c *Column, reverse bool) string {
 }
 
 // rowLine writes one row, without trailing blanks unless it is selected.
-func rowLine(t *Table, row int, shown []placed, selected bool, th *theme) string {
+func rowLine(t *Table, row int, shown []placed, selected bool, th *tui.Theme) string {
 	var b strings.Builder
 	for i, p := range shown {
 		if i > 0 {
@@ -173,12 +155,12 @@ func rowLine(t *Table, row int, shown []placed, selected bool, th *theme) string
 		b.WriteString(cell(t, row, p, selected, th))
 	}
 	if selected {
-		return styled(b.String(), th.selected)
+		return tui.Styled(b.String(), th.Selected)
 	}
 	return b.String()
 }
 
-func cell(t *Table, row int, p placed, selected bool, th *theme) string {
+func cell(t *Table, row int, p placed, selected bool, th *tui.Theme) string {
 	c := &t.Columns[p.column]
 	v := t.Cell(row, p.column)
 	s := v.String()
@@ -193,11 +175,11 @@ func cell(t *Table, row int, p placed, selected bool, th *theme) string {
 	case selected:
 		return s // its own style covers the row
 	case v.Strong:
-		return styled(s, th.strong)
+		return tui.Styled(s, th.Strong)
 	case !v.Known():
-		return styled(s, th.dim)
+		return tui.Styled(s, th.Dim)
 	case c.Unit == Bar:
-		return styled(s, th.bar)
+		return tui.Styled(s, th.Bar)
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 // lines draws the screen: as many lines as the terminal has.
@@ -73,7 +74,7 @@ func (m *Screen) helpLines() []string {
 	var lines []string
 	for _, line := range all[m.helpFirst:min(m.helpFirst+room, len(all))] {
 		if heading, ok := strings.CutPrefix(line, "# "); ok {
-			lines = append(lines, styled(render.Clip(heading, m.width), m.theme.heading))
+			lines = append(lines, tui.Styled(render.Clip(heading, m.width), m.theme.Heading))
 			continue
 		}
 		lines = append(lines, render.Clip(line, m.width))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 // Options of a Screen.
@@ -47,7 +49,7 @@ type Screen struct {
 	tracing  func(bool)
 	gone     func() bool
 	interval time.Duration
-	theme    theme
+	theme    tui.Theme
 	options  options
 	history  History
 
@@ -91,15 +93,15 @@ type sorting struct {
 func NewScreen(ctx context.Context, o Options) *Screen {
 	m := &Screen{
 		ctx: ctx, source: o.Source, trace: o.Trace, interval: o.Interval, view: o.View,
-		subject: ID{PID: o.PID}, width: 80, height: 24, theme: plainTheme,
-		options: options{filter: o.Filter, threshold: o.Threshold, chars: &unicodeChars, command: withoutPath},
+		subject: ID{PID: o.PID}, width: 80, height: 24, theme: tui.PlainTheme,
+		options: options{filter: o.Filter, threshold: o.Threshold, chars: &tui.Unicode, command: withoutPath},
 		order:   make(map[View]sorting), filters: map[View]Filter{o.View.filteredAs(): o.Filter},
 	}
 	if o.Getenv != nil {
-		m.options.chars = charsFor(o.Getenv)
+		m.options.chars = tui.CharsFor(o.Getenv)
 	}
 	if o.Colour {
-		m.theme = colourTheme
+		m.theme = tui.ColourTheme
 	}
 	for _, v := range views {
 		m.order[v.view] = sorting{column: v.sort}

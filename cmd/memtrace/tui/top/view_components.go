@@ -15,7 +15,7 @@ func componentTable(s *Snapshot, o options) *Table {
 		{size("rss", "RSS", 2, "the sum of what each process sees of it"), get(Bytes, func(c *Component) Figure { return c.RSS })},
 		{size("swap", "SWAP", 4, "in swap"), get(Bytes, func(c *Component) Figure { return c.Swap })},
 		{Column{Name: "processes", Title: "PROCS", Unit: Count, Width: 5, Rank: 2, Doc: "processes that map it"}, func(c *Component) Value { return value(Of(c.Processes), Count) }},
-		{barColumn("share", "", "PSS next to the largest", 5), func(c *Component) Value { return drawn(o.drawing().bar(c.PSS.N, largest, barWidth)) }},
+		{barColumn("share", "", "PSS next to the largest", 5), func(c *Component) Value { return drawn(o.drawing().Bar(c.PSS.N, largest, barWidth)) }},
 		{Column{Name: "kind", Title: "KIND", Width: 7, Rank: 3, Doc: "file, heap (brk), anon, stack, shmem, …"}, func(c *Component) Value { return text(c.Kind) }},
 		{Column{Name: "component", Title: "COMPONENT", Width: 36, Flex: true, Path: true, Doc: "file, or kind of memory"}, func(c *Component) Value { return text(c.Name) }},
 	})

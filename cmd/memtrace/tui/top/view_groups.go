@@ -1,5 +1,7 @@
 package top
 
+import "github.com/memtrace/memtrace/cmd/memtrace/tui"
+
 func groupTable(s *Snapshot, o options) *Table {
 	groups := named(o.filter, s.Groups, func(g *Group) (string, int) { return g.Path + " " + g.Container, 0 })
 	get := func(u Unit, f func(*Group) Figure) func(*Group) Value {
@@ -41,9 +43,9 @@ func lowerBound(f Figure, more bool) Value {
 	return v
 }
 
-func fillBar(g *Group, chars *charset) string {
+func fillBar(g *Group, chars *tui.Charset) string {
 	if !g.Max.Known() || !g.Current.Known() {
 		return ""
 	}
-	return chars.bar(g.Current.N, g.Max.N, barWidth)
+	return chars.Bar(g.Current.N, g.Max.N, barWidth)
 }

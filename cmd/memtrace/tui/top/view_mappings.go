@@ -21,7 +21,7 @@ func mappingTable(s *Snapshot, o options) *Table {
 		{size("swap", "SWAP", 4, "in swap"), get(Bytes, func(m *Mapping) Figure { return m.Swap })},
 		{size("huge", "HUGE", 7, "in transparent huge pages"), get(Bytes, func(m *Mapping) Figure { return m.Huge })},
 		{size("locked", "LOCKED", 8, "locked in memory"), get(Bytes, func(m *Mapping) Figure { return m.Locked })},
-		{barColumn("resident", "RESIDENT", "how much of the mapping is resident", 6), func(m *Mapping) Value { return drawn(o.drawing().bar(m.RSS.N, int64(m.End-m.Start), barWidth)) }},
+		{barColumn("resident", "RESIDENT", "how much of the mapping is resident", 6), func(m *Mapping) Value { return drawn(o.drawing().Bar(m.RSS.N, int64(m.End-m.Start), barWidth)) }},
 		{Column{Name: "kind", Title: "KIND", Width: 7, Rank: 6, Doc: "file, heap (brk), anon, stack, shmem, …"}, func(m *Mapping) Value { return text(m.Kind) }},
 		{Column{Name: "mapping", Title: "MAPPING", Width: 26, Flex: true, Path: true, Doc: "file, or what the kernel calls it"}, func(m *Mapping) Value { return text(cmp.Or(m.Name, "["+m.Kind+"]")) }},
 	})

@@ -21,7 +21,7 @@ func memoryTable(s *Snapshot, o options) *Table {
 		{Column{Name: "of_total", Title: "%", Unit: Percent, Width: 5, Doc: "of the machine's memory"},
 			func(e *Entry) Value { return value(share(e.Size, total), Percent) }},
 		{barColumn("bar", "", "part of the machine's memory", 1),
-			func(e *Entry) Value { return drawn(o.drawing().bar(e.Size.N, total.N, barWidth)) }},
+			func(e *Entry) Value { return drawn(o.drawing().Bar(e.Size.N, total.N, barWidth)) }},
 		{Column{Name: "source", Title: "FROM", Width: 10, Flex: true, Rank: 2, Doc: "the kernel's file and name"},
 			func(e *Entry) Value { return text(e.Source) }},
 	})

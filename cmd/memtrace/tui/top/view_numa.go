@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 // maxNodeNotes bounds how many nodes are drawn above the table, and
@@ -48,20 +49,20 @@ func nodeColumn(id, i int) column[Process] {
 		}}
 }
 
-func spread(p *Process, chars *charset) string {
+func spread(p *Process, chars *tui.Charset) string {
 	var parts []int64
 	whole := int64(0)
 	for _, f := range p.OnNode {
 		parts = append(parts, f.N)
 		whole += max(f.N, 0)
 	}
-	return chars.stacked(parts, whole, barWidth)
+	return chars.Stacked(parts, whole, barWidth)
 }
 
-func nodeNote(n *Node, chars *charset) string {
+func nodeNote(n *Node, chars *tui.Charset) string {
 	short := func(f Figure) string { return value(f, Bytes).String() }
 	s := fmt.Sprintf("node %d %s %s of %s used: anon %s file %s shmem %s slab %s free %s", n.ID,
-		chars.bar(n.Used.N, n.Total.N, 10), short(n.Used), short(n.Total),
+		chars.Bar(n.Used.N, n.Total.N, 10), short(n.Used), short(n.Total),
 		short(n.Anon), short(n.File), short(n.Shmem), short(n.Slab), short(n.Free))
 	if n.HugeTotal.N > 0 {
 		s += fmt.Sprintf(" huge pages %s free of %s", render.ShortCount(uint64(max(n.HugeFree.N, 0))), render.ShortCount(uint64(n.HugeTotal.N)))

@@ -3,6 +3,8 @@ package top
 import (
 	"strconv"
 	"strings"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 // processColumns are those of the processes.
@@ -92,11 +94,11 @@ func ageOf(p *Process) Value {
 }
 
 // trendOf draws what there is, from two values on.
-func trendOf(p *Process, chars *charset) Value {
+func trendOf(p *Process, chars *tui.Charset) Value {
 	if len(p.Trend) < 2 {
 		return Value{Unit: Bar, Figure: Figure{State: Unread}}
 	}
-	return drawn(chars.sparkline(p.Trend, trendWidth))
+	return drawn(chars.Sparkline(p.Trend, trendWidth))
 }
 
 func strongFrom(threshold int64, f Figure) Value {

@@ -80,7 +80,7 @@ func programTable(s *Snapshot, o options) *Table {
 		{Column{Name: "delta", Title: "ΔPSS", Unit: Change, Width: 6, Rank: 2, Live: true, Doc: "change of PSS since the last refresh"},
 			func(g *program) Value { return strongFrom(o.threshold, g.delta.total) }},
 		{barColumn("share", "", "PSS next to the largest program's", 3),
-			func(g *program) Value { return drawn(o.drawing().bar(g.pss.total.N, largest, barWidth)) }},
+			func(g *program) Value { return drawn(o.drawing().Bar(g.pss.total.N, largest, barWidth)) }},
 		{Column{Name: "user", Title: "USER", Width: 8, Rank: 6, Doc: "user, or how many users"},
 			func(g *program) Value { return text(oneOf(g.users)) }},
 		{Column{Name: "program", Title: "PROGRAM", Width: 12, Flex: true, Doc: "program file's name; * where processes share one address space, counted once"},

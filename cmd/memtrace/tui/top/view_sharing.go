@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 // sharingTable shows how much of each process is its own, and what sharing
@@ -47,12 +48,12 @@ func userProcesses(all []Process) []Process {
 func savedPart(p *Process) Figure  { return p.RSSThen.minus(p.PSS) }
 func sharedPart(p *Process) Figure { return p.RSSThen.minus(p.USS) }
 
-func sharingBar(p *Process, chars *charset) string {
+func sharingBar(p *Process, chars *tui.Charset) string {
 	if !p.PSS.Known() || !p.USS.Known() || !p.RSSThen.Known() {
 		return ""
 	}
 	parts := []int64{p.USS.N, max(p.PSS.N-p.USS.N, 0), max(p.RSSThen.N-p.PSS.N, 0)}
-	return chars.stacked(parts, max(p.RSSThen.N, p.PSS.N), barWidth)
+	return chars.Stacked(parts, max(p.RSSThen.N, p.PSS.N), barWidth)
 }
 
 // sharingNote sums up over the processes whose figures are all known.

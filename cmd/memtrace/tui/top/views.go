@@ -2,6 +2,8 @@ package top
 
 import (
 	"slices"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 // View is one of the tables.
@@ -84,14 +86,14 @@ func (v View) SortKeys() []string {
 // options are what a table depends on besides the Snapshot.
 type options struct {
 	filter    Filter
-	threshold int64    // ΔPSS from which on it is bold
-	chars     *charset // nil: no bars
+	threshold int64        // ΔPSS from which on it is bold
+	chars     *tui.Charset // nil: no bars
 	command   commandStyle
 }
 
-func (o options) drawing() *charset {
+func (o options) drawing() *tui.Charset {
 	if o.chars == nil {
-		return &unicodeChars
+		return &tui.Unicode
 	}
 	return o.chars
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 // Schema is the version of the JSON document.
@@ -33,7 +34,7 @@ type WriteOptions struct {
 func Write(w io.Writer, s *Snapshot, o WriteOptions) error {
 	opt := options{filter: o.Filter}
 	if o.Getenv != nil {
-		opt.chars = charsFor(o.Getenv)
+		opt.chars = tui.CharsFor(o.Getenv)
 	}
 	info := infoOf(o.View)
 	t := info.table(s, opt)
@@ -66,12 +67,12 @@ func Write(w io.Writer, s *Snapshot, o WriteOptions) error {
 const wide = 1 << 20
 
 func writeText(b *bytes.Buffer, t *Table, rows []int, sorted int, o WriteOptions) {
-	th := plainTheme
+	th := tui.PlainTheme
 	switch {
 	case o.Colour:
-		th = colourTheme
+		th = tui.ColourTheme
 	default:
-		th = theme{}
+		th = tui.Theme{}
 	}
 	width := o.Width
 	if width <= 0 {

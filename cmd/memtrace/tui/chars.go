@@ -1,24 +1,25 @@
-package top
+package tui
 
 import "strings"
 
-// charset is what bars are drawn with. A terminal whose locale is not UTF-8
+// Charset is what bars are drawn with. A terminal whose locale is not UTF-8
 // gets ASCII.
-type charset struct {
+type Charset struct {
 	eighths []string // of a cell, from none to all
 	fills   []string // of a bar's parts
 	rest    string
 	levels  []string // of a sparkline
 }
 
+// What a terminal can show.
 var (
-	unicodeChars = charset{
+	Unicode = Charset{
 		eighths: []string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"},
 		fills:   []string{"█", "▒", "░"},
 		rest:    "·",
 		levels:  []string{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
 	}
-	asciiChars = charset{
+	ASCII = Charset{
 		eighths: []string{"", "", "", "", "", "#", "#", "#", "#"},
 		fills:   []string{"#", "=", "-"},
 		rest:    ".",
@@ -26,21 +27,21 @@ var (
 	}
 )
 
-// charsFor chooses by the locale (setlocale(3): LC_ALL, LC_CTYPE, LANG).
-func charsFor(getenv func(string) string) *charset {
+// CharsFor chooses by the locale (setlocale(3): LC_ALL, LC_CTYPE, LANG).
+func CharsFor(getenv func(string) string) *Charset {
 	for _, key := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToUpper(getenv(key)); v != "" {
 			if strings.Contains(v, "UTF-8") || strings.Contains(v, "UTF8") {
-				return &unicodeChars
+				return &Unicode
 			}
-			return &asciiChars
+			return &ASCII
 		}
 	}
-	return &unicodeChars
+	return &Unicode
 }
 
-// bar draws part of whole in width columns.
-func (c *charset) bar(part, whole int64, width int) string {
+// Bar draws part of whole in width columns.
+func (c *Charset) Bar(part, whole int64, width int) string {
 	if width <= 0 || whole <= 0 {
 		return strings.Repeat(" ", max(width, 0))
 	}
@@ -54,9 +55,9 @@ func (c *charset) bar(part, whole int64, width int) string {
 	return s + strings.Repeat(c.rest, width-used)
 }
 
-// stacked draws the parts of whole side by side, in different fills. A part
+// Stacked draws the parts of whole side by side, in different fills. A part
 // that isn't zero gets a column if there is one.
-func (c *charset) stacked(parts []int64, whole int64, width int) string {
+func (c *Charset) Stacked(parts []int64, whole int64, width int) string {
 	if width <= 0 || whole <= 0 {
 		return strings.Repeat(" ", max(width, 0))
 	}
@@ -76,10 +77,10 @@ func (c *charset) stacked(parts []int64, whole int64, width int) string {
 	return b.String() + strings.Repeat(c.rest, width-used)
 }
 
-// sparkline draws the last values, oldest first, between their smallest and
+// Sparkline draws the last values, oldest first, between their smallest and
 // largest; a flat line of nonzero values is drawn at half height, as its height
 // says nothing.
-func (c *charset) sparkline(values []int64, width int) string {
+func (c *Charset) Sparkline(values []int64, width int) string {
 	values = values[max(0, len(values)-width):]
 	low, high := int64(0), int64(0)
 	for i, v := range values {

@@ -9,16 +9,8 @@ import (
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
-// addProcessTable lists processes in at most rows lines, those that run and
-// have most in memory first.
-func addProcessTable(p *page, r *report.Report, rows int) {
-	all := byWeight(r.Processes)
-	title := []string{counted(uint64(len(all)), "process ", "processes "), "traced " + duration(r.WindowNS) + " "}
-	p.flow(bold, "", append(title, mechanisms(r.Tracer)...), " ")
-	shown := all
-	if room := rows - len(p.lines) - 1; len(all) > room {
-		shown = all[:max(room-1, 1)]
-	}
+// addProcessRows adds a heading and a row for each of the processes.
+func addProcessRows(p *page, r *report.Report, shown []report.Process) {
 	names := make([]report.Site, len(shown)) // for what they have in common with sites
 	for i := range shown {
 		names[i] = report.Site{ID: i, Function: commAndExit(&shown[i])}
@@ -28,11 +20,9 @@ func addProcessTable(p *page, r *report.Report, rows int) {
 	for i := range names {
 		p.line(plain, tableRow(cols, i, &names[i], room, 0))
 	}
-	if more := len(all) - len(shown); more > 0 {
-		p.line(dim, "and "+counted(uint64(more), "more process", "more processes"))
-	}
 }
 
+// byWeight are processes, those that run and have most in memory first.
 func byWeight(all []report.Process) []report.Process {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b report.Process) int {
