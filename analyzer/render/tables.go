@@ -133,9 +133,9 @@ func StackLines(s *report.Site, width int) []string {
 	return textOf(width, func(p *page) { addStack(p, s, -1) })
 }
 
-// LeakLines describe a leak of the site s.
-func LeakLines(l *report.Leak, s *report.Site, width int) []string {
-	return textOf(width, func(p *page) { addLeak(p, l, map[int]string{s.ID: siteName(s)}) })
+// LeakLines describe a leak of the site s of r.
+func LeakLines(r *report.Report, l *report.Leak, s *report.Site, width int) []string {
+	return textOf(width, func(p *page) { addLeak(p, r, l, map[int]string{s.ID: siteName(s)}) })
 }
 
 // SiteName is a site's function, or where it is if that has no name.

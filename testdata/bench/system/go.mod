@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/memtrace/memtrace v0.0.0
-	github.com/prometheus/procfs v0.19.2
+	github.com/prometheus/procfs v0.22.0
 	golang.org/x/sys v0.49.0
 )
 

@@ -36,7 +36,7 @@ func (m *Screen) sitePage(s *report.Site) []string {
 	lines = append(lines, m.siteFigures(s)...)
 	for i := range m.shown.Leaks {
 		if l := &m.shown.Leaks[i]; l.Site == s.ID {
-			lines = append(lines, render.LeakLines(l, s, m.width)...)
+			lines = append(lines, render.LeakLines(m.shown, l, s, m.width)...)
 		}
 	}
 	lines = append(lines, m.siteHistory(s)...)
@@ -52,6 +52,20 @@ func (m *Screen) siteFigures(s *report.Site) []string {
 			return ""
 		}
 		return " ± " + render.Size(e)
+	}
+	if m.shown.Basis == report.FirstTouchBasis {
+		return slices.Concat(
+			render.Prose(fmt.Sprintf("First touched %s in %s that are resident; peak %s", render.Size(s.LiveBytes),
+				render.Counted(s.LiveCount, "page", "pages"), render.Size(s.PeakLiveBytes)), m.width),
+			render.Prose(fmt.Sprintf("Touched %s (%s), %s of them are gone", render.Counted(s.AllocCount, "page", "pages"),
+				render.Size(s.AllocBytes), render.Counted(s.FreeCount, "page", "pages")), m.width))
+	}
+	if s.Basis == report.GoProfile {
+		return slices.Concat(
+			render.Prose(fmt.Sprintf("Holds %s%s in %s, by the Go runtime's own samples", render.Size(s.LiveBytes), pm(s.Estimate.LiveBytes()),
+				render.Counted(s.LiveCount, "block", "blocks")), m.width),
+			render.Prose(fmt.Sprintf("Allocated %s (%s), freed %s", render.Counted(s.AllocCount, "block", "blocks"),
+				render.Size(s.AllocBytes), render.Counted(s.FreeCount, "block", "blocks")), m.width))
 	}
 	lives := "Lifetimes: " + render.Percent(s.FreeCount, s.AllocCount) + " of all blocks were freed, " +
 		render.Percent(s.TemporaryCount, s.AllocCount) + " before their thread's next allocation"
