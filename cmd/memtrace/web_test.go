@@ -1,3 +1,5 @@
+//go:build linux && !viewer
+
 package main
 
 import (
