@@ -114,7 +114,7 @@ func (s *session) forked(e event.Event) {
 	}
 	s.follower.noticePending(e)
 	pid, parent := int(e.Child), s.targets[int(e.PID)]
-	everywhere := s.tracer.Config().Everywhere
+	everywhere := s.seesAnyProcess()
 	if !everywhere && !s.attacher.takeAttachedAtStart(pid) {
 		s.unprobed[pid] = time.Now()
 	}
@@ -142,6 +142,10 @@ func (s *session) forked(e event.Event) {
 	s.take(input.Described{ProcessInfo: t.describe()})
 	go s.awaitExit(t)
 }
+
+// seesAnyProcess reports whether a child is seen from its first instruction on, whoever it is: the probes are in files for all
+// processes, or there are none and page faults are seen by process.
+func (s *session) seesAnyProcess() bool { return s.tracer.Config().Everywhere || s.tracer.Config().Touch }
 
 // childAttached notes that a child has its probes, or why not.
 func (s *session) childAttached(r found) {

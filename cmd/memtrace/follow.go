@@ -187,7 +187,7 @@ func (f *follower) noticePending(e event.Event) {
 // attachChild gives a child its parent's probes, unless it is held and gets them at its first instruction.
 func (f *follower) attachChild(child, parent int) {
 	switch {
-	case f.session.tracer.Config().Everywhere:
+	case f.session.seesAnyProcess():
 		f.session.attacher.inheritProbes(child, parent) // its probes are in the files
 	case f.session.holds(parent):
 		f.session.guarded[child] = true // it is held at its first instruction

@@ -53,12 +53,13 @@ func TestGoProgramShowsItsSamples(t *testing.T) {
 	p.say("grow")
 	p.lineWith("done")
 	eventually(t, "what grew is seen", func() bool { s := goSite(m.report(), "main.grow"); return s != nil && s.LiveCount == blocks })
+	const garbage = 64 << 10 // of what lived before, which may be gone
 	r := m.interrupt()
 	s, g := goSite(r, "main.grow"), processOf(t, r, p.pid()).GoHeap
 	if s.LiveBytes != blocks*each || s.Language != "go" || s.Estimate != nil || s.Stack[0].Line == 0 || !strings.HasSuffix(s.Stack[0].File, "main.go") {
 		t.Errorf("%+v, in %+v", s, s.Stack[0])
 	}
-	if g.FoundBy != "code" || g.Rate != 1 || g.GrowthBytes < blocks*each || g.LiveBytes < blocks*each {
+	if g.FoundBy != "code" || g.Rate != 1 || g.GrowthBytes < blocks*each-garbage || g.LiveBytes < blocks*each {
 		t.Errorf("%+v", g)
 	}
 	if r.Outcome == nil || r.Outcome.Rules[0].Status != report.RulePassed {
