@@ -88,7 +88,7 @@ func stackEdits() []edit {
 		after(reuse, "static __always_inline u64 add_frame(u64 sum, u64 hash)\n{\n", walk+"sum + 1;\n"),
 		after(stack, "static __always_inline u64 image_seed(struct self self)\n{\n", walk+"0;\n"),
 		after(stack, "static __always_inline u64 stack_id(u64 hash)\n{\n", walk+"hash;\n"),
-		after(stack, "\tid = stack_id(image_seed(self) ^ sum);\n", "\tif (LADDER == RUNG_walk || LADDER == RUNG_hash)\n\t\treturn id;\n"),
+		after(stack, "\tid = stack_id(image_seed(self) ^ sum ^ s->python.sum);\n", "\tif (LADDER == RUNG_walk || LADDER == RUNG_hash)\n\t\treturn id;\n"),
 		after(stack, "static __always_inline u64 know_stack(struct self self, struct scratch *s, u64 id)\n{\n",
 			"\tif (LADDER == RUNG_walk || LADDER == RUNG_hash)\n\t\treturn id;\n"),
 		before(stack, "\treturn slot && *slot == id ? id : 0;\n", `	if (LADDER == RUNG_seen && slot) {
@@ -97,7 +97,7 @@ func stackEdits() []edit {
 		return id;
 	}
 `),
-		before(stack, "\tif (!send_stack(self, s, id)) {\n", `	if (LADDER == RUNG_seen && slot) {
+		before(stack, "\tif (!send_python(self, s, id) || !send_stack(self, s, id)) {\n", `	if (LADDER == RUNG_seen && slot) {
 		*slot = id;
 		return id;
 	}
