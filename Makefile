@@ -55,7 +55,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-programs bench-touch bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-python bench-programs bench-touch bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -266,6 +266,11 @@ bench-stacks: check-root deps-test build
 	build/bench-stacks -cost
 	build/bench-stacks -o docs/benchmarks.md
 
+# What a Python frame costs beside a native one: some two minutes.
+bench-python: check-root deps-bench build
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-stacks ./testdata/bench/stacks
+	build/bench-stacks -python -o docs/benchmarks.md
+
 # What tracing costs real programs. PROGRAMS says which: each takes some minutes, and what was measured of the others
 # is kept in build/programs.
 PROGRAMS ?= compiler compiler-clang compiler-small redis postgres-select postgres-tpcb python sqlite git
@@ -295,7 +300,7 @@ harm-cycles: check-root deps-test build
 
 # All of docs/benchmarks.md in one run: some three hours.
 bench-all:
-	@for part in bench bench-grid bench-sustained bench-stacks bench-programs bench-touch bench-ladder bench-recording; do $(MAKE) --no-print-directory $$part || exit; done
+	@for part in bench bench-grid bench-sustained bench-stacks bench-python bench-programs bench-touch bench-ladder bench-recording; do $(MAKE) --no-print-directory $$part || exit; done
 
 # How fast names are, on a big binary that is built once.
 bench-names: deps-bench build/bigdwarf

@@ -57,7 +57,8 @@ type MemtraceInterpreter struct {
 	FileName     uint32
 	Name         uint32
 	Version      uint32
-	_            [4]byte
+	Chunked      uint32
+	Generation   uint64
 }
 
 type MemtraceLoss uint32
@@ -209,14 +210,28 @@ type MemtraceScratch struct {
 		Pad  uint32
 	}
 	Python struct {
-		_      structs.HostLayout
-		At     uint64
-		Sum    uint64
-		Frames uint32
-		Cut    uint32
-		Words  [16]uint64
-		Head   MemtraceRecordHead
-		F      [128]MemtracePythonFrame
+		_          structs.HostLayout
+		At         uint64
+		Sum        uint64
+		Frames     uint32
+		Cut        uint32
+		Generation uint64
+		From       uint64
+		Reach      uint64
+		Chunk      [128]uint64
+		Words      [16]uint64
+		Head       MemtraceRecordHead
+		F          [128]MemtracePythonFrame
+		Codes      [256]struct {
+			_          structs.HostLayout
+			Code       uint64
+			Generation uint64
+			Lines      uint64
+			Others     uint64
+			FirstLine  uint32
+			Tgid       uint32
+			Hash       uint64
+		}
 	}
 }
 
@@ -402,6 +417,7 @@ const (
 	MemtraceProgFaultRawTracepoint       = "fault_raw_tracepoint"
 	MemtraceProgFaultTracepoint          = "fault_tracepoint"
 	MemtraceProgMultiAlloc               = "multi_alloc"
+	MemtraceProgMultiCodeFreed           = "multi_code_freed"
 	MemtraceProgMultiExec                = "multi_exec"
 	MemtraceProgMultiExit                = "multi_exit"
 	MemtraceProgMultiFree                = "multi_free"
@@ -511,6 +527,7 @@ type MemtraceProgramSpecs struct {
 	FaultRawTracepoint       *ebpf.ProgramSpec `ebpf:"fault_raw_tracepoint"`
 	FaultTracepoint          *ebpf.ProgramSpec `ebpf:"fault_tracepoint"`
 	MultiAlloc               *ebpf.ProgramSpec `ebpf:"multi_alloc"`
+	MultiCodeFreed           *ebpf.ProgramSpec `ebpf:"multi_code_freed"`
 	MultiExec                *ebpf.ProgramSpec `ebpf:"multi_exec"`
 	MultiExit                *ebpf.ProgramSpec `ebpf:"multi_exit"`
 	MultiFree                *ebpf.ProgramSpec `ebpf:"multi_free"`
@@ -752,6 +769,7 @@ type MemtracePrograms struct {
 	FaultRawTracepoint       *ebpf.Program `ebpf:"fault_raw_tracepoint"`
 	FaultTracepoint          *ebpf.Program `ebpf:"fault_tracepoint"`
 	MultiAlloc               *ebpf.Program `ebpf:"multi_alloc"`
+	MultiCodeFreed           *ebpf.Program `ebpf:"multi_code_freed"`
 	MultiExec                *ebpf.Program `ebpf:"multi_exec"`
 	MultiExit                *ebpf.Program `ebpf:"multi_exit"`
 	MultiFree                *ebpf.Program `ebpf:"multi_free"`
@@ -789,6 +807,7 @@ func (p *MemtracePrograms) Close() error {
 		p.FaultRawTracepoint,
 		p.FaultTracepoint,
 		p.MultiAlloc,
+		p.MultiCodeFreed,
 		p.MultiExec,
 		p.MultiExit,
 		p.MultiFree,

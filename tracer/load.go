@@ -29,6 +29,7 @@ type Config struct {
 	StackDepth int         // frames, at most MaxStackDepth; 0 takes no stacks
 	Unwind     Unwinder    // "" or "auto": by .eh_frame
 	NoFollow   bool        // leave children of fork alone
+	NoPython   bool        // native frames alone: no interpreter is looked for
 	Touch      bool        // no probe on any allocator: faults have stacks, and Attach takes no objects
 	Everywhere bool        // put probes into files, whoever maps them, not into processes
 	RingBytes  int         // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs

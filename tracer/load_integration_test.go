@@ -50,7 +50,7 @@ func TestEveryVariantLoads(t *testing.T) {
 func loadMarks(tr *Tracer) error {
 	switch tr.config.Mechanism {
 	case Session, Multi:
-		return tr.kernel.more([]string{bpf.MemtraceProgMultiMark})
+		return tr.kernel.more([]string{bpf.MemtraceProgMultiMark, bpf.MemtraceProgMultiCodeFreed})
 	case PerfCookie:
 		return tr.kernel.more([]string{bpf.MemtraceProgPerfMark})
 	}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 
 	"github.com/memtrace/memtrace/bpf"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -20,7 +21,9 @@ import (
 type pythons struct {
 	kernel *ebpf.Map      // interpreters, by process
 	on     *ebpf.Variable // whether there is any
+	freed  *codeProbes
 	names  python.Names
+	off    bool // none is looked for
 
 	mu      sync.Mutex
 	images  map[int]pythonImage
@@ -31,7 +34,9 @@ type pythons struct {
 
 type pythonImage struct {
 	*python.Image
-	found uint64 // ns, CLOCK_MONOTONIC
+	found   uint64    // ns, CLOCK_MONOTONIC
+	watched bool      // it was tried to put a probe on what frees code objects
+	probe   link.Link // that; nil: there is none
 }
 
 const (
@@ -40,8 +45,11 @@ const (
 	maxPythonImages  = 4096 // as the kernel's half has room for
 )
 
-func newPythons(coll *ebpf.Collection) *pythons {
+func newPythons(kernel *kernelHalf, c Config, closing *closeQueue) *pythons {
+	coll := kernel.coll
 	return &pythons{
+		freed:  newCodeProbes(kernel, c, closing),
+		off:    c.NoPython,
 		kernel: coll.Maps[bpf.MemtraceMapInterpreters], on: coll.Variables[bpf.MemtraceVarHasInterpreters],
 		images: make(map[int]pythonImage), pending: make(map[event.StackID][]python.Frame), cut: make(map[event.StackID]bool),
 	}
@@ -50,9 +58,15 @@ func newPythons(coll *ebpf.Collection) *pythons {
 // look finds the interpreter of process pid, if it has mapped one by now. What fails is tried again when the process
 // maps more code.
 func (p *pythons) look(pid int) {
+	if p.off {
+		return
+	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lookLocked(pid)
+	im := p.lookLocked(pid)
+	p.mu.Unlock()
+	if im != nil && p.freed != nil {
+		p.watchCode(pid, im)
+	}
 }
 
 func (p *pythons) lookLocked(pid int) *python.Image {
@@ -62,25 +76,36 @@ func (p *pythons) lookLocked(pid int) *python.Image {
 	}
 	found := monotonic()
 	files, _ := probe.CodeFiles("/proc", pid, python.MayBe) // what can't be opened has no Python frames
-	defer func() {
-		for _, f := range files {
-			_ = f.File.Close()
-		}
-	}()
+	defer closeFiles(files)
+	im := p.find(pid, files)
+	if im == nil {
+		return nil
+	}
+	if err := p.install(pid, im); err != nil {
+		p.note(fmt.Sprintf("read the Python frames of process %d: %v", pid, err))
+		return nil
+	}
+	p.closeProbe(pid)
+	p.images[pid] = pythonImage{Image: im, found: found}
+	return im
+}
+
+func closeFiles(files []probe.CodeFile) {
+	for _, f := range files {
+		_ = f.File.Close()
+	}
+}
+
+// find returns the interpreter that process pid has mapped; nil: none that is known.
+func (p *pythons) find(pid int, files []probe.CodeFile) *python.Image {
 	for _, f := range files {
 		im, err := python.Find(pid, python.Mapping{Start: f.Start, Offset: f.Offset, Path: f.Path}, f.File)
 		if errors.Is(err, python.ErrUnknownVersion) {
 			p.note(fmt.Sprintf("%s: %v: its stacks show native frames alone", f.Path, err))
 		}
-		if im == nil || len(p.images) >= maxPythonImages {
-			continue
+		if im != nil && len(p.images) < maxPythonImages {
+			return im
 		}
-		if err := p.install(pid, im); err != nil {
-			p.note(fmt.Sprintf("read the Python frames of process %d: %v", pid, err))
-			return nil
-		}
-		p.images[pid] = pythonImage{im, found}
-		return im
 	}
 	return nil
 }
@@ -111,6 +136,9 @@ func (p *pythons) install(pid int, im *python.Image) error {
 	if l.Current != 0 {
 		in.Current = im.Runtime + l.Current
 	}
+	if l.Entry != python.EntersAll {
+		in.Chunked = 1
+	}
 	if l.LastIsIndex {
 		in.LastIsIndex = 1
 	}
@@ -128,9 +156,10 @@ func (p *pythons) life(e *event.Event) {
 	switch im := p.images[pid]; {
 	case im.Image == nil:
 	case e.Kind == event.Exec && im.found < e.Time:
+		p.closeProbe(pid)
 		delete(p.images, pid)
 	case e.Kind == event.Fork && p.images[int(e.Child)].Image == nil && len(p.images) < maxPythonImages:
-		p.images[int(e.Child)] = pythonImage{im.Fork(python.Memory(int(e.Child))), e.Time}
+		p.images[int(e.Child)] = pythonImage{Image: im.Fork(python.Memory(int(e.Child))), found: e.Time}
 	}
 }
 
@@ -138,6 +167,7 @@ func (p *pythons) life(e *event.Event) {
 func (p *pythons) forget(pid int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.closeProbe(pid)
 	delete(p.images, pid)
 	if err := p.kernel.Delete(uint32(pid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("drop the interpreter of process %d: %w", pid, err)

@@ -51,7 +51,8 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), pythons: newPythons(kernel.coll), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), closing: newCloseQueue()}
+	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), closing: newCloseQueue()}
+	t.pythons = newPythons(kernel, c, t.closing)
 	if err := errors.Join(t.startSampling(), t.attachKernel()); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -161,6 +162,7 @@ func (t *Tracer) Detach(pid int) (err error) {
 	if a := t.take(pid); a != nil {
 		err = errors.Join(err, a.close())
 	}
+	t.pythons.unwatch(pid)
 	return err
 }
 
@@ -250,6 +252,7 @@ func (t *Tracer) Stop() error {
 		delete(t.attached, pid)
 	}
 	wg.Wait()
+	t.pythons.unwatchAll()
 	close(errs)
 	var all error
 	for err := range errs {

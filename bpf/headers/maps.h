@@ -199,6 +199,8 @@ struct interpreter {
 	u32 file_name;
 	u32 name;
 	u32 version;      /* its number; 0: it has none */
+	u32 chunked;      /* frames mostly lie right behind the one that called them */
+	u64 generation;   /* another one whenever a code object is freed; 0: that is not known */
 };
 
 #define PYTHON_DIRECT 0xffffffff
@@ -215,14 +217,33 @@ struct python_frame {
 	u32 owner;
 };
 
+/* What was read of a code object, and when. */
+struct python_code {
+	u64 code;
+	u64 generation;
+	u64 lines;
+	u64 others;
+	u32 first_line;
+	u32 tgid;
+	u64 hash; /* of all that tells it from others */
+};
+
+#define PYTHON_CODES 256       /* a power of two */
+#define PYTHON_CHUNK_WORDS 128 /* likewise */
+
 struct python_scratch {
 	u64 at; /* the next frame outwards */
 	u64 sum;
 	u32 frames;
 	u32 cut;
+	u64 generation;
+	u64 from;  /* address of what chunk holds */
+	u64 reach; /* how far behind that a frame may begin */
+	u64 chunk[PYTHON_CHUNK_WORDS];
 	u64 words[PYTHON_WORDS];
 	struct record_head head; /* of the record that is sent */
 	struct python_frame f[PYTHON_FRAMES];
+	struct python_code codes[PYTHON_CODES];
 };
 
 /*

@@ -48,12 +48,28 @@ static __always_inline void inherit_interpreter(u32 parent, u32 child)
 {
 	struct interpreter *in = has_interpreters ? bpf_map_lookup_elem(&interpreters, &parent) : NULL;
 
+	if (!in)
+		return;
+	bpf_map_update_elem(&interpreters, &child, in, BPF_ANY);
+	in = bpf_map_lookup_elem(&interpreters, &child);
 	if (in)
-		bpf_map_update_elem(&interpreters, &child, in, BPF_ANY);
+		in->generation = 0; /* its memory has no probe yet */
 }
 
-/* A word of what was read to s->python.words; byte is a multiple of 8. */
-static __always_inline u64 python_word(struct python_scratch *p, u32 byte)
+/* A code object is about to be freed in the process that the cookie names. */
+SEC("uprobe.multi/code_freed")
+int multi_code_freed(struct pt_regs *ctx)
+{
+	u32 tgid = probe_cookie(ctx);
+	struct interpreter *in = bpf_map_lookup_elem(&interpreters, &tgid);
+
+	if (in && in->generation)
+		__sync_fetch_and_add(&in->generation, 1);
+	return 0;
+}
+
+/* A word of what was read of a code object; byte is a multiple of 8. */
+static __always_inline u64 code_word(struct python_scratch *p, u32 byte)
 {
 	u32 i = byte >> 3;
 
@@ -61,22 +77,54 @@ static __always_inline u64 python_word(struct python_scratch *p, u32 byte)
 	return p->words[i & (PYTHON_WORDS - 1)];
 }
 
-static __always_inline u32 python_half(struct python_scratch *p, u32 byte)
+static __always_inline u32 code_half(struct python_scratch *p, u32 byte)
 {
-	return python_word(p, byte) >> ((byte & 4) * 8);
+	return code_word(p, byte) >> ((byte & 4) * 8);
 }
 
-static __always_inline u32 python_byte(struct python_scratch *p, u32 byte)
+/* A word of what was read of frames. */
+static __always_inline u64 chunk_word(struct python_scratch *p, u64 byte)
 {
-	return python_word(p, byte) >> ((byte & 7) * 8) & 255;
+	u64 i = byte >> 3;
+
+	BARRIER(i);
+	return p->chunk[i & (PYTHON_CHUNK_WORDS - 1)];
 }
 
-static __always_inline bool python_read(struct python_scratch *p, u64 at, u32 bytes)
+static __always_inline u32 chunk_half(struct python_scratch *p, u64 byte)
 {
-	BARRIER(bytes);
-	if (bytes > sizeof(p->words))
+	return chunk_word(p, byte) >> ((byte & 4) * 8);
+}
+
+static __always_inline u32 chunk_byte(struct python_scratch *p, u64 byte)
+{
+	return chunk_word(p, byte) >> ((byte & 7) * 8) & 255;
+}
+
+/*
+ * Read the frame at an address, and with it those that lie right before it, as its callers mostly do from 3.11 on. No page
+ * but the frame's own is touched for their sake: the one before it may be none.
+ */
+static __always_inline bool read_chunk(struct interpreter *in, struct python_scratch *p, u64 at)
+{
+	u64 from = at, end = at + in->frame_bytes, bytes;
+
+	if (at & 7)
 		return false;
-	return bpf_probe_read_user(p->words, bytes, (void *)at) == 0;
+	if (in->chunked) {
+		from = end - sizeof(p->chunk);
+		if (from < (at & ~4095ULL))
+			from = at & ~4095ULL;
+	}
+	bytes = end - from;
+	BARRIER(bytes);
+	if (bytes > sizeof(p->chunk))
+		return false;
+	if (bpf_probe_read_user(p->chunk, bytes, (void *)from))
+		return false;
+	p->from = from;
+	p->reach = at - from;
+	return true;
 }
 
 /* Whether state is that of the thread whose pointer is given. */
@@ -115,24 +163,43 @@ static __always_inline u64 python_innermost(struct interpreter *in, u64 state)
 	return read_user(at + in->via, &frame) ? frame : 0;
 }
 
-/* What tells one code object from another that has its address later on. */
-static __always_inline void python_code(struct interpreter *in, struct python_scratch *p, struct python_frame *f)
+/* Read what tells a code object from another one that has its address later on. */
+static __always_inline void read_code(struct interpreter *in, struct python_scratch *p, struct python_code *c, u64 code)
 {
-	f->lines = 0;
-	f->others = 0;
-	f->first_line = 0;
-	if (!f->code || !python_read(p, f->code + in->code_from, in->code_bytes))
-		return;
-	f->lines = python_word(p, in->lines);
-	f->first_line = python_half(p, in->first_line);
-	f->others = python_word(p, in->file_name) ^ python_word(p, in->name) << 12;
-	if (in->version)
-		f->others ^= (u64)python_half(p, in->version) << 32;
+	u32 bytes = in->code_bytes;
+
+	c->lines = 0;
+	c->others = 0;
+	c->first_line = 0;
+	c->code = code;
+	BARRIER(bytes);
+	if (code && bytes <= sizeof(p->words) && !bpf_probe_read_user(p->words, bytes, (void *)(code + in->code_from))) {
+		c->lines = code_word(p, in->lines);
+		c->first_line = code_half(p, in->first_line);
+		c->others = code_word(p, in->file_name) ^ code_word(p, in->name) << 12;
+		if (in->version)
+			c->others ^= (u64)code_half(p, in->version) << 32;
+	}
+	c->hash = code ^ c->lines << 20 ^ c->others * 0x9fb21c651e98df25ULL ^ (u64)c->first_line << 44;
 }
 
-static __always_inline u64 python_hash(struct python_frame *f)
+/*
+ * What tells a frame's code object from others. It is not read again while no code object of the process has been freed since: so there can
+ * be no other one at its address. A code object that a frame runs is not freed.
+ */
+static __always_inline struct python_code *python_code(struct interpreter *in, struct python_scratch *p, u32 tgid, u64 code)
 {
-	return frame_hash(f->code ^ f->lines << 20 ^ f->others * 0x9fb21c651e98df25ULL ^ (u64)f->first_line << 44 ^ (u64)f->at << 7 ^ (u64)f->enters << 63);
+	u32 i = (code >> 4 ^ code >> 12) & (PYTHON_CODES - 1);
+	struct python_code *c;
+
+	BARRIER(i);
+	c = &p->codes[i & (PYTHON_CODES - 1)];
+	if (!((c->code ^ code) | (c->generation ^ p->generation) | (c->tgid ^ tgid)) && p->generation)
+		return c;
+	read_code(in, p, c, code);
+	c->generation = p->generation;
+	c->tgid = tgid;
+	return c;
 }
 
 /* Walk so many frames outwards from the scratch space's cursor; 0: there are no more. */
@@ -147,36 +214,41 @@ __attribute__((noinline)) int python_run(u32 tgid, u32 place)
 	p = &s->python;
 	for (u32 i = 0; i < PYTHON_RUN; i++) {
 		u32 n = p->frames;
+		u64 at = p->at, off;
 		struct python_frame *f;
-		u64 at = p->at, next;
+		struct python_code *c;
 
 		if (!at || n >= PYTHON_FRAMES)
 			return 0;
-		if (!python_read(p, at, in->frame_bytes)) {
+		off = at - p->from;
+		if ((off > p->reach || off & 7) && !read_chunk(in, p, at)) {
 			p->cut = PYTHON_CUT;
 			return 0;
 		}
+		off = at - p->from;
 		BARRIER(n);
 		f = &p->f[n & (PYTHON_FRAMES - 1)];
-		next = python_word(p, in->previous);
-		f->code = python_word(p, in->code);
+		p->at = chunk_word(p, off + in->previous);
+		f->code = chunk_word(p, off + in->code);
 		f->enters = in->entry == PYTHON_ENTERS_ALL;
 		if (in->entry == PYTHON_ENTERS_FLAG)
-			f->enters = python_byte(p, in->enters) & 1;
-		f->owner = python_byte(p, in->owner);
+			f->enters = chunk_byte(p, off + in->enters) & 1;
+		f->owner = chunk_byte(p, off + in->owner);
 		if (in->entry == PYTHON_ENTERS_FRAME && f->owner == PYTHON_OWNED_BY_LOOP) {
 			f->enters = 1;
 			f->code = 0;
 			f->at = 0;
 		} else if (in->last_is_index) {
-			f->at = python_half(p, in->last);
+			f->at = chunk_half(p, off + in->last);
 		} else {
-			f->at = python_word(p, in->last) - (f->code + in->instructions);
+			f->at = chunk_word(p, off + in->last) - (f->code + in->instructions);
 		}
-		python_code(in, p, f);
-		p->sum = add_frame(p->sum, python_hash(f));
+		c = python_code(in, p, tgid, f->code);
+		f->lines = c->lines;
+		f->others = c->others;
+		f->first_line = c->first_line;
+		p->sum = add_frame(p->sum, frame_hash(c->hash ^ (u64)f->at << 7 ^ (u64)f->enters << 63));
 		p->frames = n + 1;
-		p->at = next;
 	}
 	return 1;
 }
@@ -194,6 +266,9 @@ __attribute__((noinline)) int python_walk(u32 tgid, u64 pointer, u32 place)
 	if (!state)
 		return 0;
 	s->python.at = python_innermost(in, state);
+	s->python.from = ~0ULL;
+	s->python.reach = 0;
+	s->python.generation = *(volatile u64 *)&in->generation;
 	for (u32 i = 0; i < PYTHON_FRAMES / PYTHON_RUN && python_run(tgid, place); i++)
 		;
 	if (s->python.at)

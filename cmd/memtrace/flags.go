@@ -97,6 +97,7 @@ func commonFlags() []cli.Flag {
 		memoryFlag(),
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "how to walk call stacks: by .eh_frame (dwarf) or frame pointers (fp)"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "do not trace children, nor programs that the processes execute"},
+		&cli.BoolFlag{Name: "python", Value: true, Usage: "do not look for Python frames: stacks have native frames alone, and cost less"},
 		&cli.BoolFlag{Name: "hold", Value: true, Usage: "do not hold new children until probes are attached: early allocations are missed (leak checks always hold)"},
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "how to attach probes"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "where to observe page faults"},
@@ -252,7 +253,7 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 	config := tracer.Config{
 		Mechanism: tracer.Mechanism(c.String("attach")), Faults: tracer.FaultSource(c.String("faults")),
 		Unwind: tracer.Unwinder(c.String("unwind")), StackDepth: c.Int("stack-depth"), NoFollow: !c.Bool("follow"),
-		Touch: c.String("probes") == probesNone,
+		NoPython: !c.Bool("python"), Touch: c.String("probes") == probesNone,
 	}
 	if config.StackDepth < 1 || config.StackDepth > tracer.MaxStackDepth {
 		return config, usageError("--stack-depth must be from 1 to %d", tracer.MaxStackDepth)

@@ -171,6 +171,7 @@ func costDetails() map[string]cmdline.Detail {
 		"back-pressure": {Group: groupCost, Metavar: "SIZE"},
 		"memory":        {Group: groupCost, Metavar: "SIZE"},
 		"stack-depth":   {Group: groupCost, Metavar: "N"},
+		"python":        {Group: groupCost},
 		"stall-budget":  {Group: groupCost, Metavar: "TIME"},
 	}
 }

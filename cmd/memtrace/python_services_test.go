@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/probe"
 	"github.com/memtrace/memtrace/tracer/python"
 )
 
@@ -344,5 +345,112 @@ func TestPythonRecordings(t *testing.T) {
 	}
 	if text, err = os.ReadFile(folded); err != nil || !strings.Contains(string(text), ";step;many_lines;") {
 		t.Errorf("no step;many_lines in the folded stacks: %v", err)
+	}
+}
+
+// templates calls copies of eight functions in turn, each of which is freed before the next one is made, and so mostly lies where that
+// will. What names they have lives on. It prints how often it called each.
+const templates = `
+import json, types
+def make(k):
+    space = {}
+    exec(compile("\n" * k + f"def made_{k}():\n    return bytes(200_000 - 33)\n", f"<template {k}>", "exec"), space)
+    return space[f"made_{k}"]
+kept = [make(k) for k in range(8)]
+counts = [0] * 8
+for i in range(800):
+    k = i * 5 % 8
+    f = types.FunctionType(kept[k].__code__.replace(), {"bytes": bytes}) if i >= 8 else kept[k]
+    f()
+    del f
+    counts[k] += 1
+print(json.dumps(counts))
+`
+
+// A code object is never taken for an earlier one at its address: of no function there are more blocks than it allocated. Those of
+// code that was freed before it could be read are of no function.
+func TestPythonCodeAtOneAddress(t *testing.T) {
+	t.Parallel()
+	for version, path := range pythons(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			out, r := runPython(t, nil, path, "-c", templates)
+			var want []uint64
+			if err := json.Unmarshal(out, &want); err != nil {
+				t.Fatalf("the program said %.200q: %v", out, err)
+			}
+			got := make(map[string]uint64)
+			for stack, n := range pythonSites(r) {
+				function, _, _ := strings.Cut(stack, " at ")
+				got[function] += n
+			}
+			all := got[python.Unknown]
+			for k, n := range want {
+				function := fmt.Sprintf("made_%d", k)
+				if all += got[function]; got[function] == 0 || got[function] > n {
+					t.Errorf("%d blocks of %s, want at least 1 and at most %d", got[function], function, n)
+				}
+			}
+			if all != 800 {
+				t.Errorf("%d blocks, want 800: %v", all, got)
+			}
+		})
+	}
+}
+
+// The function that frees code objects is the one that the interpreter itself has for it, of each version.
+func TestPythonFreesCode(t *testing.T) {
+	t.Parallel()
+	const program = `
+import ctypes, sys
+at = ctypes.c_uint64.from_address(id(type(compile("", "", "exec"))) + object.__basicsize__ + 8 + 24).value
+for line in open("/proc/self/maps"):
+    span, _, offset, _, _, *path = line.split()
+    start, end = (int(x, 16) for x in span.split("-"))
+    if start <= at < end:
+        print(at - start + int(offset, 16), flush=True)
+sys.stdin.readline()
+`
+	for version, path := range pythons(t) {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			c := spawn(t, exec.Command(path, "-c", program))
+			line, _ := c.line()
+			files, err := probe.CodeFiles("/proc", c.cmd.Process.Pid, python.MayBe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, f := range files {
+				im, err := python.Find(c.cmd.Process.Pid, python.Mapping{Start: f.Start, Offset: f.Offset, Path: f.Path}, f.File)
+				if err == nil && im != nil {
+					found = true
+					if got := fmt.Sprint(im.FreesCode); got != strings.TrimSpace(line) {
+						t.Errorf("found at %s, the interpreter has it at %s", got, line)
+					}
+				}
+				_ = f.File.Close()
+			}
+			if !found {
+				t.Error("no interpreter was found")
+			}
+			c.say("")
+		})
+	}
+}
+
+// With --python=false all blocks are there, and no frame is Python's.
+func TestPythonFramesLeftOut(t *testing.T) {
+	t.Parallel()
+	out, r := runPython(t, []string{"--python=false"}, debianPython(t), pythonStacks, "3")
+	var want uint64
+	for _, n := range pythonAnswer(t, out) {
+		want += n
+	}
+	if got := pythonSites(r); len(got) != 1 || got[""] < want {
+		t.Errorf("%v, want %d blocks without a Python frame", got, want)
+	}
+	if r.Events.Lost != 0 || len(r.Warnings) > 0 {
+		t.Errorf("%d events lost, warnings %q", r.Events.Lost, r.Warnings)
 	}
 }

@@ -31,7 +31,9 @@ type Image struct {
 	Runtime uint64 // address of _PyRuntime
 	Types   Types
 	Module  string // path of the interpreter's file
-	loop    []span // addresses of the evaluation loop
+	// FreesCode is where the file has the function that frees code objects: an offset; 0: it was not found.
+	FreesCode uint64
+	loop      []span // addresses of the evaluation loop
 
 	read  reader
 	mu    sync.Mutex
@@ -105,7 +107,7 @@ func (im *Image) codeOf(key codeKey) *code {
 func (im *Image) Fork(read reader) *Image {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	child := &Image{Minor: im.Minor, Layout: im.Layout, Runtime: im.Runtime, Types: im.Types, Module: im.Module, loop: im.loop, read: read, kept: im.kept}
+	child := &Image{Minor: im.Minor, Layout: im.Layout, Runtime: im.Runtime, Types: im.Types, Module: im.Module, FreesCode: im.FreesCode, loop: im.loop, read: read, kept: im.kept}
 	child.codes = make(map[codeKey]*code, len(im.codes))
 	for k, c := range im.codes {
 		child.codes[k] = c

@@ -23,10 +23,11 @@ type program struct {
 	code, str, bytes uint64 // type objects
 	loop             []span
 	segments         []segment
+	freesCode        uint64 // offset in the file of the function that frees code objects; 0: not found
 }
 
 // segment is an executable one.
-type segment struct{ offset, address uint64 }
+type segment struct{ offset, address, size uint64 }
 
 // runtimeSizes are those of _PyRuntime, by which the versions are told that don't have Py_Version.
 var runtimeSizes = map[uint64]int{1464: 8, 656: 9, 672: 10}
@@ -60,9 +61,10 @@ func readProgram(r io.ReaderAt) (*program, error) {
 	b.loop = loopSpans(r, f, span{loop.Value, loop.Value + loop.Size})
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
-			b.segments = append(b.segments, segment{p.Off, p.Vaddr})
+			b.segments = append(b.segments, segment{p.Off, p.Vaddr, p.Filesz})
 		}
 	}
+	b.freesCode = b.offsetOf(freesCode(r, f, b.code))
 	return b, nil
 }
 
@@ -121,6 +123,16 @@ func readAddress(r io.ReaderAt, f *elf.File, addr uint64, b []byte) bool {
 		return err == nil
 	}
 	return false
+}
+
+// offsetOf returns where the file has the code at an address; 0: nowhere.
+func (b *program) offsetOf(addr uint64) uint64 {
+	for _, s := range b.segments {
+		if addr >= s.address && addr-s.address < s.size {
+			return s.offset + addr - s.address
+		}
+	}
+	return 0
 }
 
 // bias is what is to be added to the file's addresses where its offset is mapped at start; false: no code of it is.

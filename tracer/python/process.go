@@ -33,7 +33,7 @@ func Find(pid int, m Mapping, file io.ReaderAt) (*Image, error) {
 		return nil, nil
 	}
 	im := &Image{
-		Minor: b.minor, Layout: b.layout, Runtime: b.runtime + bias, Module: m.Path, read: Memory(pid),
+		Minor: b.minor, Layout: b.layout, Runtime: b.runtime + bias, Module: m.Path, FreesCode: b.freesCode, read: Memory(pid),
 		Types: Types{Code: b.code + bias, Str: b.str + bias, Bytes: b.bytes + bias},
 	}
 	for _, s := range b.loop {

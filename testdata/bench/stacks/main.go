@@ -54,6 +54,7 @@ func main() {
 	memtrace := flag.String("memtrace", "./memtrace", "the memtrace to measure")
 	only := flag.String("only", "", "only programs that match this expression")
 	cost := flag.Bool("cost", false, "measure what frames cost instead")
+	python := flag.Bool("python", false, "measure what Python frames cost instead; with -o, write that section")
 	out := flag.String("o", "", "write the section from what is kept into this document, and measure nothing")
 	flag.StringVar(&keep, "keep", "build/stacks", "the directory for the Reports, with all sites")
 	flag.Parse()
@@ -63,6 +64,8 @@ func main() {
 	}
 	switch {
 	case err != nil:
+	case *python:
+		err = measurePython(*memtrace, *out)
 	case *out != "":
 		err = publish(*out)
 	case *cost:
