@@ -196,12 +196,11 @@ func TestPythonStacksAttached(t *testing.T) {
 			m := startTracing(t, []int{c.pid()}, "--native", "--top", "0")
 			c.say("")
 			line, _ := c.line()
-			r := m.reportAfter()
+			r := m.interrupt() // it has all events, and the program is still there to be read
 			comparePython(t, pythonAnswer(t, []byte(line)), r)
 			for _, s := range r.Sites {
 				checkRuns(t, s.Stack)
 			}
-			m.interrupt()
 			c.say("")
 		})
 	}
@@ -300,21 +299,35 @@ def in_parent():
     return bytes(1_500_000)
 def in_child():
     return bytes(1_600_000)
+print("ready", flush=True)
+os.read(0, 1)
 kept = in_parent()
 if os.fork() == 0:
     kept = in_child()
-    os.execv(sys.argv[1], [sys.argv[1], "-c", "def after_exec():\n    return bytes(1_700_000)\nkept = after_exec()"])
+    os.read(0, 1)
+    os.execv(sys.argv[1], [sys.argv[1], "-c", "import os\ndef after_exec():\n    return bytes(1_700_000)\nkept = after_exec()\nos.read(0, 1)"])
 os.wait()
 `
-			_, r := runPython(t, nil, debianPython(t), "-c", program, other)
-			for function, least := range map[string]uint64{"in_parent": 1_500_000, "in_child": 1_600_000, "after_exec": 1_700_000} {
-				if !slices.ContainsFunc(r.Sites, func(s report.Site) bool {
-					return s.Function == function && s.AllocBytes >= least && s.AllocBytes < least+100
-				}) {
-					t.Errorf("%s has no site of its %d bytes", function, least)
+			c := spawn(t, exec.Command(debianPython(t), "-c", program, other))
+			c.lineWith("ready")
+			m := startTracing(t, []int{c.pid()}, "--top", "0")
+			// Each goes on once its names were read: they are those of a process that lives.
+			for _, step := range []struct {
+				function string
+				size     uint64
+			}{{"in_parent", 1_500_000}, {"in_child", 1_600_000}, {"after_exec", 1_700_000}} {
+				if step.function != "in_child" { // which follows the parent's
+					c.say("")
 				}
+				eventually(t, step.function+" has a site of its bytes", func() bool {
+					return slices.ContainsFunc(m.report().Sites, func(s report.Site) bool {
+						return s.Function == step.function && s.AllocBytes >= step.size && s.AllocBytes < step.size+100
+					})
+				})
 			}
-			if len(r.Warnings) > 0 {
+			c.say("")
+			c.end()
+			if r := m.finish(); len(r.Warnings) > 0 {
 				t.Errorf("%q", r.Warnings)
 			}
 		})

@@ -2,15 +2,18 @@
  * Threads that do nothing but allocate and free, and lose nothing: at most times
  * each is stopped in, one of them is about to be given a block that no register and no
  * word of the program's has the address of. The first thread ends the program
- * after a while. Arguments: threads (4), milliseconds (500).
+ * after a while, once each of the others has allocated. Arguments: threads (4), milliseconds (500).
  */
 #include "target.h"
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define MAX_THREADS 16
+#define TURNS 200 /* that each thread makes at least, however long it waits for a processor */
 #define HELD 7 /* as many blocks of a size as glibc keeps for a thread */
 
 static void *held[MAX_THREADS][HELD];
+static atomic_long turns[MAX_THREADS];
 
 NOIPA void turn(void **blocks)
 {
@@ -31,8 +34,12 @@ NOIPA void turn(void **blocks)
 
 static void *work(void *argument)
 {
-	for (;;)
+	long thread = (void *(*)[HELD])argument - held;
+
+	for (;;) {
 		turn(argument);
+		atomic_fetch_add_explicit(&turns[thread], 1, memory_order_relaxed);
+	}
 	return NULL;
 }
 
@@ -48,6 +55,9 @@ int main(int argc, char **argv)
 		if (pthread_create(&thread, NULL, work, held[i]))
 			return 1;
 	usleep(milliseconds * 1000);
+	for (long i = 0; i < threads; i++)
+		while (atomic_load(&turns[i]) < TURNS)
+			usleep(1000);
 	if (target_attach) {
 		say("{\"program\":\"handed_out\",\"pid\":%d,\"final\":true", (int)getpid()); /* no tally: it goes on */
 		target_end();
