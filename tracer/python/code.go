@@ -122,7 +122,7 @@ var errOther = errors.New("another object, or none, by now")
 // readCode reads a code object, and looks afterwards whether it was there all the time.
 func (im *Image) readCode(key codeKey) (*code, error) {
 	l := im.Layout
-	head := make([]byte, max(l.Lines, l.Name, l.FileName, l.Traceable)+8)
+	head := make([]byte, max(l.Lines, l.Name, l.FileName, l.Traceable, l.Version)+8)
 	if err := im.isCode(key, head); err != nil {
 		return nil, err
 	}
@@ -151,10 +151,21 @@ func (im *Image) isCode(key codeKey, head []byte) error {
 		return err
 	}
 	le := binary.LittleEndian
-	if le.Uint64(head[8:]) != im.Types.Code || le.Uint64(head[im.Layout.Lines:]) != key.lines || int32(le.Uint32(head[im.Layout.FirstLine:])) != key.first {
+	l := im.Layout
+	if le.Uint64(head[8:]) != im.Types.Code || le.Uint64(head[l.Lines:]) != key.lines || int32(le.Uint32(head[l.FirstLine:])) != key.first || l.others(head) != key.others {
 		return errOther
 	}
 	return nil
+}
+
+// others is Frame.Others of a code object, as python_code of bpf/headers/python.h makes it.
+func (l *Layout) others(head []byte) uint64 {
+	le := binary.LittleEndian
+	n := le.Uint64(head[l.FileName:]) ^ le.Uint64(head[l.Name:])<<12
+	if l.Version != 0 {
+		n ^= uint64(le.Uint32(head[l.Version:])) << 32
+	}
+	return n
 }
 
 // bytes reads a bytes object.
