@@ -15,7 +15,7 @@ const (
 	maxLines = 1 << 20 // bytes of a table of lines
 	// maxCodes and maxTables bound what is kept of one process; beyond them all is read again when it is met.
 	maxCodes  = 1 << 16
-	maxTables = 16 << 20
+	maxTables = 16 << 20 // bytes of tables of lines, and of names and paths
 )
 
 // A reader fills b with what a process has at addr.
@@ -36,7 +36,7 @@ type Image struct {
 	read  reader
 	mu    sync.Mutex
 	codes map[codeKey]*code
-	kept  int // bytes of tables
+	kept  int // bytes of what codes have
 }
 
 type span struct{ from, to uint64 }
@@ -97,7 +97,7 @@ func (im *Image) codeOf(key codeKey) *code {
 		im.codes, im.kept = make(map[codeKey]*code), 0
 	}
 	im.codes[key] = c
-	im.kept += len(c.lines)
+	im.kept += len(c.lines) + len(c.function) + len(c.file)
 	return c
 }
 

@@ -1,10 +1,13 @@
 package python
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -194,5 +197,40 @@ func TestNamesAreNumberedOnce(t *testing.T) {
 	}
 	if _, ok := n.At(2); ok {
 		t.Error("a name that nobody numbered")
+	}
+}
+
+// A program's names take only so much, however long they are; then they are unknown, and no process has another's file.
+func TestNamesTakeOnlySoMuch(t *testing.T) {
+	var n Names
+	long := strings.Repeat("n", maxText)
+	kept, last := 0, uint64(0)
+	for i := range 2 * maxNameBytes / maxText {
+		last = n.Number(Name{Function: long, Line: i, Module: fmt.Sprint(i)})
+	}
+	for i := range last {
+		name, _ := n.At(i)
+		kept += len(name.Function)
+	}
+	if got, _ := n.At(last); kept > maxNameBytes || got != (Name{Function: Unknown, Module: Unknown}) {
+		t.Errorf("%d bytes of names, the last one %.40v", kept, got)
+	}
+}
+
+// What is kept of code objects is bounded by their names, too.
+func TestCodesTakeOnlySoMuch(t *testing.T) {
+	m, im := process()
+	m[nameAt] = text(strings.Repeat("n", maxText), stateASCII, bytes.Repeat([]byte("n"), maxText))
+	const apart = 1 << 32
+	im.read = func(addr uint64, b []byte) error { return m.read(addr%apart, b) } // the same code object, again and again
+	for i := range uint64(2 * maxTables / maxText) {
+		im.Name(&Frame{Code: codeAt + i*apart, Lines: linesAt, Others: others, FirstLine: 7})
+	}
+	kept := 0
+	for _, c := range im.codes {
+		kept += len(c.function) + len(c.file)
+	}
+	if kept == 0 || kept > maxTables+2*maxText {
+		t.Errorf("%d bytes", kept)
 	}
 }
