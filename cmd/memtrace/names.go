@@ -44,7 +44,7 @@ type upcoming struct {
 
 func newNamer(o symbol.Options, python func(frame uint64) (python.Name, bool)) *namer {
 	return &namer{
-		python:   python, pythons: make(map[uint64]*input.Frame),
+		python: python, pythons: make(map[uint64]*input.Frame),
 		resolver: symbol.NewResolver(o), spaces: make(map[int]*symbol.Space), fresh: make(map[int]bool),
 		made: make(map[int]uint64), forked: make(map[int]uint64), all: make(map[*symbol.Space]bool),
 		next: make(map[int][]upcoming), ahead: make(map[int]int), final: make(map[int]bool),
