@@ -76,6 +76,7 @@ type player struct {
 	analyzer *analyzer.Analyzer
 	until    uint64
 	last     uint64 // time of the last input that has one
+	event    uint64 // that of the last event; 0: none yet
 	reached  int    // the block where it ended
 	instant  bool   // it ended with an Instant and its names, as a trace does
 	late     bool   // what is given at once is of times after the instant already
@@ -130,7 +131,11 @@ func (p *player) play() (err error) {
 
 func (p *player) playBlock(b *place) error {
 	if b.gap != 0 {
-		if err := p.gap(p.reader.gaps[b.gap-1]); err != nil {
+		g, err := p.widest(b)
+		if err == nil {
+			err = p.gap(g)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -138,6 +143,35 @@ func (p *player) playBlock(b *place) error {
 		return nil
 	}
 	return p.reader.block(b, false, p.take, p.gap)
+}
+
+// widest is the gap before a block, as long as it can have been. The heads tell of windows and stacks, too, which stand
+// beside events of other times: those of blocks that follow each other overlap. Events come in the order of their times,
+// so that what is missing lies between the last one before and the first one after.
+func (p *player) widest(b *place) (Gap, error) {
+	r := p.reader
+	g := r.gaps[b.gap-1]
+	if p.event != 0 {
+		g.First = min(g.First, p.event)
+	}
+	if g.Last == 0 || b.head.kind != kindInputs {
+		return g, nil
+	}
+	first, unknown := b.head.last, r.unknown
+	err := r.block(b, false, func(in input.Input) error {
+		v, ok := in.(*input.Events)
+		if !ok {
+			return nil
+		}
+		first = v.Events[0].Time
+		return errStop
+	}, func(Gap) error { return nil })
+	r.unknown, r.names.taken = unknown, 0 // it is read once more
+	g.Last = max(g.Last, first)
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return g, err
 }
 
 // catch makes an error of a panic in the analyzer, which trusts what a tracer tells it.
@@ -219,7 +253,7 @@ func (p *player) takeEvents(v *input.Events) error {
 	}
 	if n > 0 {
 		all := v.Events
-		p.last, v.Events = max(p.last, all[n-1].Time), all[:n]
+		p.last, p.event, v.Events = max(p.last, all[n-1].Time), all[n-1].Time, all[:n]
 		p.give(v)
 		v.Events, p.instant = all, false
 	}

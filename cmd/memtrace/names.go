@@ -21,6 +21,7 @@ type namer struct {
 	looking [16]sync.Mutex // by process: its mappings are read once at a time
 
 	mu      sync.Mutex
+	pythons map[uint64]*input.Frame // those that were named: as many as python has names
 	spaces  map[int]*symbol.Space
 	made    map[int]uint64         // when that of each process was, if it is the process's own
 	forked  map[int]uint64         // when processes were forked that go by their parents' spaces
@@ -43,7 +44,7 @@ type upcoming struct {
 
 func newNamer(o symbol.Options, python func(frame uint64) (python.Name, bool)) *namer {
 	return &namer{
-		python:   python,
+		python: python, pythons: make(map[uint64]*input.Frame),
 		resolver: symbol.NewResolver(o), spaces: make(map[int]*symbol.Space), fresh: make(map[int]bool),
 		made: make(map[int]uint64), forked: make(map[int]uint64), all: make(map[*symbol.Space]bool),
 		next: make(map[int][]upcoming), ahead: make(map[int]int), final: make(map[int]bool),
@@ -328,13 +329,20 @@ func (n *namer) frames(run *symbol.Run, pid int, addrs []uint64, at uint64) []*i
 	return out
 }
 
-// pythonFrame names a Python frame.
+// pythonFrame names a Python frame. All stacks that have it share what it returns.
 func (n *namer) pythonFrame(frame uint64) *input.Frame {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if known := n.pythons[frame]; known != nil {
+		return known
+	}
 	f, ok := n.python(frame)
 	if !ok {
-		f = python.Name{Function: python.Unknown, Module: python.Unknown}
+		return &input.Frame{Function: python.Unknown, Module: python.Unknown, Language: report.LanguagePython}
 	}
-	return &input.Frame{Function: f.Function, File: f.File, Line: f.Line, Module: f.Module, Language: report.LanguagePython}
+	known := &input.Frame{Function: f.Function, File: f.File, Line: f.Line, Module: f.Module, Language: report.LanguagePython}
+	n.pythons[frame] = known
+	return known
 }
 
 // function names the code that a return address returns to, by symbols alone.

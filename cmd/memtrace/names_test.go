@@ -13,6 +13,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/symbol"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/python"
 )
 
 func ownSpace(t *testing.T) *symbol.Space {
@@ -29,6 +30,25 @@ func testNamer(t *testing.T) *namer {
 	n := newNamer(symbol.Options{}, nil)
 	t.Cleanup(n.close)
 	return n
+}
+
+// Stacks share the Python frames that they have in common: a recording writes each once, and an Analyzer counts them so.
+func TestStacksSharePythonFrames(t *testing.T) {
+	asked := 0
+	n := newNamer(symbol.Options{}, func(frame uint64) (python.Name, bool) {
+		asked++
+		return python.Name{Function: "f", Line: int(frame - event.PythonFrames)}, true
+	})
+	t.Cleanup(n.close)
+	s := ownSpace(t)
+	defer s.Close()
+	n.set(os.Getpid(), s, 1)
+	run := n.resolver.Run()
+	a := n.frames(run, os.Getpid(), []uint64{event.PythonFrames + 1, event.PythonFrames + 2}, 1)
+	b := n.frames(run, os.Getpid(), []uint64{event.PythonFrames + 3, event.PythonFrames + 2}, 1)
+	if asked != 3 || a[1] != b[1] || a[0] == b[0] || a[1].Line != 2 {
+		t.Errorf("%d names were made for three frames: %+v and %+v", asked, a, b)
+	}
 }
 
 // A process that executes two programs and ends before any of it is read from

@@ -15,7 +15,7 @@ const (
 	maxLines = 1 << 20 // bytes of a table of lines
 	// maxCodes and maxTables bound what is kept of one process; beyond them all is read again when it is met.
 	maxCodes  = 1 << 16
-	maxTables = 16 << 20
+	maxTables = 16 << 20 // bytes of tables of lines, and of names and paths
 )
 
 // A reader fills b with what a process has at addr.
@@ -38,7 +38,7 @@ type Image struct {
 	read  reader
 	mu    sync.Mutex
 	codes map[codeKey]*code
-	kept  int // bytes of tables
+	kept  int // bytes of what codes have
 }
 
 type span struct{ from, to uint64 }
@@ -99,7 +99,7 @@ func (im *Image) codeOf(key codeKey) *code {
 		im.codes, im.kept = make(map[codeKey]*code), 0
 	}
 	im.codes[key] = c
-	im.kept += len(c.lines)
+	im.kept += len(c.lines) + len(c.function) + len(c.file)
 	return c
 }
 
@@ -124,7 +124,7 @@ var errOther = errors.New("another object, or none, by now")
 // readCode reads a code object, and looks afterwards whether it was there all the time.
 func (im *Image) readCode(key codeKey) (*code, error) {
 	l := im.Layout
-	head := make([]byte, max(l.Lines, l.Name, l.FileName, l.Traceable)+8)
+	head := make([]byte, max(l.Lines, l.Name, l.FileName, l.Traceable, l.Version)+8)
 	if err := im.isCode(key, head); err != nil {
 		return nil, err
 	}
@@ -153,10 +153,21 @@ func (im *Image) isCode(key codeKey, head []byte) error {
 		return err
 	}
 	le := binary.LittleEndian
-	if le.Uint64(head[8:]) != im.Types.Code || le.Uint64(head[im.Layout.Lines:]) != key.lines || int32(le.Uint32(head[im.Layout.FirstLine:])) != key.first {
+	l := im.Layout
+	if le.Uint64(head[8:]) != im.Types.Code || le.Uint64(head[l.Lines:]) != key.lines || int32(le.Uint32(head[l.FirstLine:])) != key.first || l.others(head) != key.others {
 		return errOther
 	}
 	return nil
+}
+
+// others is Frame.Others of a code object, as python_code of bpf/headers/python.h makes it.
+func (l *Layout) others(head []byte) uint64 {
+	le := binary.LittleEndian
+	n := le.Uint64(head[l.FileName:]) ^ le.Uint64(head[l.Name:])<<12
+	if l.Version != 0 {
+		n ^= uint64(le.Uint32(head[l.Version:])) << 32
+	}
+	return n
 }
 
 // bytes reads a bytes object.

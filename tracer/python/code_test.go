@@ -1,10 +1,13 @@
 package python
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -24,6 +27,7 @@ func (m memory) read(addr uint64, b []byte) error {
 const (
 	codeType, strType, bytesType           = 0x1000, 0x2000, 0x3000
 	codeAt, nameAt, fileAt, linesAt        = 0x10000, 0x20000, 0x30000, 0x40000
+	others                                 = fileAt ^ nameAt<<12
 	stateASCII, stateUCS2           uint32 = 1<<2 | 1<<5 | 1<<6, 2<<2 | 1<<5
 )
 
@@ -60,9 +64,16 @@ func process() (memory, *Image) {
 	return m, &Image{Minor: 11, Layout: l, Types: Types{Code: codeType, Str: strType, Bytes: bytesType}, Module: "python", read: m.read}
 }
 
+// otherName puts a str g in the place of one that the code object has.
+func otherName(m memory, at uint32) {
+	const elsewhere = 0x50000
+	m[elsewhere] = text("g", stateASCII, []byte("g"))
+	binary.LittleEndian.PutUint64(m[codeAt][at:], elsewhere)
+}
+
 func TestNameOfACodeObject(t *testing.T) {
 	_, im := process()
-	got, shown := im.Name(&Frame{Code: codeAt, Lines: linesAt, FirstLine: 7, At: 2})
+	got, shown := im.Name(&Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7, At: 2})
 	if want := (Name{"f", "é.py", 9, "python"}); got != want || !shown {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -70,11 +81,13 @@ func TestNameOfACodeObject(t *testing.T) {
 
 // What is not what it has to be, or is another object by now, has no name; and what was read once is known.
 func TestOtherObjectsHaveNoName(t *testing.T) {
-	frame := Frame{Code: codeAt, Lines: linesAt, FirstLine: 7}
+	frame := Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7}
 	for name, spoil := range map[string]func(memory){
 		"freed":                   func(m memory) { delete(m, codeAt) },
 		"another type":            func(m memory) { m[codeAt][8]++ },
 		"another first line":      func(m memory) { m[codeAt][layouts[11].FirstLine]++ },
+		"another name":            func(m memory) { otherName(m, layouts[11].Name) },
+		"another file":            func(m memory) { otherName(m, layouts[11].FileName) },
 		"another table":           func(m memory) { m[codeAt][layouts[11].Lines]++ },
 		"a name of another type":  func(m memory) { m[nameAt][8]++ },
 		"a table of another type": func(m memory) { m[linesAt][8]++ },
@@ -97,6 +110,21 @@ func TestOtherObjectsHaveNoName(t *testing.T) {
 	}
 }
 
+// A code object that took another one's place, with all of its addresses, has another number from 3.12 on.
+func TestCodeWithAnotherNumberHasNoName(t *testing.T) {
+	m, _ := process()
+	l := layouts[12]
+	m[codeAt] = object(256, codeType, map[uint32]uint64{l.FirstLine: 7, l.Version: 2, l.FileName: fileAt, l.Name: nameAt, l.Lines: linesAt})
+	m[nameAt] = append(object(int(l.ASCII), strType, map[uint32]uint64{16: 1, 32: uint64(stateASCII)}), 'f')
+	m[fileAt] = m[nameAt]
+	for number, want := range map[uint64]string{1: Unknown, 2: "f"} {
+		im := &Image{Minor: 12, Layout: l, Types: Types{Code: codeType, Str: strType, Bytes: bytesType}, read: m.read}
+		if got, _ := im.Name(&Frame{Code: codeAt, Lines: linesAt, Others: others ^ number<<32, FirstLine: 7}); got.Function != want {
+			t.Errorf("number %d: %+v, want %s", number, got, want)
+		}
+	}
+}
+
 // A code object that is replaced while it is read has no name.
 func TestCodeReplacedWhileItIsRead(t *testing.T) {
 	m, im := process()
@@ -107,7 +135,7 @@ func TestCodeReplacedWhileItIsRead(t *testing.T) {
 		}
 		return err
 	}
-	if got, _ := im.Name(&Frame{Code: codeAt, Lines: linesAt, FirstLine: 7}); got.Function != Unknown {
+	if got, _ := im.Name(&Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7}); got.Function != Unknown {
 		t.Errorf("%+v", got)
 	}
 }
@@ -137,7 +165,7 @@ func FuzzName(f *testing.F) {
 			le := binary.LittleEndian
 			im.Types = Types{le.Uint64(head[8:]), le.Uint64(head[8:]), le.Uint64(head[8:])}
 			read = 0
-			im.Name(&Frame{Code: at, Lines: le.Uint64(head[l.Lines:]), FirstLine: int32(le.Uint32(head[l.FirstLine:])), At: int32(at)})
+			im.Name(&Frame{Code: at, Lines: le.Uint64(head[l.Lines:]), Others: l.others(head[:]), FirstLine: int32(le.Uint32(head[l.FirstLine:])), At: int32(at)})
 		}
 	})
 }
@@ -169,5 +197,40 @@ func TestNamesAreNumberedOnce(t *testing.T) {
 	}
 	if _, ok := n.At(2); ok {
 		t.Error("a name that nobody numbered")
+	}
+}
+
+// A program's names take only so much, however long they are; then they are unknown, and no process has another's file.
+func TestNamesTakeOnlySoMuch(t *testing.T) {
+	var n Names
+	long := strings.Repeat("n", maxText)
+	kept, last := 0, uint64(0)
+	for i := range 2 * maxNameBytes / maxText {
+		last = n.Number(Name{Function: long, Line: i, Module: fmt.Sprint(i)})
+	}
+	for i := range last {
+		name, _ := n.At(i)
+		kept += len(name.Function)
+	}
+	if got, _ := n.At(last); kept > maxNameBytes || got != (Name{Function: Unknown, Module: Unknown}) {
+		t.Errorf("%d bytes of names, the last one %.40v", kept, got)
+	}
+}
+
+// What is kept of code objects is bounded by their names, too.
+func TestCodesTakeOnlySoMuch(t *testing.T) {
+	m, im := process()
+	m[nameAt] = text(strings.Repeat("n", maxText), stateASCII, bytes.Repeat([]byte("n"), maxText))
+	const apart = 1 << 32
+	im.read = func(addr uint64, b []byte) error { return m.read(addr%apart, b) } // the same code object, again and again
+	for i := range uint64(2 * maxTables / maxText) {
+		im.Name(&Frame{Code: codeAt + i*apart, Lines: linesAt, Others: others, FirstLine: 7})
+	}
+	kept := 0
+	for _, c := range im.codes {
+		kept += len(c.function) + len(c.file)
+	}
+	if kept == 0 || kept > maxTables+2*maxText {
+		t.Errorf("%d bytes", kept)
 	}
 }

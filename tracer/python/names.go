@@ -18,10 +18,17 @@ type Names struct {
 	mu      sync.Mutex
 	numbers map[Name]uint64
 	all     []Name
+	bytes   int // of the texts of all
 }
 
-// maxNames bounds them: what comes later is unknown.
-const maxNames = 1 << 20
+// maxNames and maxNameBytes bound them: what comes later is unknown.
+const (
+	maxNames     = 1 << 20
+	maxNameBytes = 64 << 20
+)
+
+// size is what a Name's own texts take, in bytes. Those of a file and a module are counted for each, though many share them.
+func (n *Name) size() int { return len(n.Function) + len(n.File) }
 
 // Number returns the number of a Name.
 func (n *Names) Number(name Name) uint64 {
@@ -31,8 +38,8 @@ func (n *Names) Number(name Name) uint64 {
 	if ok {
 		return number
 	}
-	if len(n.all) >= maxNames {
-		name = Name{Function: Unknown, Module: n.all[0].Module}
+	if len(n.all) >= maxNames || n.bytes+name.size() > maxNameBytes {
+		name = Name{Function: Unknown, Module: Unknown}
 		if number, ok = n.numbers[name]; ok {
 			return number
 		}
@@ -42,6 +49,7 @@ func (n *Names) Number(name Name) uint64 {
 	}
 	number = uint64(len(n.all))
 	n.all = append(n.all, name)
+	n.bytes += name.size()
 	n.numbers[name] = number
 	return number
 }
