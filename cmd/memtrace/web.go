@@ -32,7 +32,7 @@ func webFlags() []cli.Flag {
 func webCommandOf() *cli.Command {
 	return &cli.Command{
 		Name: "web", Usage: "show recordings and Reports in a browser",
-		UsageText: "memtrace web FILE… [--listen ADDRESS] [--open]", Description: webDescription, Flags: webFlags(), Action: webCommand,
+		UsageText: "memtrace web FILE... [--listen ADDRESS] [--open]", Description: webDescription, Flags: webFlags(), Action: webCommand,
 	}
 }
 
@@ -45,7 +45,7 @@ func webCommand(c *cli.Context) error {
 	case err != nil:
 		return err
 	case n == 0:
-		return usageError("web takes recordings or Reports: memtrace web FILE…")
+		return usageError("web takes recordings or Reports: memtrace web FILE...")
 	case n > maxWebFiles:
 		return usageError("web shows up to %d files at once, not %d", maxWebFiles, n)
 	}

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -191,7 +192,12 @@ func foldSmallest(parts []part) []part {
 // heapLine sums up the live heap of all processes, and how busy the allocator is.
 func (m *Screen) heapLine() string {
 	r := m.shown
-	if unseen(r) {
+	switch line := goLine(r, m.width); {
+	case line != "":
+		return line
+	case r.Basis == report.FirstTouchBasis:
+		return render.Clip("Heap not looked into (--probes none): sites touched their pages first", m.width)
+	case unseen(r):
 		return render.Clip("Heap not seen: no allocator that can be probed", m.width)
 	}
 	var h report.Heap
@@ -216,6 +222,38 @@ func (m *Screen) heapLine() string {
 		line += "  " + tui.Styled(spark, m.theme.Bar)
 	}
 	return line
+}
+
+// goLine sums up what Go runtimes say of their heaps, and what is traced beside them; "" where there are none.
+func goLine(r *report.Report, width int) string {
+	live, grown, exact, programs, traced := uint64(0), int64(0), true, 0, uint64(0)
+	margin := 0.0
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		traced += p.Heap.LiveBytes
+		if g := p.GoHeap; g != nil && g.Problem == "" {
+			programs++
+			live, grown = live+g.LiveBytes, grown+g.GrowthBytes
+			exact = exact && g.Estimate == nil
+			margin += float64(g.Estimate.LiveBytes()) * float64(g.Estimate.LiveBytes())
+		}
+	}
+	if programs == 0 {
+		return ""
+	}
+	head := "Go heap " + render.Size(live)
+	if !exact {
+		head += " ± " + render.Size(uint64(math.Sqrt(margin)+0.5))
+	}
+	change := ", grown by " + render.Size(uint64(max(grown, 0)))
+	if grown < 0 {
+		change = ", shrunk by " + render.Size(uint64(-grown))
+	}
+	beside := ""
+	if traced > 0 {
+		beside = "; malloc's blocks " + render.Size(traced)
+	}
+	return fitting(width, "", head+" live by Go's own samples", change, beside)
 }
 
 // unseen reports whether no allocation of any process is seen.

@@ -3,7 +3,7 @@ package trace
 import "github.com/memtrace/memtrace/cmd/memtrace/tui"
 
 var keyHelp = []string{
-	"# Keys                                                      (↑↓ scroll, Esc closes)",
+	"# Keys",
 	"q, Ctrl-C      end the trace; its result stays on the terminal",
 	"h ? F1         this page               Space, f   freeze, go on",
 	"↑ ↓ j k        move, also PgUp PgDn Home End",

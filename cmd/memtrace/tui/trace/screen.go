@@ -69,6 +69,7 @@ type Screen struct {
 
 	page      func() []string // shown instead of the table; nil: the table
 	pageFirst int
+	below     int // lines of the page, or of the notes, that are below the screen
 	prompting bool
 	before    string // the filter, restored where the prompt is cancelled
 	message   string
@@ -153,6 +154,7 @@ func (m *Screen) rows() int { return max(m.height-m.headHeight()-2, 1) }
 // Lines draws the screen: as many lines as the terminal has, none of which is wider than it.
 func (m *Screen) Lines(now time.Time) []string {
 	lines := m.headLines()
+	m.below = 0
 	room := max(m.height-len(lines)-1, 0)
 	switch {
 	case m.page != nil:
@@ -216,6 +218,7 @@ func (m *Screen) noteLines(room int) []string {
 // scrolled is the part of lines that fits; it keeps the scroll position within them.
 func (m *Screen) scrolled(lines []string, room int) []string {
 	m.pageFirst = max(min(m.pageFirst, len(lines)-room), 0)
+	m.below = max(len(lines)-m.pageFirst-room, 0)
 	return firstLines(lines[m.pageFirst:], room)
 }
 
@@ -244,7 +247,7 @@ func (m *Screen) statusLine(now time.Time) string {
 	case m.message != "":
 		return tui.Styled(render.Clip(render.Clean(m.message), m.width), m.theme.Warn)
 	}
-	return fitting(m.width, "  ", slices.Concat(m.keyWords(), m.ages(now), m.chosen())...)
+	return fitting(m.width, "  ", slices.Concat(m.keyWords(), m.more(), m.ages(now), m.chosen())...)
 }
 
 // keyWords say how to end the trace, and where keys are explained.
@@ -258,6 +261,14 @@ func (m *Screen) keyWords() []string {
 		return []string{"q back to " + m.opt.BackTo, "h help"}
 	}
 	return []string{"q ends", "h help"}
+}
+
+// more says that a page goes on below the screen, and which key shows it.
+func (m *Screen) more() []string {
+	if m.below == 0 {
+		return nil
+	}
+	return []string{"↓ " + render.Counted(uint64(m.below), "more line", "more lines")}
 }
 
 // ages say how old the figures are, and those of pages where they are older.

@@ -193,6 +193,56 @@ func TestRSSAddsUp(t *testing.T) {
 	}
 }
 
+// goProgram makes a Report one of a Go program whose own samples are read, and which calls no malloc.
+func goProgram(r *report.Report) {
+	r.Processes[0].Unprobed, r.Processes[0].Heap = true, report.Heap{}
+	r.Processes[0].GoHeap = &report.GoHeap{Rate: 512 << 10, LiveBytes: 369 << 20, GrowthBytes: 3 << 20, Estimate: &report.Estimate{LiveBytesSE: 13 << 20}}
+	r.Sites = []report.Site{{ID: 1 << 24, Process: 1, PID: 4242, Function: "main.remember", LiveBytes: 369 << 20, LiveCount: 5900, Basis: report.GoProfile}}
+}
+
+// The line of the heap says whose figures it has.
+func TestHeapLine(t *testing.T) {
+	for want, change := range map[string]func(*report.Report){
+		"Heap 3.24 MiB live in 1,300 blocks, 3000 allocated, 5 freed, peak 0 B, resident 0 B": func(r *report.Report) {},
+		"Go heap 369 MiB ± 13.0 MiB live by Go's own samples, grown by 3.00 MiB":              goProgram,
+		"Heap not seen: no allocator that can be probed":                                      func(r *report.Report) { r.Processes[0].Unprobed = true },
+		"Heap not looked into (--probes none): sites touched their pages first":               func(r *report.Report) { r.Basis = report.FirstTouchBasis },
+	} {
+		d := drive(t, Options{})
+		d.Resize(100, 24)
+		r := service(1)
+		change(r)
+		d.Show(r, d.now, 0)
+		d.want("heap", want)
+	}
+}
+
+// Where a name is too long, its figures stand all the same.
+func TestVerdictKeepsItsFigures(t *testing.T) {
+	r := service(1)
+	r.Sites[1].Function = "node::NodeArrayBufferAllocator::Allocate(unsigned long, std::unique_ptr<node::Zone>)"
+	r.Leaks = []report.Leak{growing(1<<20, 2048)}
+	d := drive(t, Options{})
+	d.Show(r, d.now, 0)
+	d.want("80 columns", "Look at node::", ": +2.00 KiB/s, 1.00 MiB in 1,000 blocks")
+}
+
+// A help page that doesn't fit says that it goes on, and its end can be seen.
+func TestPageSaysThatItGoesOn(t *testing.T) {
+	d := drive(t, Options{})
+	d.keys("h")
+	d.want("80×24", "Esc back", "more lines")
+	d.lacks("its end", "GROWS ")
+	d.keys("end")
+	d.want("its end", "GROWS ")
+	d.lacks("its end", "more line")
+	d.Resize(160, 45)
+	d.keys("home")
+	d.lacks("all of it", "more line")
+	d.keys("esc")
+	d.lacks("the table", "more line")
+}
+
 func TestWhatToLookAt(t *testing.T) {
 	leak := func(kind string, bytes uint64) report.Leak {
 		return report.Leak{Site: 0, Kind: kind, Bytes: bytes, Count: 7}
@@ -211,11 +261,16 @@ func TestWhatToLookAt(t *testing.T) {
 		},
 			"Nothing grows; most of RSS (92%) is heap before attach: allocated before memtrace came, so by whom is not known", false},
 		{func(r *report.Report) { r.Sites, r.Processes[0].Unprobed = nil, true }, "Allocations are not seen; key m shows which mappings grow", false},
+		{goProgram, "Nothing grows; main.remember holds most: 369 MiB, 100% of the live heap", false},
+		{func(r *report.Report) { r.Basis, r.Leaks = report.FirstTouchBasis, []report.Leak{growing(4096, 2048)} },
+			"Look at parse_header: +2.00 KiB/s, 4.00 KiB in 1,000 pages", true},
+		{func(r *report.Report) { r.Basis, r.Sites = report.FirstTouchBasis, nil }, "No new page touched yet since the attach", false},
+		{func(r *report.Report) { r.Basis = report.FirstTouchBasis }, "Nothing grows; cache_fill touched most first: 3.00 MiB", false},
 		{func(r *report.Report) { r.Sites = nil }, "Nothing allocated yet since the attach", false},
 	} {
 		r := service(1)
 		c.change(r)
-		if got, urgent := verdict(r); got != c.want || urgent != c.urgent {
+		if got, urgent := verdict(r, 200); got != c.want || urgent != c.urgent {
 			t.Errorf("got %q, %v; want %q, %v", got, urgent, c.want, c.urgent)
 		}
 	}

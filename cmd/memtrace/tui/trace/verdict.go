@@ -12,7 +12,7 @@ import (
 
 // verdictLine says what to look at first.
 func (m *Screen) verdictLine() string {
-	text, urgent := verdict(m.shown)
+	text, urgent := verdict(m.shown, m.width)
 	text = render.Clip(text, m.width)
 	if urgent {
 		return tui.Styled(text, m.theme.Warn)
@@ -21,12 +21,15 @@ func (m *Screen) verdictLine() string {
 }
 
 // verdict is what to look at: what leaks, what grows, else what holds most. urgent says
-// that it leaks or grows.
-func verdict(r *report.Report) (text string, urgent bool) {
+// that it leaks or grows. Where width is too small, names are shortened before figures.
+func verdict(r *report.Report, width int) (text string, urgent bool) {
 	if l := worst(r.Leaks); l != nil {
-		return leakVerdict(r, l), true
+		return leakVerdict(r, l, width), true
 	}
-	if unseen(r) {
+	if r.Basis == report.FirstTouchBasis && len(r.Sites) == 0 {
+		return "No new page touched yet since the attach", false
+	}
+	if unseen(r) && len(r.Sites) == 0 {
 		return "Allocations are not seen; key m shows which mappings grow", false
 	}
 	rss, parts := rssParts(r)
@@ -37,13 +40,16 @@ func verdict(r *report.Report) (text string, urgent bool) {
 	held := slices.MaxFunc(r.Sites, func(a, b report.Site) int { return cmp.Compare(a.LiveBytes, b.LiveBytes) })
 	live := uint64(0)
 	for i := range r.Processes {
-		live += r.Processes[i].Heap.LiveBytes
+		live += r.Processes[i].HeapBytes()
 	}
 	if most.name != "live heap" && held.LiveBytes < rss/4 {
 		return fmt.Sprintf("Nothing grows; most of RSS (%s) is %s%s", render.Percent(most.bytes, rss), most.name, advice[most.name]), false
 	}
-	return fmt.Sprintf("Nothing grows; %s holds most: %s, %s of the live heap", render.SiteName(&held),
-		render.Size(held.LiveBytes), render.Percent(held.LiveBytes, live)), false
+	if r.Basis == report.FirstTouchBasis {
+		return around("Nothing grows; ", render.SiteName(&held), " touched most first: "+render.Size(held.LiveBytes), width), false
+	}
+	return around("Nothing grows; ", render.SiteName(&held), " holds most: "+render.Size(held.LiveBytes)+", "+
+		render.Percent(held.LiveBytes, live)+" of the live heap", width), false
 }
 
 // advice is what shows more of a kind of RSS.
@@ -69,19 +75,32 @@ func worst(leaks []report.Leak) *report.Leak {
 	return worst
 }
 
-func leakVerdict(r *report.Report, l *report.Leak) string {
+func leakVerdict(r *report.Report, l *report.Leak, width int) string {
 	where := fmt.Sprintf("#%d", l.Site)
 	if s := r.Site(l.Site); s != nil {
 		where = render.SiteName(s)
 	}
-	has := render.Size(l.Bytes) + " in " + render.Counted(l.Count, "block", "blocks")
+	one, several := "block", "blocks"
+	if r.Basis == report.FirstTouchBasis {
+		one, several = "page", "pages"
+	}
+	has := render.Size(l.Bytes) + " in " + render.Counted(l.Count, one, several)
+	says := ": " + l.Kind + " leak of " + has
 	switch {
 	case l.Kind == "growing" && l.GrowthPerSecond > 0:
-		return "Look at " + where + ": +" + render.Size(l.GrowthPerSecond) + "/s, " + has
+		says = ": +" + render.Size(l.GrowthPerSecond) + "/s, " + has
 	case l.Kind == "growing":
-		return "Look at " + where + ": keeps growing, " + has
+		says = ": keeps growing, " + has
 	case l.Kind == "old":
-		return "Look at " + where + ": " + has + " outlive what it freed, and more come"
+		says = ": " + has + " outlive what it freed, and more come"
 	}
-	return "Look at " + where + ": " + l.Kind + " leak of " + has
+	return around("Look at ", where, says, width)
+}
+
+// leastName is how many columns of a name are worth showing.
+const leastName = 12
+
+// around is a name between two texts, shortened so that these fit.
+func around(before, name, after string, width int) string {
+	return before + render.Clip(name, max(width-render.Columns(before)-render.Columns(after), leastName)) + after
 }

@@ -82,7 +82,7 @@ function tiles() {
     one('Peak', size(heap('peak_bytes')), r.processes.length === 1 ? 'after ' + time(r.processes[0].heap.peak_at_ns) : 'of each process', kind('peak')),
     one('Allocated', size(heap('alloc_bytes')), counted(heap('alloc_count'), 'call'), kind('allocated')),
     one('Resident heap', size(sum('resident').bytes), size(sum('untouched').bytes) + ' untouched', kind('resident')),
-    one('Leaked', checked ? size(bytes) : '–', checked ? verdicts.map(l => thousands(l.count) + ' ' + l.kind).join(', ') : 'not checked', () => write({ tab: 'leaks' }), bytes > 0),
+    one('Leaked', checked ? size(bytes) : '–', checked ? verdicts.filter(l => l.count).map(l => thousands(l.count) + ' ' + l.kind).join(', ') : 'not checked', () => write({ tab: 'leaks' }), bytes > 0),
     one('Candidates', thousands(growing), 'growing or old sites', () => write({ tab: 'leaks' })),
     one('Lost', r.events.lost ? thousands(r.events.lost) : 'nothing', r.events.lost ? 'events' : r.sampling ? 'sampled: estimates' : 'every block seen', () => write({ tab: 'notes' }), r.events.lost > 0));
   options(byId('pid'), [['', 'all'], ...r.processes.map(p => [p.pid, `${p.comm} (${p.pid})`])], state.pid || '');
