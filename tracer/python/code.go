@@ -153,10 +153,20 @@ func (im *Image) isCode(key codeKey, head []byte) error {
 		return err
 	}
 	le := binary.LittleEndian
-	if le.Uint64(head[8:]) != im.Types.Code || le.Uint64(head[im.Layout.Lines:]) != key.lines || int32(le.Uint32(head[im.Layout.FirstLine:])) != key.first {
+	if le.Uint64(head[8:]) != im.Types.Code || im.Layout.others(head) != key.others || le.Uint64(head[im.Layout.Lines:]) != key.lines || int32(le.Uint32(head[im.Layout.FirstLine:])) != key.first {
 		return errOther
 	}
 	return nil
+}
+
+// others is what Frame.Others is of a code object that begins with head: as read_code of bpf/headers/python.h has it.
+func (l *Layout) others(head []byte) uint64 {
+	le := binary.LittleEndian
+	out := le.Uint64(head[l.FileName:]) ^ le.Uint64(head[l.Name:])<<12
+	if l.Version != 0 {
+		out ^= uint64(le.Uint32(head[l.Version:])) << 32
+	}
+	return out
 }
 
 // bytes reads a bytes object.

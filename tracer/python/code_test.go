@@ -60,9 +60,12 @@ func process() (memory, *Image) {
 	return m, &Image{Minor: 11, Layout: l, Types: Types{Code: codeType, Str: strType, Bytes: bytesType}, Module: "python", read: m.read}
 }
 
+// others is what tells the code object's names: equal to what the kernel's half makes of them.
+const others = fileAt ^ nameAt<<12
+
 func TestNameOfACodeObject(t *testing.T) {
 	_, im := process()
-	got, shown := im.Name(&Frame{Code: codeAt, Lines: linesAt, FirstLine: 7, At: 2})
+	got, shown := im.Name(&Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7, At: 2})
 	if want := (Name{"f", "é.py", 9, "python"}); got != want || !shown {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -70,7 +73,7 @@ func TestNameOfACodeObject(t *testing.T) {
 
 // What is not what it has to be, or is another object by now, has no name; and what was read once is known.
 func TestOtherObjectsHaveNoName(t *testing.T) {
-	frame := Frame{Code: codeAt, Lines: linesAt, FirstLine: 7}
+	frame := Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7}
 	for name, spoil := range map[string]func(memory){
 		"freed":                   func(m memory) { delete(m, codeAt) },
 		"another type":            func(m memory) { m[codeAt][8]++ },
@@ -107,7 +110,7 @@ func TestCodeReplacedWhileItIsRead(t *testing.T) {
 		}
 		return err
 	}
-	if got, _ := im.Name(&Frame{Code: codeAt, Lines: linesAt, FirstLine: 7}); got.Function != Unknown {
+	if got, _ := im.Name(&Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7}); got.Function != Unknown {
 		t.Errorf("%+v", got)
 	}
 }
@@ -137,7 +140,7 @@ func FuzzName(f *testing.F) {
 			le := binary.LittleEndian
 			im.Types = Types{le.Uint64(head[8:]), le.Uint64(head[8:]), le.Uint64(head[8:])}
 			read = 0
-			im.Name(&Frame{Code: at, Lines: le.Uint64(head[l.Lines:]), FirstLine: int32(le.Uint32(head[l.FirstLine:])), At: int32(at)})
+			im.Name(&Frame{Code: at, Lines: le.Uint64(head[l.Lines:]), Others: l.others(head[:]), FirstLine: int32(le.Uint32(head[l.FirstLine:])), At: int32(at)})
 		}
 	})
 }
