@@ -153,10 +153,17 @@ func (im *Image) isCode(key codeKey, head []byte) error {
 		return err
 	}
 	le := binary.LittleEndian
-	if le.Uint64(head[8:]) != im.Types.Code || im.Layout.others(head) != key.others || le.Uint64(head[im.Layout.Lines:]) != key.lines || int32(le.Uint32(head[im.Layout.FirstLine:])) != key.first {
+	if !isAlive(le.Uint64(head)) || le.Uint64(head[8:]) != im.Types.Code || im.Layout.others(head) != key.others || le.Uint64(head[im.Layout.Lines:]) != key.lines || int32(le.Uint32(head[im.Layout.FirstLine:])) != key.first {
 		return errOther
 	}
 	return nil
+}
+
+// isAlive reports whether an object has references, by its count of them. What is freed has none, or has a pointer of the allocator's in its place,
+// while the rest may still be as it was.
+func isAlive(references uint64) bool {
+	const most, immortal = 1 << 20, 1<<32 - 1
+	return references > 0 && references < most || references == immortal
 }
 
 // others is what Frame.Others is of a code object that begins with head: as read_code of bpf/headers/python.h has it.
