@@ -78,7 +78,7 @@ func TestOtherObjectsHaveNoName(t *testing.T) {
 	for name, spoil := range map[string]func(memory){
 		"freed":                   func(m memory) { delete(m, codeAt) },
 		"no reference":            func(m memory) { m[codeAt][0] = 0 },
-		"a pointer of malloc's":  func(m memory) { m[codeAt][5] = 0x7f },
+		"a pointer of malloc's":   func(m memory) { m[codeAt][5] = 0x7f },
 		"another type":            func(m memory) { m[codeAt][8]++ },
 		"another first line":      func(m memory) { m[codeAt][layouts[11].FirstLine]++ },
 		"another table":           func(m memory) { m[codeAt][layouts[11].Lines]++ },
