@@ -404,8 +404,8 @@ func TestPythonCodeAtOneAddress(t *testing.T) {
 					t.Errorf("%d blocks of %s, want at least 1 and at most %d", got[function], function, n)
 				}
 			}
-			if all != 800 {
-				t.Errorf("%d blocks, want 800: %v", all, got)
+			if all < 800 { // the interpreter's own start may have some of that size, too
+				t.Errorf("%d blocks, want at least 800: %v", all, got)
 			}
 		})
 	}

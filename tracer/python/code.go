@@ -153,21 +153,27 @@ func (im *Image) isCode(key codeKey, head []byte) error {
 		return err
 	}
 	le := binary.LittleEndian
-	l := im.Layout
-	if le.Uint64(head[8:]) != im.Types.Code || le.Uint64(head[l.Lines:]) != key.lines || int32(le.Uint32(head[l.FirstLine:])) != key.first || l.others(head) != key.others {
+	if !isAlive(le.Uint64(head)) || le.Uint64(head[8:]) != im.Types.Code || im.Layout.others(head) != key.others || le.Uint64(head[im.Layout.Lines:]) != key.lines || int32(le.Uint32(head[im.Layout.FirstLine:])) != key.first {
 		return errOther
 	}
 	return nil
 }
 
-// others is Frame.Others of a code object, as python_code of bpf/headers/python.h makes it.
+// isAlive reports whether an object has references, by its count of them. What is freed has none, or has a pointer of the allocator's in its place,
+// while the rest may still be as it was.
+func isAlive(references uint64) bool {
+	const most, immortal = 1 << 20, 1<<32 - 1
+	return references > 0 && references < most || references == immortal
+}
+
+// others is what Frame.Others is of a code object that begins with head: as read_code of bpf/headers/python.h has it.
 func (l *Layout) others(head []byte) uint64 {
 	le := binary.LittleEndian
-	n := le.Uint64(head[l.FileName:]) ^ le.Uint64(head[l.Name:])<<12
+	out := le.Uint64(head[l.FileName:]) ^ le.Uint64(head[l.Name:])<<12
 	if l.Version != 0 {
-		n ^= uint64(le.Uint32(head[l.Version:])) << 32
+		out ^= uint64(le.Uint32(head[l.Version:])) << 32
 	}
-	return n
+	return out
 }
 
 // bytes reads a bytes object.

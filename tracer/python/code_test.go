@@ -34,6 +34,7 @@ const (
 // object is one whose type is at an address, with words at offsets.
 func object(size int, kind uint64, words map[uint32]uint64) []byte {
 	b := make([]byte, size)
+	binary.LittleEndian.PutUint64(b, 1)
 	binary.LittleEndian.PutUint64(b[8:], kind)
 	for at, v := range words {
 		binary.LittleEndian.PutUint64(b[at:], v)
@@ -84,6 +85,8 @@ func TestOtherObjectsHaveNoName(t *testing.T) {
 	frame := Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7}
 	for name, spoil := range map[string]func(memory){
 		"freed":                   func(m memory) { delete(m, codeAt) },
+		"no reference":            func(m memory) { m[codeAt][0] = 0 },
+		"a pointer of malloc's":   func(m memory) { m[codeAt][5] = 0x7f },
 		"another type":            func(m memory) { m[codeAt][8]++ },
 		"another first line":      func(m memory) { m[codeAt][layouts[11].FirstLine]++ },
 		"another name":            func(m memory) { otherName(m, layouts[11].Name) },
