@@ -145,7 +145,9 @@ func (s *session) forked(e event.Event) {
 
 // seesAnyProcess reports whether a child is seen from its first instruction on, whoever it is: the probes are in files for all
 // processes, or there are none and page faults are seen by process.
-func (s *session) seesAnyProcess() bool { return s.tracer.Config().Everywhere || s.tracer.Config().Touch }
+func (s *session) seesAnyProcess() bool {
+	return s.tracer.Config().Everywhere || s.tracer.Config().Touch
+}
 
 // childAttached notes that a child has its probes, or why not.
 func (s *session) childAttached(r found) {
