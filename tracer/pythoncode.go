@@ -16,7 +16,8 @@ import (
 // kernel's half need not read again what it has read of a code object.
 //
 // One that is not hit would have code called by another's name. So they are uprobe_multi links, of which no
-// hit is dropped, as those of perf events can be while another BPF program runs (bpf_prog_active).
+// hit is dropped, as those of perf events can be while another BPF program runs (bpf_prog_active). Those of the first
+// kernels that have them are hit by the thread alone that they were made for: they are used where there are sessions, too (6.13).
 type codeProbes struct {
 	kernel  *kernelHalf
 	maps    *ebpf.Map // interpreters, by process
@@ -25,7 +26,7 @@ type codeProbes struct {
 
 // newCodeProbes returns nil where there are to be none.
 func newCodeProbes(kernel *kernelHalf, c Config, closing *closeQueue) *codeProbes {
-	if c.NoPython || c.Mechanism != Session && c.Mechanism != Multi {
+	if c.NoPython || c.Mechanism != Session {
 		return nil
 	}
 	return &codeProbes{kernel, kernel.coll.Maps[bpf.MemtraceMapInterpreters], closing}

@@ -123,11 +123,16 @@ func (o *output) end(patience time.Duration) error {
 
 // await waits until the terminal has taken all, at most so long, with mu held.
 func (o *output) await(patience time.Duration) error {
-	over := time.AfterFunc(patience, o.changed.Broadcast)
-	defer over.Stop()
-	until := time.Now().Add(patience)
+	over := false
+	timer := time.AfterFunc(patience, func() {
+		o.mu.Lock() // not between a look at over and the wait
+		defer o.mu.Unlock()
+		over = true
+		o.changed.Broadcast()
+	})
+	defer timer.Stop()
 	for o.err == nil && (len(o.pending) > 0 || o.writing) {
-		if !time.Now().Before(until) {
+		if over {
 			return fmt.Errorf("restore the terminal: it took no output for %v (stopped by Ctrl-S?); type reset if it looks odd", patience)
 		}
 		o.changed.Wait()
