@@ -29,6 +29,7 @@ func (a *Analyzer) touch(p *process, e *event.Event) {
 		return
 	}
 	page := e.Addr / a.config.PageSize
+	t.touchedBy(e.TID, page)
 	old := t.get(page)
 	if !p.changesOwner(t, page, old, e) {
 		return

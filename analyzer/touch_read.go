@@ -17,6 +17,7 @@ type touchReader struct {
 	out   input.Touches
 	sites map[siteID]uint64 // resident bytes
 	keys  []uint64
+	busy  map[uint64]bool // pages that the kernel may be about to put there
 }
 
 // maxTouchRanges bounds each list of a reading: a recording can hold it. The rest is for the next reading.
@@ -43,7 +44,10 @@ func (r *Residency) readTouched() error {
 			}
 		}
 	}
-	t.out, t.sites = input.Touches{}, make(map[siteID]uint64)
+	t.out, t.sites, t.busy = input.Touches{}, make(map[siteID]uint64), make(map[uint64]bool)
+	for _, page := range t.table.latest {
+		t.busy[page] = true
+	}
 	t.compareOwned(&r.layout, &r.pages)
 	for i := range r.layout.mappings {
 		if m := &r.layout.mappings[i]; m.pages == pagesKnown && m.hugetlb == 0 {
@@ -100,7 +104,10 @@ func (t *touchReader) compareChunk(number, present, swapped, unknown uint64) {
 	}
 	gone := c.owned &^ (present | swapped | unknown)
 	for m := gone; m != 0; m &= m - 1 {
-		t.out.Gone = t.add(t.out.Gone, number*touchPages+uint64(bits.TrailingZeros64(m)))
+		// A fault is told of before the kernel handles it, and to clear a huge page takes a while.
+		if page := number*touchPages + uint64(bits.TrailingZeros64(m)); !t.busy[page] {
+			t.out.Gone = t.add(t.out.Gone, page)
+		}
 	}
 	for m := c.owned & swapped; m != 0; m &= m - 1 {
 		if i := bits.TrailingZeros64(m); c.owners[i]&touchSwapped == 0 {

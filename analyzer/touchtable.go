@@ -14,6 +14,9 @@ type touchTable struct {
 	lastAt uint64
 	room   *int // how many more chunks there may be, of all processes
 
+	// latest is the page that each thread touched last: the kernel may still be about to put one there.
+	latest map[uint32]uint64
+
 	begun    bool // its page states were read once
 	lost     uint64
 	swapIns  uint64
@@ -29,6 +32,8 @@ const (
 	touchChunkBytes = 64 * 5
 	// maxTouchChunks bounds the chunks of all processes: 256 Mi pages.
 	maxTouchChunks = 1 << 22
+	// maxLatest bounds latest: threads come and go.
+	maxLatest = 1 << 12
 )
 
 type touchChunk struct {
@@ -56,7 +61,7 @@ func (o touchOwner) site() (siteID, bool) {
 }
 
 func newTouchTable(room *int) *touchTable {
-	return &touchTable{chunks: make(map[uint64]*touchChunk), room: room}
+	return &touchTable{chunks: make(map[uint64]*touchChunk), room: room, latest: make(map[uint32]uint64)}
 }
 
 // chunk returns the chunk of a number, nil where there is none.
@@ -77,6 +82,14 @@ func (t *touchTable) get(page uint64) touchOwner {
 		return 0
 	}
 	return c.owners[page%touchPages]
+}
+
+// touchedBy notes what a thread has touched.
+func (t *touchTable) touchedBy(tid uint32, page uint64) {
+	if _, known := t.latest[tid]; !known && len(t.latest) >= maxLatest {
+		clear(t.latest)
+	}
+	t.latest[tid] = page
 }
 
 // set gives a page an owner. It returns false where there is no room.
@@ -141,5 +154,6 @@ func (t *touchTable) all(yield func(page uint64, o touchOwner) bool) {
 func (t *touchTable) clear() {
 	*t.room += len(t.chunks)
 	clear(t.chunks)
+	clear(t.latest)
 	t.last = nil
 }
