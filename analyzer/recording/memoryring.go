@@ -14,7 +14,8 @@ type MemoryRing struct {
 	ring   ring
 	room   int64
 	prefix []byte
-	empty  bool // there was no room for anything: what is there begins with no checkpoint
+	empty  bool   // there was no room for anything: what is there begins with no checkpoint
+	gone   uint64 // the number of the last block that was dropped then
 }
 
 // Room of a MemoryRing, in bytes: what it has by itself, and the least.
@@ -49,9 +50,8 @@ func (m *MemoryRing) Write(b []byte) (int, error) {
 // makeRoom drops what is older than it has to be, and what there is no room for.
 func (m *MemoryRing) makeRoom() {
 	r := &m.ring
-	if m.empty && len(r.states) > 0 {
-		m.empty = false
-		r.drop(r.states[0])
+	if m.empty {
+		m.beginAgain()
 	}
 	if s := r.cut(); s != nil {
 		r.drop(*s)
@@ -61,9 +61,49 @@ func (m *MemoryRing) makeRoom() {
 	}
 	if r.size > m.room { // nor is there a later checkpoint to begin with
 		m.empty = true
-		r.drop(checkpointEnd{At: r.last + 1, Before: r.next})
-		r.states, r.parts, r.at = nil, 0, 0
+		m.dropOldest()
 	}
+}
+
+// beginAgain has a ring that was emptied begin with a checkpoint from which all goes on that is there.
+func (m *MemoryRing) beginAgain() {
+	r := &m.ring
+	for len(r.states) > 0 && r.states[0].Before <= m.gone {
+		r.states = r.states[1:]
+	}
+	if len(r.states) > 0 {
+		m.empty = false
+		r.drop(r.states[0])
+	}
+}
+
+// dropOldest makes room at the beginning. The checkpoint that is being written stays, if there is room for it, as the
+// ring can begin with it once it is complete.
+func (m *MemoryRing) dropOldest() {
+	r := &m.ring
+	next := checkpointEnd{At: r.at}
+	keeps := func(h *head) bool { return h.kind == kindHeader || r.parts > 0 && next.owns(h) }
+	least := int64(0)
+	for i := range r.entries {
+		if e := &r.entries[i]; keeps(&e.head) {
+			least += e.size
+		}
+	}
+	if least > m.room {
+		r.at, r.parts = 0, 0 // what comes of it is not complete
+	}
+	out := r.entries[:0]
+	for _, e := range r.entries {
+		isInput := e.head.kind != kindState && e.head.kind != kindCheckpoint
+		if keeps(&e.head) || isInput && r.size <= m.room {
+			out = append(out, e)
+			continue
+		}
+		r.size -= e.size
+		m.gone = max(m.gone, e.head.number)
+	}
+	clear(r.entries[len(out):])
+	r.entries = out
 }
 
 // WantsCheckpoint reports whether it is time for one.
@@ -71,6 +111,13 @@ func (m *MemoryRing) WantsCheckpoint(now uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ring.wantsCheckpoint(now, m.room)
+}
+
+// IsPressed reports whether a checkpoint should not wait: without one, the ring may soon have to let go of all.
+func (m *MemoryRing) IsPressed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ring.isPressed(m.room)
 }
 
 // Size is what is in memory, bytes.

@@ -15,7 +15,8 @@ type ring struct {
 	states  []checkpointEnd // complete ones after that, the oldest first
 	at      uint64          // of the one that is being written
 	parts   int             // of that one, so far
-	fresh   int64           // bytes since the last complete one
+	held    int64           // bytes of the last complete one
+	fresh   int64           // bytes that go on from it
 	size    int64           // of all entries
 	last    uint64          // the latest time that a block has
 	first   uint64          // when it was asked first whether it wants a checkpoint
@@ -49,7 +50,8 @@ func (r *ring) add(e entry, raw []byte) {
 		var s checkpointEnd
 		text, err := r.zip.decompress(nil, h, raw[headSize:])
 		if err == nil && json.Unmarshal(text, &s) == nil && int(s.Parts) == r.parts {
-			r.states, r.fresh = append(r.states, s), 0
+			r.states = append(r.states, s)
+			r.weigh(&s)
 		}
 		r.parts = 0
 	default:
@@ -57,6 +59,19 @@ func (r *ring) add(e entry, raw []byte) {
 		r.last = max(r.last, h.last)
 		if h.number != 0 {
 			r.next = max(r.next, h.number+1)
+		}
+	}
+}
+
+// weigh notes what a checkpoint takes that has just become complete, and what goes on from it already.
+func (r *ring) weigh(s *checkpointEnd) {
+	r.held, r.fresh = 0, 0
+	for i := range r.entries {
+		switch e := &r.entries[i]; {
+		case s.owns(&e.head):
+			r.held += e.size
+		case e.head.number >= s.Before:
+			r.fresh += e.size
 		}
 	}
 }
@@ -69,6 +84,11 @@ func (r *ring) cut() *checkpointEnd {
 		}
 	}
 	return nil
+}
+
+// owns reports whether an entry is of the checkpoint itself.
+func (s *checkpointEnd) owns(h *head) bool {
+	return (h.kind == kindState || h.kind == kindCheckpoint) && h.first == s.At
 }
 
 // stays reports whether an entry belongs to what begins with a checkpoint.
@@ -120,7 +140,7 @@ func (r *ring) begin(s checkpointEnd) {
 func (s *checkpointEnd) inOrder(entries []entry, own bool, yield func(e *entry) error) error {
 	for i := range entries {
 		e := &entries[i]
-		isOwn := e.head.kind == kindHeader || (e.head.kind == kindState || e.head.kind == kindCheckpoint) && e.head.first == s.At
+		isOwn := e.head.kind == kindHeader || s.owns(&e.head)
 		if isOwn != own || !s.stays(&e.head) {
 			continue
 		}
@@ -143,8 +163,11 @@ func (r *ring) wantsCheckpoint(now uint64, room int64) bool {
 	return now-min(now, max(newest, r.first)) >= r.keep/4 || r.fresh > room/4
 }
 
+// isPressed reports whether the room may not suffice for another checkpoint beside the last one, and what goes on from it, if that waits.
+func (r *ring) isPressed(room int64) bool { return r.held+r.fresh > room/2 }
+
 // errNothing is the error of a ring that has no checkpoint to begin with.
-var errNothing = errors.New("what lives takes more memory than the ring may have, and nothing could be kept: give more (--max-size)")
+var errNothing = errors.New("what lives and what has happened since take more memory than the ring may have, and nothing could be kept: give more (--max-size)")
 
 // parseWritten reads the head of what a Writer writes at once: one block. ok is false for a file's first bytes.
 func parseWritten(b []byte) (h head, ok bool, err error) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
@@ -120,7 +121,7 @@ func (g *rig) checkpoint() {
 	if g.ring.state != nil {
 		g.ring.state.took = 0 // it may come at once
 	}
-	if g.ring.Checkpoint(g.churner.time, func() *analyzer.Checkpoint { return g.analyzer.Checkpoint(g.churner.time) }) {
+	if g.ring.Checkpoint(g.churner.time, false, func() *analyzer.Checkpoint { return g.analyzer.Checkpoint(g.churner.time) }) {
 		<-g.ring.state.done
 	}
 }
@@ -227,6 +228,67 @@ func TestMemoryRingKeepsToItsRoom(t *testing.T) {
 		t.Errorf("%d bytes at most, %+v", most, f)
 	}
 	g.compareAt(g.bytes(f))
+	if err := g.ring.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A ring that runs full while a checkpoint is being written begins with that one, and has what goes on from it.
+func TestMemoryRingRunsFullBesideACheckpoint(t *testing.T) {
+	t.Parallel()
+	const room = 1 << 20
+	m := NewMemoryRing(100*second, room)
+	g := newRig(t, 5, m)
+	g.run(2, 20000, func(uint64) bool { return false })
+	var parts []block
+	g.ring.flush()
+	c, apart := g.analyzer.Checkpoint(g.churner.time), make(chan block, 100)
+	x := &stateWriter{
+		disk: &disk{apart: apart}, quit: make(chan struct{}), done: make(chan struct{}),
+		end: checkpointEnd{At: g.churner.time, Before: g.ring.disk.number, Blocks: c.Blocks, Bytes: c.Bytes},
+	}
+	x.run(c)
+	close(apart)
+	for b := range apart {
+		parts = append(parts, b)
+	}
+	g.ring.disk.apart <- parts[0]
+	for m.ring.size < room/2 || !m.empty {
+		g.run(1, 10000, func(uint64) bool { return false })
+		g.ring.After(func() {})
+	}
+	for _, b := range parts[1:] {
+		g.ring.disk.apart <- b
+	}
+	f := g.freeze(m)
+	if f.From != x.end.At {
+		t.Errorf("it begins at %d, want %d", f.From, x.end.At)
+	}
+	g.compareAt(g.bytes(f))
+	if err := g.ring.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A checkpoint does not rest until the ring has had to let go of all.
+func TestMemoryRingRestsLessWhenPressed(t *testing.T) {
+	t.Parallel()
+	m := NewMemoryRing(100*second, 1<<20)
+	g := newRig(t, 6, m)
+	g.run(1, 4000, func(uint64) bool { return false })
+	g.checkpoint()
+	g.ring.state.took, g.ring.state.over = time.Hour, time.Now().Add(-2*time.Hour)
+	take := func() *analyzer.Checkpoint { return g.analyzer.Checkpoint(g.churner.time) }
+	if m.IsPressed() || g.ring.Checkpoint(g.churner.time, false, take) {
+		t.Error("a checkpoint comes too early")
+	}
+	for !m.IsPressed() {
+		g.run(1, 10000, func(uint64) bool { return false })
+		g.ring.After(func() {})
+	}
+	if g.freeze(m).Short || !m.WantsCheckpoint(g.churner.time) || !g.ring.Checkpoint(g.churner.time, true, take) {
+		t.Error("no checkpoint comes while there is room for it")
+	}
 	if err := g.ring.Close(); err != nil {
 		t.Error(err)
 	}

@@ -29,13 +29,17 @@ type stateWriter struct {
 }
 
 // restFactor is how many times as long as it took nothing is done after a checkpoint: it costs a tenth of a processor
-// at most, however large the heap is.
-const restFactor = 10
+// at most, however large the heap is. Where all would be lost meanwhile, it is half of one.
+const (
+	restFactor    = 10
+	pressedFactor = 1
+)
 
 // Checkpoint has what lives now written beside what comes, so that a recording may begin here. It returns at once. While
-// one is being written, soon after one that took long, or once nothing is written any more, it does nothing and returns false.
-func (w *Writer) Checkpoint(at uint64, take func() *analyzer.Checkpoint) bool {
-	if w.state.isRunning() || w.state.rests() || w.disk.status().Err != nil {
+// one is being written, soon after one that took long, or once nothing is written any more, it does nothing and returns
+// false. pressed has it rest less.
+func (w *Writer) Checkpoint(at uint64, pressed bool, take func() *analyzer.Checkpoint) bool {
+	if w.state.isRunning() || w.state.rests(pressed) || w.disk.status().Err != nil {
 		return false
 	}
 	w.flush()
@@ -63,7 +67,13 @@ func (x *stateWriter) isRunning() bool {
 }
 
 // rests reports whether the last one has ended too lately for another one.
-func (x *stateWriter) rests() bool { return x != nil && time.Since(x.over) < restFactor*x.took }
+func (x *stateWriter) rests(pressed bool) bool {
+	factor := time.Duration(restFactor)
+	if pressed {
+		factor = pressedFactor
+	}
+	return x != nil && time.Since(x.over) < factor*x.took
+}
 
 // stop gives up what is not written yet; the parts that are there are passed over by readers.
 func (x *stateWriter) stop() {

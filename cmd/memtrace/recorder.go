@@ -92,7 +92,8 @@ func (s *session) checkpoint() {
 	case r == nil || r.writer == nil || r.closed:
 		return
 	case r.keeps != nil && r.keeps.WantsCheckpoint(at), r.flight != nil && r.flight.ring.WantsCheckpoint(at):
-		r.writer.Checkpoint(at, func() *analyzer.Checkpoint { return s.analyzer.Checkpoint(at) })
+		pressed := r.flight != nil && r.flight.ring.IsPressed()
+		r.writer.Checkpoint(at, pressed, func() *analyzer.Checkpoint { return s.analyzer.Checkpoint(at) })
 	}
 }
 
