@@ -201,6 +201,13 @@ func (g *rig) freeze(m *MemoryRing) *Frozen {
 	return f
 }
 
+// written is what is so once all that was given is written.
+func (g *rig) written(is func() bool) bool {
+	answer := make(chan bool)
+	g.ring.After(func() { answer <- is() })
+	return <-answer
+}
+
 func (g *rig) bytes(f *Frozen) []byte {
 	var b bytes.Buffer
 	if _, err := f.WriteTo(&b); err != nil {
@@ -253,9 +260,9 @@ func TestMemoryRingRunsFullBesideACheckpoint(t *testing.T) {
 		parts = append(parts, b)
 	}
 	g.ring.disk.apart <- parts[0]
-	for m.ring.size < room/2 || !m.empty {
+	for empty := false; !empty; {
 		g.run(1, 10000, func(uint64) bool { return false })
-		g.ring.After(func() {})
+		empty = g.written(func() bool { return m.empty })
 	}
 	for _, b := range parts[1:] {
 		g.ring.disk.apart <- b
@@ -282,9 +289,8 @@ func TestMemoryRingRestsLessWhenPressed(t *testing.T) {
 	if m.IsPressed() || g.ring.Checkpoint(g.churner.time, false, take) {
 		t.Error("a checkpoint comes too early")
 	}
-	for !m.IsPressed() {
+	for !g.written(m.IsPressed) {
 		g.run(1, 10000, func(uint64) bool { return false })
-		g.ring.After(func() {})
 	}
 	if g.freeze(m).Short || !m.WantsCheckpoint(g.churner.time) || !g.ring.Checkpoint(g.churner.time, true, take) {
 		t.Error("no checkpoint comes while there is room for it")
