@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer/report"
 )
@@ -86,9 +89,35 @@ func checkSums(t *testing.T, r *report.Report) {
 	}
 }
 
+// refusesTouch reports whether the kernel is too old for traces without probes. Then memtrace must say so.
+func refusesTouch(t *testing.T) bool {
+	t.Helper()
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	var major, minor int
+	release := unix.ByteSliceToString(u.Release[:])
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		t.Fatalf("the kernel's release is %s: %v", release, err)
+	}
+	if major > 5 || major == 5 && minor >= 15 {
+		return false
+	}
+	out, err := memtraceCommand(t, "run", "--probes", "none", "--", "true").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitUnsupported || !strings.Contains(string(out), "(Linux 5.15) is not supported by this kernel") {
+		t.Errorf("on Linux %s: %v: %s", release, err, out)
+	}
+	return true
+}
+
 // TestFirstTouch has memory grow in every way, and be given back and copied, without a probe in the program.
 func TestFirstTouch(t *testing.T) {
 	t.Parallel()
+	if refusesTouch(t) {
+		return
+	}
 	for _, name := range []string{"first_touch", "first_touch_static"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,6 +164,9 @@ func checkUnprobed(t *testing.T, pid int) {
 // TestFirstTouchOfAStrippedProgram finds the same amounts where nothing has a name.
 func TestFirstTouchOfAStrippedProgram(t *testing.T) {
 	t.Parallel()
+	if refusesTouch(t) {
+		return
+	}
 	c := program(t, "first_touch_static_stripped", "attach")
 	tr := attach(t, c.cmd.Process.Pid, "--probes", "none", "--top", "0", "--follow=false")
 	if err := c.proceed(); err != nil {
@@ -156,6 +188,9 @@ func TestFirstTouchOfAStrippedProgram(t *testing.T) {
 // TestFirstTouchOfAGoProgram: its allocator cannot be probed.
 func TestFirstTouchOfAGoProgram(t *testing.T) {
 	t.Parallel()
+	if refusesTouch(t) {
+		return
+	}
 	c, err := startCommand(t, exec.Command(testProgram("bare")))
 	if err != nil {
 		t.Fatal(err)
@@ -180,6 +215,9 @@ func TestFirstTouchOfAGoProgram(t *testing.T) {
 // TestFirstTouchFindsGrowth: what keeps growing fails the job, a cache that fills and stops does not.
 func TestFirstTouchFindsGrowth(t *testing.T) {
 	t.Parallel()
+	if refusesTouch(t) {
+		return
+	}
 	cmd := memtraceCommand(t, "run", "--probes", "none", "--format", "json", "--fail-on", "growing", "--", "sh", "-c", `exec "$0" run 60 >/dev/null`, testProgram("first_touch"))
 	out, code := finishLeaks(t, cmd)
 	var r report.Report
@@ -199,6 +237,9 @@ func TestFirstTouchFindsGrowth(t *testing.T) {
 // TestFirstTouchPassesAJob: a program that grows at once and stops is no reason to fail, nor that it is a child.
 func TestFirstTouchPassesAJob(t *testing.T) {
 	t.Parallel()
+	if refusesTouch(t) {
+		return
+	}
 	cmd := memtraceCommand(t, "run", "--probes", "none", "--format", "json", "--fail-on", "growing", "--", "sh", "-c", `"$0" run >/dev/null; exec sleep 3`, testProgram("first_touch"))
 	if out, code := finishLeaks(t, cmd); code != 0 {
 		t.Errorf("exit code %d, want 0: %.500s", code, out)
@@ -208,6 +249,9 @@ func TestFirstTouchPassesAJob(t *testing.T) {
 // TestFirstTouchKilled kills memtrace: the program runs on, and nothing of it was changed.
 func TestFirstTouchKilled(t *testing.T) {
 	t.Parallel()
+	if refusesTouch(t) {
+		return
+	}
 	c := program(t, "first_touch", "attach")
 	tr := attach(t, c.cmd.Process.Pid, "--probes", "none")
 	if err := tr.cmd.Process.Kill(); err != nil {
