@@ -46,10 +46,12 @@ func rss() (kib uint64) {
 	return kib
 }
 
-// grow says what its runtime has of the heap more, and its resident memory by /proc/self/smaps_rollup.
+// grow says what its runtime has of the heap more, its resident memory by /proc/self/smaps_rollup, and how much that has
+// grown: less than the heap where blocks come to lie in a huge page that is there already.
 func grow() {
 	in := bufio.NewReader(os.Stdin)
 	rss()
+	resident := rss()
 	fmt.Println("ready")
 	in.ReadString('\n')
 	atGrowth()
@@ -62,7 +64,8 @@ func grow() {
 		}
 	}
 	after := heap()
-	fmt.Printf("{\"final\":true,\"heap_growth\":%d,\"rss\":%d}\n", after-before, rss()<<10)
+	now := rss()
+	fmt.Printf("{\"final\":true,\"heap_growth\":%d,\"rss\":%d,\"rss_growth\":%d}\n", after-before, now<<10, (now-resident)<<10)
 	in.ReadString('\n')
 	os.Exit(int(blocks[0][0]))
 }
