@@ -157,6 +157,9 @@ func (u *Untraced) warn(info ProcessInfo, r *heapwalk.Result, o UntracedOptions)
 	if h.Unlisted > 0 {
 		add("%d lists of freed blocks changed all the time or are corrupt: small blocks that may be freed are not called leaked", h.Unlisted)
 	}
+	if info.GoHeap {
+		add("its C heap alone was checked: what Go's own heap holds, and what of it grows, memtrace -p %d shows", info.PID)
+	}
 	if !o.Registers {
 		add("registers were not looked at for pointers")
 	}

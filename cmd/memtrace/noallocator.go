@@ -91,11 +91,12 @@ func (s *session) execedUnprobed(pid int) *target {
 func (s *session) warnNoAllocator(t *target, reason error) {
 	exe, err := t.held.Exe()
 	if err != nil || !s.warnedNoAllocator[exe] {
-		what := "its allocations are not seen, only its page faults, its memory and which of its mappings grow"
 		if errors.Is(reason, probe.ErrGoProgram) {
-			what = "its allocations are not traced: what its runtime samples of them is shown (docs/languages.md), its page faults and its memory"
+			s.warn("process %d: a Go program that uses no C allocator: its allocations are not traced. Its page faults and memory are shown, and what its "+
+				"runtime samples of its heap, where it does; --probes none shows who touches memory first (docs/languages.md)", t.pid)
+		} else {
+			s.warn("process %d: its allocations are not seen, only its page faults, its memory and which of its mappings grow: %v", t.pid, reason)
 		}
-		s.warn("process %d: %s: %v", t.pid, what, reason)
 	}
 	if err == nil && len(s.warnedNoAllocator) < maxWarnings {
 		s.warnedNoAllocator[exe] = true

@@ -46,8 +46,10 @@ func recordCommand(c *cli.Context) error {
 	switch {
 	case set.recording == nil:
 		return usageError("record needs a file to write: memtrace record -o FILE -p PID, or -o FILE -- COMMAND")
-	case len(argv) > 0 && (chosen || set.duration > 0):
-		return usageError("record takes a command or running processes (-p, --comm, --cgroup, --container, --all, --duration), not both")
+	case len(argv) > 0 && chosen:
+		return usageError("record takes a command or running processes (-p, --comm, --cgroup, --container, --all), not both")
+	case len(argv) > 0 && set.duration > 0:
+		return usageError("record of a command ends with that: leave out --duration, or end the command by timeout %v %s", set.duration, argv[0])
 	case len(argv) == 0 && !chosen:
 		return usageError("nothing to record: give -p PID, --comm NAME, --cgroup PATH or --container ID, or a command: memtrace record -o FILE -- COMMAND")
 	}

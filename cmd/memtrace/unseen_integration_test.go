@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,6 +95,10 @@ func TestGoProgramWithC(t *testing.T) {
 	checkCallers(t, r, map[string]uint64{"main.keepFirst": 10, "main.keepSecond": 5})
 	if processOf(t, r, c.pid()).Unprobed {
 		t.Error("the process is said to have no allocator")
+	}
+	out, err := memtraceCommand(t, "leaks", "-p", strconv.Itoa(c.pid())).CombinedOutput()
+	if want := fmt.Sprintf("its C heap alone was checked: what Go's own heap holds, and what of it grows, memtrace -p %d shows", c.pid()); err != nil || !strings.Contains(strings.Join(strings.Fields(string(out)), " "), want) {
+		t.Errorf("leaks: %v: %s", err, out)
 	}
 	c.say("end")
 	c.end()

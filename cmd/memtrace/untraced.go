@@ -158,6 +158,7 @@ func (u *untraced) check(pid int) error {
 	} else if err != nil {
 		return err
 	}
+	t.goHeap = slices.ContainsFunc(t.objects, func(o probe.Object) bool { return o.WithGo })
 	if t.space, err = symbol.NewSpace(u.fs.Root(), pid); err != nil {
 		return err
 	}

@@ -7,8 +7,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
+	"syscall"
 	"time"
 
+	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -50,11 +53,14 @@ const (
 // ReadConfig reads a YAML file. What it doesn't say is as in Default. An error names the file, and the line where there
 // is one.
 func ReadConfig(path string) (Config, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a FIFO waits for its writer
 	if err != nil {
 		return Config{}, fmt.Errorf("read the configuration: %w", err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return Config{}, fmt.Errorf("read the configuration: %s is no regular file", path)
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil {
 		return Config{}, fmt.Errorf("read the configuration: %w", err)
@@ -62,6 +68,11 @@ func ReadConfig(path string) (Config, error) {
 	c, err := ParseConfig(text)
 	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if c.WebConfig != "" {
+		if err := web.Validate(c.WebConfig); err != nil {
+			return Config{}, fmt.Errorf("%s: web_config %s: %w", path, c.WebConfig, err)
+		}
 	}
 	return c, nil
 }
@@ -85,7 +96,7 @@ func ParseConfig(text []byte) (Config, error) {
 
 // check refuses what can't be meant, and makes the rules ready.
 func (c *Config) check() error {
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+	if _, port, err := net.SplitHostPort(c.Listen); err != nil || !isPort(port) {
 		return fmt.Errorf("listen: %q is no address with a port, such as 127.0.0.1:9417", c.Listen)
 	}
 	switch {
@@ -106,6 +117,11 @@ func (c *Config) check() error {
 		}
 	}
 	return nil
+}
+
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
 }
 
 // IsLoopback reports whether an address can be reached from this machine alone.

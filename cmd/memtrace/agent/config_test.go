@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -28,6 +29,26 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// What is no regular file is refused at once, as to read a FIFO waits for its writer; a web configuration must be there.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	fifo, file := filepath.Join(dir, "fifo"), filepath.Join(dir, "memtrace.yaml")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, dir} {
+		if _, err := ReadConfig(path); err == nil || !strings.Contains(err.Error(), path+" is no regular file") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := os.WriteFile(file, []byte("web_config: "+dir+"/none.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadConfig(file); err == nil || !strings.Contains(err.Error(), dir+"/none.yaml") {
+		t.Errorf("a web configuration that is not there: %v", err)
+	}
+}
+
 // A wrong file is refused in words that say where and what.
 func TestWrongConfigs(t *testing.T) {
 	for text, want := range map[string]string{
@@ -38,6 +59,7 @@ func TestWrongConfigs(t *testing.T) {
 		"just text":                                     "is not a field with its value",
 		"interval: 1ms":                                 "interval: 1ms is not from 1s to 1h0m0s",
 		"listen: here":                                  `listen: "here" is no address with a port`,
+		"listen: 127.0.0.1:99999":                       `listen: "127.0.0.1:99999" is no address with a port`,
 		"stall_budget: 2s":                              "stall_budget: 2s is no part of a second",
 		"max_services: 0":                               "max_services: 0 is not from 1 to 5000",
 		"others: all":                                   `others: "all" is none of unit, program, none`,
