@@ -33,7 +33,7 @@ type recordingFile struct {
 
 func recordingFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "record the trace into this file, for memtrace report, export, diff and query"},
+		&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "record the trace into this file, for memtrace report, web, export, diff and query"},
 		&cli.StringFlag{Name: "max-size", Usage: "let the recording grow to this size, such as 2GiB; what comes later is not in it"},
 		&cli.DurationFlag{Name: "keep", Usage: "keep at least the last of the recording, such as 10m: the file has what lived then, and all since"},
 		&cli.DurationFlag{Name: "flight", Usage: "keep the last of the recording in memory, and write it when a process is killed, or as --freeze-on says"},

@@ -32,7 +32,6 @@ type pythonCost struct {
 	environment string
 	python      float64 // of a Python frame
 	native      float64 // of a native one
-	first       float64 // of the first Python frame: the thread's state is found, too
 }
 
 // measurePython writes what a Python frame costs beside a native one.
@@ -54,7 +53,7 @@ func measurePython(memtrace, out string) error {
 }
 
 func comparePython(memtrace, environment string) (pythonCost, error) {
-	var python, native, first []float64
+	var python, native []float64
 	for range pythonRounds {
 		var with, without [2]float64
 		for i, depth := range []int{pythonShallow, pythonDeep} {
@@ -75,10 +74,9 @@ func comparePython(memtrace, environment string) (pythonCost, error) {
 			return pythonCost{}, err
 		}
 		python = append(python, (with[1]-without[1]-with[0]+without[0])/(pythonDeep-pythonShallow))
-		first = append(first, with[0]-without[0])
 		native = append(native, (deep-shallow)/float64(max(many-few, 1)))
 	}
-	return pythonCost{environment, median(python), median(native), median(first)}, nil
+	return pythonCost{environment, median(python), median(native)}, nil
 }
 
 func median(list []float64) float64 {
@@ -140,19 +138,19 @@ func busiestStack(file string) (frames int, err error) {
 
 const pythonIntro = `## What Python frames cost
 
-Written by ` + "`sudo make bench-python`" + `: %s below %d Python frames and below %d, with ` + "`--python=false`" + ` and without, and below as
+Written by ` + "`sudo make bench-python`" + `: %s below %d Python frame and below %d, with ` + "`--python=false`" + ` and without, and below as
 many C functions of the interpreter, %d rounds in turn on one machine. *A Python frame* and *a native frame* are what one more costs each recorded
-allocation, *the first* what finding the thread's innermost one does; medians of the rounds.
+allocation; medians of the rounds.
 
-| environment | a Python frame | a native frame | ratio | the first |
-|---|---:|---:|---:|---:|
+| environment | a Python frame | a native frame | ratio |
+|---|---:|---:|---:|
 `
 
 func pythonText(list []pythonCost) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, pythonIntro, pythonProgram, pythonShallow, pythonDeep, pythonRounds)
 	for _, c := range list {
-		fmt.Fprintf(&b, "| %s | %.1f ns | %.1f ns | %.1f | %.0f ns |\n", strings.TrimSpace("Debian's Python "+c.environment), c.python, c.native, c.python/c.native, c.first)
+		fmt.Fprintf(&b, "| %s | %.1f ns | %.1f ns | %.1f |\n", strings.TrimSuffix("Debian's Python, "+c.environment, ", "), c.python, c.native, c.python/c.native)
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,7 +168,10 @@ func runRedis(dir string, traced bool) (rate, p99 float64, err error) {
 		return 0, 0, err
 	}
 	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
-	if _, _, err := loadRedis("20000"); err != nil { // it is up, and has its memory
+	if err := awaitRedis(); err != nil {
+		return 0, 0, err
+	}
+	if _, _, err := loadRedis("20000"); err != nil { // it has its memory now
 		return 0, 0, err
 	}
 	if traced {
@@ -188,15 +192,21 @@ func runRedis(dir string, traced bool) (rate, p99 float64, err error) {
 	return loadRedis("150000")
 }
 
-func loadRedis(requests string) (rate, p99 float64, err error) {
-	var text []byte
-	for try := 0; try < 50; try++ {
-		text, err = exec.Command("redis-benchmark", "-p", redisPort, "-t", "set", "-r", "1000000", "-n", requests, "-c", "50", "-d", "64", "--csv").Output()
-		if err == nil {
-			break
+// awaitRedis waits until the server takes connections: redis-benchmark tries without end where there is none.
+func awaitRedis() error {
+	var err error
+	for range 100 {
+		var c net.Conn
+		if c, err = net.Dial("tcp", "127.0.0.1:"+redisPort); err == nil {
+			return c.Close()
 		}
-		time.Sleep(100 * time.Millisecond) // it is not up yet
+		time.Sleep(100 * time.Millisecond)
 	}
+	return err
+}
+
+func loadRedis(requests string) (rate, p99 float64, err error) {
+	text, err := exec.Command("redis-benchmark", "-p", redisPort, "-t", "set", "-r", "1000000", "-n", requests, "-c", "50", "-d", "64", "--csv").Output()
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `"`, ""), ",")
 		if len(fields) > 6 && fields[0] == "SET" {
