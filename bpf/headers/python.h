@@ -305,9 +305,8 @@ static __always_inline bool send_python(struct self self, struct scratch *s, u64
 	p->head.cpu = self.cpu;
 	p->head.flags = 0;
 	p->head.kind = RECORD_PYTHON;
-	/* The tracer is to read the names soon: code objects are freed, too. */
 	return bpf_ringbuf_output(ring, &p->head, sizeof(p->head) + ((p->frames - 1) & (PYTHON_FRAMES - 1)) * sizeof(p->f[0]) + sizeof(p->f[0]),
-				  BPF_RB_FORCE_WAKEUP) == 0;
+				  BPF_RB_NO_WAKEUP) == 0;
 }
 
 #endif

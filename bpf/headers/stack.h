@@ -81,13 +81,18 @@ static __always_inline bool send_stack(struct self self, struct scratch *s, u64 
 {
 	void *ring = own_ringbuf(self);
 	u32 bytes = sizeof(struct record_head) + (s->stack.head.aux & 127) * 8;
+	/*
+	 * The tracer is to read the names of Python code soon: code objects are freed, too. It can once it has both records. A
+	 * wake-up by the first one could be over before the second is there.
+	 */
+	u64 wake = s->python.frames ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 
 	if (!ring)
 		return false;
 	fill_head(self, &s->stack.head, id);
 	s->stack.head.cpu = self.cpu;
 	s->stack.head.kind = RECORD_STACK;
-	return bpf_ringbuf_output(ring, &s->stack, bytes, BPF_RB_NO_WAKEUP) == 0;
+	return bpf_ringbuf_output(ring, &s->stack, bytes, wake) == 0;
 }
 
 /*

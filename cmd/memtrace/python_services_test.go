@@ -164,7 +164,28 @@ func comparePython(t *testing.T, want map[string]uint64, r *report.Report) {
 	t.Logf("%d blocks at %d stacks", total, len(want))
 }
 
-// runPython runs a program under memtrace; its output, and the Report.
+// tracePython traces a program from its first instruction; its answer, and the final Report. The program stays until it reads a line, which it gets
+// once the names of its code have been read: they are those of a process that lives.
+func tracePython(t *testing.T, flags []string, argv ...string) ([]byte, *report.Report) {
+	t.Helper()
+	c := spawn(t, exec.Command("/bin/sh", append([]string{"-c", `echo ready; read -r line; exec "$@"`, "sh"}, argv...)...))
+	c.lineWith("ready")
+	m := startTracing(t, []int{c.pid()}, append([]string{"--top", "0", "--at-exit", "off"}, flags...)...)
+	c.say("")
+	answer := pythonSaid(c.lineWith("said: "))
+	m.reportAfter()
+	c.say("")
+	c.end()
+	return answer, m.finish()
+}
+
+// pythonSaid is what a program answers in a line.
+func pythonSaid(line string) []byte {
+	_, answer, _ := strings.Cut(line, "said: ")
+	return []byte(answer)
+}
+
+// runPython runs a program under memtrace; its answer, and the Report. It ends at once: what it had may be gone before its name is read.
 func runPython(t *testing.T, flags []string, argv ...string) ([]byte, *report.Report) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.json")
@@ -177,7 +198,7 @@ func runPython(t *testing.T, flags []string, argv ...string) ([]byte, *report.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out, parseReport(t, string(text))
+	return pythonSaid(string(out)), parseReport(t, string(text))
 }
 
 // Every stack of a Python program is the one that the interpreter itself had at the allocation: through functions,
@@ -188,7 +209,7 @@ func TestPythonStacks(t *testing.T) {
 	for version, path := range pythons(t) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			out, r := runPython(t, nil, path, pythonStacks, "15")
+			out, r := tracePython(t, nil, path, pythonStacks, "15")
 			comparePython(t, pythonAnswer(t, out), r)
 			for _, s := range r.Sites {
 				f, i := report.Interpreted(s.Stack)
@@ -217,9 +238,9 @@ func TestPythonStacksAttached(t *testing.T) {
 			c.lineWith("ready")
 			m := startTracing(t, []int{c.pid()}, "--native", "--top", "0")
 			c.say("")
-			line, _ := c.line()
+			answer := pythonSaid(c.lineWith("said: "))
 			r := m.interrupt() // it has all events, and the program is still there to be read
-			comparePython(t, pythonAnswer(t, []byte(line)), r)
+			comparePython(t, pythonAnswer(t, answer), r)
 			for _, s := range r.Sites {
 				checkRuns(t, s.Stack)
 			}
@@ -243,14 +264,21 @@ func checkRuns(t *testing.T, stack []*report.Frame) {
 // A stack that is deeper than what is recorded says so, and its inner frames are right.
 func TestPythonRecursion(t *testing.T) {
 	t.Parallel()
-	const deep = "import sys\nsys.setrecursionlimit(5000)\ndef f(n):\n    return f(n - 1) if n else bytes(3_000_000)\nf(1000)\n"
+	const deep = `import sys
+sys.setrecursionlimit(5000)
+def f(n):
+    return f(n - 1) if n else bytes(3_000_000)
+f(1000)
+print("said: all", flush=True)
+sys.stdin.readline()
+`
 	for version, path := range pythons(t) {
 		if !hasOwnLayout(version) {
 			continue
 		}
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			_, r := runPython(t, nil, path, "-c", deep)
+			_, r := tracePython(t, nil, path, "-c", deep)
 			i := slices.IndexFunc(r.Sites, func(s report.Site) bool { return s.Function == "f" && s.AllocBytes > 3_000_000 })
 			if i < 0 {
 				t.Fatal("no site of f")
@@ -360,7 +388,7 @@ os.wait()
 func TestPythonRecordings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "python.memtrace")
-	out, r := runPython(t, []string{"-o", file}, debianPython(t), pythonStacks, "5")
+	out, r := tracePython(t, []string{"-o", file}, debianPython(t), pythonStacks, "5")
 	text, err := memtraceCommand(t, "report", file, "--format", "json", "--top", "0").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -386,7 +414,7 @@ func TestPythonRecordings(t *testing.T) {
 // templates calls copies of eight functions in turn, each of which is freed before the next one is made, and so mostly lies where that
 // will. What names they have lives on. It prints how often it called each.
 const templates = `
-import json, types
+import json, sys, types
 def make(k):
     space = {}
     exec(compile("\n" * k + f"def made_{k}():\n    return bytes(200_000 - 33)\n", f"<template {k}>", "exec"), space)
@@ -399,7 +427,8 @@ for i in range(800):
     f()
     del f
     counts[k] += 1
-print(json.dumps(counts))
+print("said:", json.dumps(counts), flush=True)
+sys.stdin.readline()
 `
 
 // A code object is never taken for an earlier one at its address: of no function there are more blocks than it allocated. Those of
@@ -409,7 +438,7 @@ func TestPythonCodeAtOneAddress(t *testing.T) {
 	for version, path := range pythons(t) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			out, r := runPython(t, nil, path, "-c", templates)
+			out, r := tracePython(t, nil, path, "-c", templates)
 			var want []uint64
 			if err := json.Unmarshal(out, &want); err != nil {
 				t.Fatalf("the program said %.200q: %v", out, err)

@@ -2,7 +2,8 @@
 
 The answer is one line of JSON: a list of [count, [[function, file, line], ...]], innermost frame first, as the
 interpreter itself has the stacks (sys._getframe). python3 stacks.py [attach] [forget] [ROUNDS]; attach: prints
-"ready PID" and waits for a line first, and for another one before it ends; forget: code that is made at run time is freed.
+"ready PID" and waits for a line first; forget: code that is made at run time is freed. The answer has "said: " before it.
+The program then waits for a line before it ends.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ import collections
 import contextlib
 import ctypes
 import functools
+import importlib.util
+import itertools
 import json
 import os
 import random
@@ -134,12 +137,31 @@ def many_lines(
     return [step(r, depth) for _ in range(1)]
 
 
+class Finder:
+    """Is asked for modules by the interpreter's own frozen code."""
+
+    asked = {}
+    numbers = itertools.count()
+
+    @classmethod
+    def find_spec(cls, name, _path=None, _target=None):
+        if name in cls.asked:
+            seen(bytes(SIZE))
+            step(*cls.asked.pop(name))
+
+
+def frozen(r, depth):
+    name = "none_%d" % next(Finder.numbers)
+    Finder.asked[name] = r, depth
+    importlib.util.find_spec(name)
+
+
 def step(r, depth):
     if depth <= 0:
         seen(bytes(SIZE))
         return 0
     depth -= 1
-    what = r.randrange(14)
+    what = r.randrange(15)
     if what == 0:
         plain(r, depth)
     elif what == 1:
@@ -170,6 +192,8 @@ def step(r, depth):
         cached(r, depth, r.random())
     elif what == 12:
         many_lines(r, depth)
+    elif what == 13:
+        frozen(r, depth)
     else:
         Node.static(r, depth)
     return 0
@@ -208,13 +232,13 @@ def work(rounds):
 def main():
     arguments = [a for a in sys.argv[1:] if a != "forget"]
     attach = arguments[:1] == ["attach"]
+    sys.meta_path.insert(0, Finder)
     if attach:
         print("ready", os.getpid(), flush=True)
         sys.stdin.readline()
     work(int((arguments[attach:] or ["60"])[0]))
-    print(json.dumps([[n, stack] for stack, n in answer.items()]), flush=True)
-    if attach:
-        sys.stdin.readline()
+    print("said:", json.dumps([[n, stack] for stack, n in answer.items()]), flush=True)
+    sys.stdin.readline()
 
 
 main()

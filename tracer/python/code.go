@@ -160,10 +160,11 @@ func (im *Image) isCode(key codeKey, head []byte) error {
 }
 
 // isAlive reports whether an object has references, by its count of them. What is freed has none, or has a pointer of the allocator's in its place,
-// while the rest may still be as it was.
+// while the rest may still be as it was. What is never freed, as the code of frozen modules, has a count of its own: from 3.12 on it stays, and in 3.11
+// references are added to it (CPython's _Py_IMMORTAL_REFCNT and _PyObject_IMMORTAL_REFCNT).
 func isAlive(references uint64) bool {
-	const most, immortal = 1 << 20, 1<<32 - 1
-	return references > 0 && references < most || references == immortal
+	const most, immortal, frozen = 1 << 20, 1<<32 - 1, 999_999_999
+	return references > 0 && references < most || references == immortal || references > frozen-most && references < frozen+most
 }
 
 // others is what Frame.Others is of a code object that begins with head: as read_code of bpf/headers/python.h has it.

@@ -80,6 +80,17 @@ func TestNameOfACodeObject(t *testing.T) {
 	}
 }
 
+// Code that is never freed has a count of references of its own: that of frozen modules in 3.11, to which references are added, and in later versions.
+func TestCodeThatIsNeverFreed(t *testing.T) {
+	for _, references := range []uint64{999_999_999, 1_000_000_017, 999_999_990, 1<<32 - 1} {
+		m, im := process()
+		binary.LittleEndian.PutUint64(m[codeAt], references)
+		if got, _ := im.Name(&Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7}); got.Function != "f" {
+			t.Errorf("with %d references it is called %q", references, got.Function)
+		}
+	}
+}
+
 // What is not what it has to be, or is another object by now, has no name; and what was read once is known.
 func TestOtherObjectsHaveNoName(t *testing.T) {
 	frame := Frame{Code: codeAt, Lines: linesAt, Others: others, FirstLine: 7}
