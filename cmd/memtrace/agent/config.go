@@ -59,7 +59,7 @@ func ReadConfig(path string) (Config, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return Config{}, fmt.Errorf("read the configuration: %s is no regular file", path)
+		return Config{}, fmt.Errorf("read the configuration: %s is no regular file: give one with YAML in it (docs/serve.md)", path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil {
