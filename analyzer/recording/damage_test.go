@@ -117,12 +117,7 @@ func TestFlippedBits(t *testing.T) {
 // that were freed at its very end are doubted as well.
 func TestGapReachesToTheEventsAroundIt(t *testing.T) {
 	t.Parallel()
-	f := new(memoryFile)
-	w, err := NewWriter(f, header, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.disk.waits = true
+	f, w := writeInMemory(t, Options{})
 	at := func(time uint64) *input.Events {
 		return &input.Events{Events: []event.Event{{Kind: event.Alloc, PID: 7, TID: 7, Time: time, Addr: time, Size: 8}}}
 	}
@@ -196,12 +191,7 @@ func TestOtherFiles(t *testing.T) {
 // What a later version writes beside is passed over, and counted where it is an input.
 func TestLaterKinds(t *testing.T) {
 	t.Parallel()
-	f := new(memoryFile)
-	w, err := NewWriter(f, header, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.disk.waits = true
+	f, w := writeInMemory(t, Options{})
 	w.disk.put(head{kind: 77}, []byte("something"))
 	w.Take(input.Window{Now: 2000})
 	w.script(99)
@@ -268,12 +258,7 @@ func TestSlowDisk(t *testing.T) {
 // Where a disk is too slow again and again, all that was left out is counted.
 func TestTwiceTooSlow(t *testing.T) {
 	t.Parallel()
-	f := new(memoryFile)
-	w, err := NewWriter(f, header, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.disk.waits = true
+	f, w := writeInMemory(t, Options{})
 	for i := range uint64(10) {
 		h := head{kind: kindInputs, number: w.disk.number, events: 7, first: i, last: i}
 		w.disk.number++
@@ -316,12 +301,7 @@ var errDiskFull = errors.New("no space left")
 // A disk that is full is said once, leaves whole blocks, and stops nothing.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	f := new(memoryFile)
-	w, err := NewWriter(f, header, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.disk.waits = true
+	f, w := writeInMemory(t, Options{})
 	begun := w.Status().Bytes
 	w.Take(&input.Events{Events: newHeap(1).some(500)})
 	w.flush()
@@ -356,12 +336,7 @@ func (h *heap) some(n int) (out []event.Event) {
 // A recording that has come to its largest size is closed, and says why it ends.
 func TestMaxSize(t *testing.T) {
 	t.Parallel()
-	f := new(memoryFile)
-	w, err := NewWriter(f, header, Options{MaxSize: 20000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.disk.waits = true
+	f, w := writeInMemory(t, Options{MaxSize: 20000})
 	h := newHeap(1)
 	for range 20 {
 		w.Take(&input.Events{Events: h.some(1000)})

@@ -33,8 +33,8 @@ func (f *memoryFile) Close() error           { f.closed = true; return nil }
 
 var header = Header{Version: "test", Host: "host", Config: Config{Start: 1000, Seed: [2]uint64{1, 2}}}
 
-// record writes inputs, and returns the file.
-func record(t testing.TB, o Options, inputs ...input.Input) []byte {
+// writeInMemory makes a Writer that leaves nothing out, and its file.
+func writeInMemory(t testing.TB, o Options) (*memoryFile, *Writer) {
 	t.Helper()
 	f := new(memoryFile)
 	w, err := NewWriter(f, header, o)
@@ -42,6 +42,13 @@ func record(t testing.TB, o Options, inputs ...input.Input) []byte {
 		t.Fatal(err)
 	}
 	w.disk.waits = true
+	return f, w
+}
+
+// record writes inputs, and returns the file.
+func record(t testing.TB, o Options, inputs ...input.Input) []byte {
+	t.Helper()
+	f, w := writeInMemory(t, o)
 	for _, in := range inputs {
 		w.Take(in)
 	}

@@ -210,12 +210,7 @@ func TestShown(t *testing.T) {
 	t.Parallel()
 	x := traceOf(5, 30)
 	defer x.analyzer.Close()
-	f := new(memoryFile)
-	w, err := NewWriter(f, header, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.disk.waits = true
+	f, w := writeInMemory(t, Options{})
 	for _, in := range x.inputs {
 		w.Take(in)
 		if v, ok := in.(input.Window); ok {
