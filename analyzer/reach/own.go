@@ -4,6 +4,7 @@ package reach
 
 import (
 	"math/bits"
+	"os"
 	"slices"
 
 	"github.com/memtrace/memtrace/procfs"
@@ -93,25 +94,56 @@ func (c *scan) withRecords(z zone) zone {
 	return in
 }
 
-// reservation is the least that scudo reserves for blocks of a class.
-const reservation = 64 << 20
+// Scudo reserves a region for each class, one after the other, in an order of each
+// process's own (primary64.h; 64-bit Linux, LLVM 14 to 21). The memory of a class
+// begins 1 to 16 pages behind the start of its region.
+const (
+	classReserve = 64 << 20 // the least that lies between the memory of two classes
+	classRegion  = 1 << 32
+	classGap     = 16 // pages
+)
 
-// enclosed are mappings with large reservations on both sides, as scudo has for
-// each class, among those that have blocks.
+// enclosed are mappings that lie between reservations as scudo's classes do,
+// among those that have blocks.
 func (s *space) enclosed(x *index) (out []zone) {
-	isReserved := func(v *vma) bool {
-		return v.kind == procfs.KindAnon && v.perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.end-v.start >= reservation
-	}
-	for i := 1; i+1 < len(s.maps); i++ {
-		below, v, above := &s.maps[i-1], &s.maps[i], &s.maps[i+1]
-		if v.read && v.kind == procfs.KindAnon && below.end == v.start && v.end == above.start && isReserved(below) && isReserved(above) {
-			out = append(out, zone{v.start, v.end})
+	for i := range s.maps {
+		if !s.isBetween(i, classReserve) {
+			continue
 		}
+		if s.isFirstClass(i-2, i) {
+			out = append(out, zone{s.maps[i-2].start, s.maps[i-2].end})
+		}
+		out = append(out, zone{s.maps[i].start, s.maps[i].end})
 	}
 	if len(out) < 2 || x.span(out[0].start, out[len(out)-1].end).start == 0 {
 		return nil
 	}
 	return out
+}
+
+// isBetween tells a mapping with at least so much reserved right below it, and a large reservation above.
+func (s *space) isBetween(i int, least uint64) bool {
+	if i < 1 || i+1 >= len(s.maps) {
+		return false
+	}
+	isReserved := func(v *vma, least uint64) bool {
+		return v.kind == procfs.KindAnon && v.perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.end-v.start >= least
+	}
+	below, v, above := &s.maps[i-1], &s.maps[i], &s.maps[i+1]
+	return v.read && v.kind == procfs.KindAnon && below.end == v.start && v.end == above.start &&
+		isReserved(below, least) && isReserved(above, classReserve)
+}
+
+// isFirstClass tells the memory of the class whose region is the lowest by that of the next
+// one: below it is nothing but the gap. A thread's stack lies just so between its guard
+// and what was reserved before it, but not whole regions below a class's memory.
+func (s *space) isFirstClass(first, next int) bool {
+	if !s.isBetween(first, pageBytes) || s.isBetween(first, classReserve) {
+		return false
+	}
+	gap := classGap * uint64(os.Getpagesize())
+	apart := s.maps[next].start - s.maps[first].start
+	return apart+gap >= classRegion && (apart+gap)%classRegion < 2*gap
 }
 
 // allocatorData is the data of libraries that hold nothing but an allocator, as

@@ -1,10 +1,13 @@
 package reach
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // TestBlocksSideBySide: a block that begins within what is read at a time, where
@@ -41,6 +44,46 @@ func TestZones(t *testing.T) {
 	without := all.without(zones{{5, 12}, {15, 16}, {29, 55}, {59, 90}})
 	if want := (zones{{12, 15}, {16, 29}, {55, 59}}); !slices.Equal(without, want) {
 		t.Errorf("without: %v, want %v", without, want)
+	}
+}
+
+// TestClassesOfScudo has mappings as programs on scudo of LLVM 19 have them. The regions' order is each process's own,
+// so that any class can have the lowest; a thread's stack and a large block may lie right below all of them.
+func TestClassesOfScudo(t *testing.T) {
+	const base = 0x7f5ecadff000
+	page := uint64(os.Getpagesize())
+	class := func(region, gap uint64) zone {
+		at := base + region*classRegion + gap*page
+		return zone{at, at + 256<<10}
+	}
+	for name, c := range map[string]struct {
+		below  uint64 // where what is reserved below the first memory begins
+		memory []zone
+		want   int // so many of the last ones are the allocator's
+	}{
+		"the lowest region":         {base, []zone{class(0, 1), class(2, 16), class(3, 5)}, 3},
+		"the lowest and one more":   {base, []zone{class(0, 16), class(2, 1)}, 2},
+		"others":                    {base, []zone{class(1, 1), class(2, 16), class(3, 5)}, 3},
+		"a stack below":             {base - 8<<20 - page, []zone{{base - 8<<20, base}, class(1, 1), class(3, 5)}, 2},
+		"a stack of 256 MiB below":  {base - 256<<20 - page, []zone{{base - 256<<20, base}, class(1, 1), class(3, 5)}, 2},
+		"a large block below":       {base - 3<<20 - 3*page, []zone{{base - 3<<20 - page, base}, class(1, 1), class(3, 5)}, 2},
+		"a stack and no class else": {base - 8<<20 - page, []zone{{base - 8<<20, base}, class(1, 1)}, 0},
+		"one alone":                 {base, []zone{class(2, 16)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s space
+			at := c.below
+			for _, z := range c.memory {
+				s.maps = append(s.maps, vma{start: at, end: z.start, kind: procfs.KindAnon},
+					vma{start: z.start, end: z.end, kind: procfs.KindAnon, perms: procfs.Read | procfs.Write, read: true})
+				at = z.end
+			}
+			s.maps = append(s.maps, vma{start: at, end: base + 8*classRegion, kind: procfs.KindAnon})
+			x := indexOf(t, []Leak{{Addr: c.memory[len(c.memory)-1].start + 64, Size: 64}})
+			if got, want := s.enclosed(x), c.memory[len(c.memory)-c.want:]; !slices.Equal(got, want) {
+				t.Errorf("%x, want %x", got, want)
+			}
+		})
 	}
 }
 
