@@ -90,10 +90,11 @@ func (s *space) deadPart(t *Thread, limit uint64) (zone, bool) {
 }
 
 // isWhole reports whether a mapping is a thread's stack of the usual size, with its guard.
+// glibc adds the guard to that size since 2.27, and took it from there before.
 func (s *space) isWhole(v *vma, limit uint64) bool {
 	guard := s.mappingOf(v.start - 1)
-	return guard != nil && guard.perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 &&
-		guard.end-guard.start < maxGuard && v.end-guard.start == limit
+	return guard != nil && guard.perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && guard.end-guard.start < maxGuard &&
+		(v.end-v.start == limit || v.end-guard.start == limit)
 }
 
 // maxGuard bounds what is taken for a thread stack's guard.

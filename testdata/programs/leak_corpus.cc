@@ -326,9 +326,8 @@ NOIPA static void stale_in_freed(void)
 	free(holder);
 }
 
-static uintptr_t volatile stale;
-
-NOIPA static void stale_on_stack(void)
+/* stale_on_stack takes an inverted address. */
+NOIPA static void stale_on_stack(uintptr_t stale)
 {
 	volatile uintptr_t room[4096];
 	room[10] = ~stale; /* far below what is called later */
@@ -371,6 +370,7 @@ NOIPA static void *on_stack(void *)
 		_exit(3);
 	}
 	*tls() = take("thread_tls_dynamic", "reachable");
+	stale_on_stack(~(uintptr_t)take("only_from_a_dead_frame_of_a_thread", "definite"));
 	scrub();
 	__atomic_add_fetch(&threads_up, 1, __ATOMIC_SEQ_CST);
 	for (;;)
@@ -528,7 +528,7 @@ int main(int argc, char **argv)
 	xor_list();
 	patterns();
 	stale_in_freed();
-	stale = ~(uintptr_t)take("only_from_a_dead_stack_frame", "definite");
+	uintptr_t volatile stale = ~(uintptr_t)take("only_from_a_dead_stack_frame", "definite");
 	start_context();
 	start_threads();
 	hold_cxx();
@@ -552,7 +552,7 @@ int main(int argc, char **argv)
 		at += (size_t)n;
 	}
 	memset(said, 0, sizeof(said));
-	stale_on_stack();
+	stale_on_stack(stale);
 	scrub();
 	if (write(1, "ready\n", 6) != 6)
 		_exit(3);
