@@ -78,7 +78,7 @@ func (w *worker) flushFrom(b *buffer) {
 			w.noteEdge(i)
 		case w.seen.has(i):
 		case owner == noBlock:
-			if !w.inPageRecord(i, q.word[k], b, unsafe.Pointer(&b.data[q.off[k]])) {
+			if !w.inRecord(i, q.word[k], b, unsafe.Pointer(&b.data[q.off[k]])) {
 				w.fromRoot(i, q.kind[k])
 			}
 		default:

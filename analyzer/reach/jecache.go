@@ -102,3 +102,14 @@ func (b *buffer) words(from, to uint64) []uint64 {
 	}
 	return unsafe.Slice((*uint64)(unsafe.Pointer(&b.data[from])), (to-from)/8)
 }
+
+// leafUnit divides the addresses that begin what a leaf of jemalloc's tree of extents is of
+// (rtree.h): they are 1 GiB apart with addresses of 48 bits, and less with longer ones.
+const leafUnit = 1 << 27
+
+// inLeafCache reports whether an address stands in a thread's cache of that tree, where it is
+// a key: behind it is the leaf, in a base block. That cache is a thread-local variable.
+func (w *worker) inLeafCache(addr uint64, b *buffer, p unsafe.Pointer) bool {
+	off := uint64(uintptr(p) - uintptr(unsafe.Pointer(b.data)))
+	return addr%leafUnit == 0 && len(w.base) != 0 && b.addr != 0 && off+16 <= winBytes && w.base.has(*(*uint64)(unsafe.Add(p, 8)))
+}

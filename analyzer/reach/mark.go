@@ -36,10 +36,12 @@ type marker struct {
 	unsure  zones // what may be
 
 	// How pointers are taken; constant while workers run.
-	mimalloc  bool // its records are none of the program's
-	startOnly bool // pointers into a block are only noted
-	quiet     bool // what is found is not followed
-	unaligned bool // pointers at any byte
+	mimalloc  bool  // its records are none of the program's
+	scudo     bool  // the same
+	base      zones // jemalloc's memory for its records
+	startOnly bool  // pointers into a block are only noted
+	quiet     bool  // what is found is not followed
+	unaligned bool  // pointers at any byte
 	slack     uint64
 	empty     *emptyArrays // looked for; nil: none
 	sweeping  bool         // what is found has its turn later

@@ -22,7 +22,7 @@ const (
 // also where blocks of before an attach are not known.
 func (w *worker) inPageRecord(i uint32, start uint64, b *buffer, p unsafe.Pointer) bool {
 	off := uint64(uintptr(p) - uintptr(unsafe.Pointer(b.data)))
-	if !w.mimalloc || b.addr == 0 || off%mimallocSlice != pageFirst {
+	if b.addr == 0 || off%mimallocSlice != pageFirst {
 		return false
 	}
 	slice := b.addr + off - pageFirst

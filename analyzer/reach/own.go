@@ -19,6 +19,7 @@ import (
 // seen, those parts of the address space are, too, that others give to nobody else.
 func (c *scan) ownMemory() zones {
 	j := c.space.findJemalloc(&c.mem, &c.index)
+	c.marker.base = joined(j.base)
 	own := slices.Concat(j.base, c.space.allocatorData(&c.mem))
 	if !c.options.AllSeen || c.options.Headers {
 		return joined(append(own, j.stacks...))

@@ -195,3 +195,53 @@ func TestMimallocPageRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestGuardedRecord takes the words that GWP-ASan in scudo of LLVM 19 has of a block that is in use, and what is like them.
+func TestGuardedRecord(t *testing.T) {
+	const start, size = 0x7f2b2379e000, 16
+	in := func(change func(w []uint64)) bool {
+		var r [guardedRecord]uint64
+		r[0], r[1], r[2], r[guardedThread], r[guardedLength], r[guardedFreed] = start, size, 0xd08a_c604, 13860, 11, ^uint64(0)
+		change(r[:])
+		return isGuarded(&r)
+	}
+	if !in(func([]uint64) {}) {
+		t.Error("the record is not known")
+	}
+	for name, is := range map[string]bool{
+		"a pointer and a length alone": in(func(w []uint64) { clear(w[2:]) }),
+		"no thread":                    in(func(w []uint64) { w[guardedThread] = 0 }),
+		"a trace that is too long":     in(func(w []uint64) { w[guardedLength] = 257 }),
+		"a block that was freed":       in(func(w []uint64) { w[guardedFreed] = 13860 }),
+	} {
+		if is {
+			t.Errorf("%s is taken for a record", name)
+		}
+	}
+}
+
+// TestLeafCacheOfJemalloc takes the words that a thread of jemalloc 5.3.0 has in its cache of the tree of extents.
+func TestLeafCacheOfJemalloc(t *testing.T) {
+	const key, leaf, at = 0x7efdc0000000, 0x7efde0e000c0, 0x7efde1790948
+	b, err := newBuffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	b.addr = at &^ (winBytes - 1)
+	w := &worker{marker: &marker{base: zones{{0x7efde0e00000, 0x7efde1000000}}}}
+	for name, c := range map[string]struct {
+		key, next, off uint64
+		want           bool
+	}{
+		"a leaf":                          {key, leaf, at - b.addr, true},
+		"no multiple of what a leaf has":  {key + 4096, leaf, at - b.addr, false},
+		"nothing of jemalloc's behind it": {key, at, at - b.addr, false},
+		"the last word that is read":      {key, leaf, winBytes - 8, false},
+	} {
+		copy(b.words(c.off, min(c.off+16, winBytes)), []uint64{c.key, c.next})
+		if got := w.inLeafCache(c.key, b, unsafe.Pointer(&b.data[c.off])); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

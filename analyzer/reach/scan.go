@@ -153,7 +153,7 @@ func (c *scan) prepare(blocks Blocks) error {
 	}
 	c.stacks = c.space.stacks(c.p, c.options.Threads)
 	c.space.findKinds(&c.mem, &c.index, c.stackPointers(), c.options.Threads)
-	c.marker.slack, c.marker.mimalloc = c.options.Slack, c.options.Mimalloc
+	c.marker.slack, c.marker.mimalloc, c.marker.scudo = c.options.Slack, c.options.Mimalloc, c.options.Scudo
 	own := c.ownMemory()
 	c.marker.own = own
 	if c.options.Unsure {

@@ -108,7 +108,7 @@ func (w *worker) pointer(word uint64, owner uint32, b *buffer, p unsafe.Pointer)
 		if r.entry&coverFlag == 0 && word&7 == 0 && word == addr {
 			starts := w.x.pages[r.entry][addr>>9%8]
 			if starts>>(addr>>3%64)&1 != 0 {
-				if i := r.number(starts, addr); i != owner && !w.seen.has(i) && (owner != noBlock || !w.inPageRecord(i, addr, b, p)) {
+				if i := r.number(starts, addr); i != owner && !w.seen.has(i) && (owner != noBlock || !w.inRecord(i, addr, b, p)) {
 					w.found(i, addr)
 				}
 				return
@@ -124,7 +124,7 @@ func (w *worker) pointer(word uint64, owner uint32, b *buffer, p unsafe.Pointer)
 // into the block, to its start with a tag in the lowest three bits, or with
 // one in those above an address.
 func (w *worker) inside(i uint32, start, word uint64, owner uint32, b *buffer, p unsafe.Pointer) {
-	if owner == noBlock && w.isNextChunk(i, start, word) && w.inAllocator(b, p) {
+	if owner == noBlock && (w.inLeafCache(word, b, p) || w.isNextChunk(i, start, word) && w.inAllocator(b, p)) {
 		return
 	}
 	if !w.startOnly || word-start < 8 {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -26,13 +27,17 @@ func TestLeaksOnEachAllocator(t *testing.T) {
 		{allocator: "tcmalloc", how: "preloaded", preload: tcmallocLib},
 		{allocator: "mimalloc", how: "preloaded", preload: mimallocLib},
 		{allocator: "scudo", how: "preloaded", preload: scudoLib},
+		{allocator: "scudo", how: "by GWP-ASan", preload: scudoLib, setting: "SCUDO_OPTIONS=GWP_ASAN_SampleRate=4:GWP_ASAN_MaxSimultaneousAllocations=400"},
 		{allocator: "musl", how: "shared", compiler: "musl-gcc"},
 		{allocator: "musl", how: "static", compiler: "musl-gcc", flags: []string{"-static"}},
 	} {
 		t.Run(b.allocator+"/"+b.how, func(t *testing.T) {
 			t.Parallel()
 			b.dir = t.TempDir()
-			b.findLost(t, []string{b.compile(t, "lost_blocks"), "run"})
+			said := b.findLost(t, []string{b.compile(t, "lost_blocks"), "run"})
+			if b.allocator == "jemalloc" && !bytes.Contains(said, []byte("case lost_over_a_gigabyte ")) {
+				t.Error("no block lay over an address that jemalloc's threads keep")
+			}
 			if b.preload != "" {
 				b.findLost(t, []string{testProgram("leak_corpus"), "x"})
 			}
@@ -65,8 +70,8 @@ func TestLeaksOnEachAllocator(t *testing.T) {
 	}
 }
 
-// findLost runs a program that says what it has lost.
-func (b build) findLost(t *testing.T, program []string) {
+// findLost runs a program that says what it has lost, and returns that.
+func (b build) findLost(t *testing.T, program []string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report")
 	cmd := memtraceCommand(t, append([]string{"run", "--leaks", "--format", "json", "--report", file, "--"}, program...)...)
@@ -76,6 +81,7 @@ func (b build) findLost(t *testing.T, program []string) {
 		t.Errorf("exit code %d", code)
 	}
 	compareSums(t, readReport(t, file), corpusSums(t, out, ""))
+	return out
 }
 
 // TestMemoryThatJemallocGaveBack: its records still tell of memory that it has

@@ -26,7 +26,8 @@ type build struct {
 	flags          []string // before the source
 	libraries      []string // after it
 	preload        string
-	split          bool // its symbols are in a separate debug file
+	setting        string // of the allocator, in the environment
+	split          bool   // its symbols are in a separate debug file
 	lacks          string
 	dir            string // where its programs are
 }
@@ -188,7 +189,11 @@ func (b build) env(t *testing.T) []string {
 	if b.preload == "" {
 		return nil
 	}
-	return []string{"LD_PRELOAD=" + privateLibrary(t, b.preload)}
+	env := []string{"LD_PRELOAD=" + privateLibrary(t, b.preload)}
+	if b.setting != "" {
+		env = append(env, b.setting)
+	}
+	return env
 }
 
 // compile builds a test program. Not all allocators have pvalloc, and the C

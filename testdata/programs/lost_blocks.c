@@ -26,7 +26,7 @@
 
 #define NOIPA __attribute__((noipa))
 
-enum { SIZES = 5, LOST = 20, KEPT = 10, THREADS = 4, BATCH = 300, STACK = 1 << 20 };
+enum { SIZES = 5, LOST = 20, KEPT = 10, THREADS = 4, BATCH = 300, STACK = 1 << 20, LARGE = 8 << 20, MOST_LARGE = 1200 };
 static const size_t sizes[SIZES] = { 16, 100, 1000, 10000, 100000 };
 
 struct link {
@@ -38,12 +38,22 @@ static void *volatile global[THREADS][SIZES][KEPT];
 static struct link *volatile chain[THREADS];
 static void *volatile *mapped[THREADS], *volatile *unseen[THREADS];
 static _Thread_local void *volatile local[SIZES][KEPT];
+static void *volatile large[MOST_LARGE];
 static pthread_barrier_t done;
 
+/* scrub overwrites what calls left on the stack and in vector registers. */
 NOIPA static void scrub(void)
 {
 	volatile char room[32 << 10];
 	memset((void *)room, 0, sizeof(room));
+#if defined(__x86_64__)
+	__asm__ volatile("pxor %%xmm0,%%xmm0\n pxor %%xmm1,%%xmm1\n pxor %%xmm2,%%xmm2\n pxor %%xmm3,%%xmm3\n"
+			 "pxor %%xmm4,%%xmm4\n pxor %%xmm5,%%xmm5\n pxor %%xmm6,%%xmm6\n pxor %%xmm7,%%xmm7\n"
+			 "pxor %%xmm8,%%xmm8\n pxor %%xmm9,%%xmm9\n pxor %%xmm10,%%xmm10\n pxor %%xmm11,%%xmm11\n"
+			 "pxor %%xmm12,%%xmm12\n pxor %%xmm13,%%xmm13\n pxor %%xmm14,%%xmm14\n pxor %%xmm15,%%xmm15" ::
+				 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+				   "xmm12", "xmm13", "xmm14", "xmm15");
+#endif
 }
 
 NOIPA static void *take(size_t size)
@@ -77,6 +87,25 @@ NOIPA static void lose(void)
 			take(sizes[s]);
 	for (int i = 0; i < LOST; i++)
 		*(void **)take(64) = take(200);
+}
+
+/*
+ * Allocators know parts of the address space by addresses at multiples of 1 GiB. Blocks that
+ * adjoin more or less are kept, untouched, until one of them lies over such an address; that is
+ * lost. It is none at a multiple of 4 GiB: half an old address beside a small number looks like one there.
+ * mimalloc puts none over such addresses.
+ */
+NOIPA static int lose_over_a_gigabyte(void)
+{
+	for (int i = 0; i < MOST_LARGE; i++) {
+		large[i] = malloc(LARGE);
+		uintptr_t first = (uintptr_t)large[i], multiple = (first + LARGE - 1) >> 30 << 30;
+		if (first && multiple >= first && multiple << 32 != 0) {
+			large[i] = NULL;
+			return 1;
+		}
+	}
+	return 0;
 }
 
 NOIPA static void keep(int t)
@@ -122,7 +151,7 @@ static void *thread(void *number)
 		pause();
 }
 
-static void say(void)
+static void say(int gigabyte)
 {
 	for (int t = 0; t < THREADS; t++) {
 		for (int s = 0; s < SIZES; s++)
@@ -133,13 +162,32 @@ static void say(void)
 		for (int i = 0; i < KEPT; i++)
 			printf("case interior 5000 possible\n");
 	}
+	if (gigabyte)
+		printf("case lost_over_a_gigabyte %d definite\n", LARGE);
 	puts("ready");
 	fflush(stdout);
 }
 
-int main(int argc, char **argv)
+/*
+ * The one that ends has a stack of ours, which goes with it: what it leaves there is no matter of
+ * allocators. Its place may become a lost block's, so that what points there must not outlive this call.
+ */
+NOIPA static void start_threads(void)
 {
 	pthread_t threads[THREADS];
+	pthread_attr_t own;
+	void *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stack == MAP_FAILED || pthread_attr_init(&own) || pthread_attr_setstack(&own, stack, STACK))
+		abort();
+	for (int t = 1; t < THREADS; t++)
+		pthread_create(&threads[t], t == 1 ? &own : NULL, thread, (void *)(intptr_t)t);
+	pthread_join(threads[1], NULL);
+	munmap(stack, STACK);
+}
+
+int main(int argc, char **argv)
+{
 	static char out[1 << 12];
 	char c;
 
@@ -147,18 +195,12 @@ int main(int argc, char **argv)
 	if (argc < 2 || (!strcmp(argv[1], "attach") && read(0, &c, 1) != 1))
 		return 2;
 	pthread_barrier_init(&done, NULL, THREADS - 1);
-	/* The one that ends has a stack of ours, which goes with it: what it leaves there is no matter of allocators. */
-	pthread_attr_t own;
-	void *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (stack == MAP_FAILED || pthread_attr_init(&own) || pthread_attr_setstack(&own, stack, STACK))
-		abort();
-	for (int t = 1; t < THREADS; t++)
-		pthread_create(&threads[t], t == 1 ? &own : NULL, thread, (void *)(intptr_t)t);
-	pthread_join(threads[1], NULL);
-	munmap(stack, STACK);
+	start_threads();
+	scrub();
 	work(0);
+	int gigabyte = lose_over_a_gigabyte();
 	pthread_barrier_wait(&done);
-	say();
+	say(gigabyte);
 	scrub();
 	_exit(0);
 }
