@@ -86,15 +86,26 @@ func (s *space) deadPart(t *Thread, limit uint64) (zone, bool) {
 	if v == nil || t.below() <= v.start {
 		return zone{}, false
 	}
-	return zone{v.start, t.below()}, v.kind == procfs.KindStack || s.isWhole(v, limit)
+	return zone{v.start, t.below()}, v.kind == procfs.KindStack || s.isStack(v, t, limit)
 }
 
-// isWhole reports whether a mapping is a thread's stack of the usual size, with its guard.
-// glibc adds the guard to that size since 2.27, and took it from there before.
-func (s *space) isWhole(v *vma, limit uint64) bool {
+// isStack reports whether a mapping begins with the thread's stack, of the usual size, behind
+// its guard. Kernels before 6.7 often make one mapping of it and of what lies above; where
+// it ends is known there by the thread pointer alone, which is that of glibc's
+// record of the thread. glibc adds the guard to the usual size since 2.27, and took it from there before.
+func (s *space) isStack(v *vma, t *Thread, limit uint64) bool {
+	const record = 1 << 12 // struct pthread is shorter
 	guard := s.mappingOf(v.start - 1)
-	return guard != nil && guard.perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && guard.end-guard.start < maxGuard &&
-		(v.end-v.start == limit || v.end-guard.start == limit)
+	if guard == nil || guard.perms&(procfs.Read|procfs.Write|procfs.Exec) != 0 || guard.end-guard.start >= maxGuard {
+		return false
+	}
+	for _, start := range []uint64{v.start, guard.start} {
+		end, pointer := start+limit, t.pointer()
+		if v.end == end || end < v.end && t.SP < pointer && pointer < end && end-pointer < record {
+			return true
+		}
+	}
+	return false
 }
 
 // maxGuard bounds what is taken for a thread stack's guard.
