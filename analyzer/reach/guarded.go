@@ -5,7 +5,7 @@ package reach
 import "unsafe"
 
 // What GWP-ASan, which is a part of scudo, has of each block that it gave a page of
-// its own: one of 5,000 (gwp_asan/common.h, AllocationMetadata). In words:
+// its own, one of 5,000 unless set otherwise (gwp_asan/common.h, AllocationMetadata). In words:
 //
 //	0    address, size as asked for
 //	2    256 bytes of call stack, ID of the thread that allocated it, length of the stack
@@ -21,11 +21,6 @@ const (
 	mostThreads  = 1 << 22 // PID_MAX_LIMIT
 )
 
-// inRecord reports whether a pointer to the start of block i is an allocator's own.
-func (w *worker) inRecord(i uint32, start uint64, b *buffer, p unsafe.Pointer) bool {
-	return w.mimalloc && w.inPageRecord(i, start, b, p) || w.scudo && w.inGuardedRecord(i, b, p) || w.inLeafCache(start, b, p)
-}
-
 // inGuardedRecord reports whether a pointer to the start of block i stands in GWP-ASan's record of it.
 func (w *worker) inGuardedRecord(i uint32, b *buffer, p unsafe.Pointer) bool {
 	off := uint64(uintptr(p) - uintptr(unsafe.Pointer(b.data)))
@@ -39,5 +34,6 @@ func (w *worker) inGuardedRecord(i uint32, b *buffer, p unsafe.Pointer) bool {
 // isGuarded reports whether the words behind a block's address and size are those of GWP-ASan's record of it.
 func isGuarded(record *[guardedRecord]uint64) bool {
 	thread := record[guardedThread]
-	return thread != 0 && thread <= mostThreads && record[guardedLength] <= guardedTrace && record[guardedFreed] == ^uint64(0)
+	return thread != 0 && thread <= mostThreads && record[guardedLength] <= guardedTrace &&
+		record[guardedFreed] == ^uint64(0)
 }

@@ -111,5 +111,6 @@ const leafUnit = 1 << 27
 // a key: behind it is the leaf, in a base block. That cache is a thread-local variable.
 func (w *worker) inLeafCache(addr uint64, b *buffer, p unsafe.Pointer) bool {
 	off := uint64(uintptr(p) - uintptr(unsafe.Pointer(b.data)))
-	return addr%leafUnit == 0 && len(w.base) != 0 && b.addr != 0 && off+16 <= winBytes && w.base.has(*(*uint64)(unsafe.Add(p, 8)))
+	return addr%leafUnit == 0 && len(w.base) != 0 && b.addr != 0 && off+16 <= winBytes &&
+		w.base.has(*(*uint64)(unsafe.Add(p, 8)))
 }

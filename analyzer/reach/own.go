@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"os"
 	"slices"
+	"unsafe"
 
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -96,8 +97,8 @@ func (c *scan) withRecords(z zone) zone {
 }
 
 // Scudo reserves a region for each class, one after the other, in an order of each
-// process's own (primary64.h; 64-bit Linux, LLVM 14 to 21). The memory of a class
-// begins 1 to 16 pages behind the start of its region.
+// process's own (primary64.h; seen with LLVM 19). The memory of a class begins 1 to
+// 16 pages behind the start of its region.
 const (
 	classReserve = 64 << 20 // the least that lies between the memory of two classes
 	classRegion  = 1 << 32
@@ -145,6 +146,12 @@ func (s *space) isFirstClass(first, next int) bool {
 	gap := classGap * uint64(os.Getpagesize())
 	apart := s.maps[next].start - s.maps[first].start
 	return apart+gap >= classRegion && (apart+gap)%classRegion < 2*gap
+}
+
+// inRecord reports whether a pointer to the start of block i stands in an allocator's own record.
+func (w *worker) inRecord(i uint32, start uint64, b *buffer, p unsafe.Pointer) bool {
+	return w.mimalloc && w.inPageRecord(i, start, b, p) || w.scudo && w.inGuardedRecord(i, b, p) ||
+		w.inLeafCache(start, b, p)
 }
 
 // allocatorData is the data of libraries that hold nothing but an allocator, as

@@ -89,10 +89,10 @@ func (s *space) deadPart(t *Thread, limit uint64) (zone, bool) {
 	return zone{v.start, t.below()}, v.kind == procfs.KindStack || s.isStack(v, t, limit)
 }
 
-// isStack reports whether a mapping begins with the thread's stack, of the usual size, behind
-// its guard. Kernels before 6.7 often make one mapping of it and of what lies above; where
-// it ends is known there by the thread pointer alone, which is that of glibc's
-// record of the thread. glibc adds the guard to the usual size since 2.27, and took it from there before.
+// isStack reports whether a mapping begins with the thread's stack, which has the usual size and
+// its guard in front. The kernel may have joined it with what lies above: then the thread
+// pointer tells where it ends, right behind glibc's record of the thread. Before 2.27
+// glibc took the guard from the usual size.
 func (s *space) isStack(v *vma, t *Thread, limit uint64) bool {
 	const record = 1 << 12 // struct pthread is shorter
 	guard := s.mappingOf(v.start - 1)

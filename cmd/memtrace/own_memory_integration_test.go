@@ -19,6 +19,7 @@ import (
 func TestLeaksOnEachAllocator(t *testing.T) {
 	t.Parallel()
 	const jemalloc = "libjemalloc.a"
+	const everyFourth = "SCUDO_OPTIONS=GWP_ASAN_SampleRate=4:GWP_ASAN_MaxSimultaneousAllocations=400"
 	static := []string{"-lm", "-ldl", "-lstdc++"}
 	for _, b := range []build{
 		{allocator: "glibc", how: "shared"},
@@ -27,7 +28,7 @@ func TestLeaksOnEachAllocator(t *testing.T) {
 		{allocator: "tcmalloc", how: "preloaded", preload: tcmallocLib},
 		{allocator: "mimalloc", how: "preloaded", preload: mimallocLib},
 		{allocator: "scudo", how: "preloaded", preload: scudoLib},
-		{allocator: "scudo", how: "by GWP-ASan", preload: scudoLib, setting: "SCUDO_OPTIONS=GWP_ASAN_SampleRate=4:GWP_ASAN_MaxSimultaneousAllocations=400"},
+		{allocator: "scudo", how: "by GWP-ASan", preload: scudoLib, setting: everyFourth},
 		{allocator: "musl", how: "shared", compiler: "musl-gcc"},
 		{allocator: "musl", how: "static", compiler: "musl-gcc", flags: []string{"-static"}},
 	} {

@@ -39,6 +39,8 @@ static struct link *volatile chain[THREADS];
 static void *volatile *mapped[THREADS], *volatile *unseen[THREADS];
 static _Thread_local void *volatile local[SIZES][KEPT];
 static void *volatile large[MOST_LARGE];
+static void *volatile spared[THREADS * SIZES * LOST];
+static int spared_count;
 static pthread_barrier_t done;
 
 /* scrub overwrites what calls left on the stack and in vector registers. */
@@ -80,20 +82,34 @@ NOIPA static void fill_caches(void)
 	}
 }
 
+/*
+ * Half an old address beside a small number looks like an address near a multiple of
+ * 4 GiB. A block that lies over one is kept, and another is lost.
+ */
+NOIPA static void lose_one(size_t size)
+{
+	for (;;) {
+		void *b = take(size);
+		uintptr_t first = (uintptr_t)b;
+		if (first >> 32 == (first + size) >> 32)
+			return;
+		spared[__atomic_fetch_add(&spared_count, 1, __ATOMIC_SEQ_CST)] = b;
+	}
+}
+
 NOIPA static void lose(void)
 {
 	for (int s = 0; s < SIZES; s++)
 		for (int i = 0; i < LOST; i++)
-			take(sizes[s]);
+			lose_one(sizes[s]);
 	for (int i = 0; i < LOST; i++)
 		*(void **)take(64) = take(200);
 }
 
 /*
  * Allocators know parts of the address space by addresses at multiples of 1 GiB. Blocks that
- * adjoin more or less are kept, untouched, until one of them lies over such an address; that is
- * lost. It is none at a multiple of 4 GiB: half an old address beside a small number looks like one there.
- * mimalloc puts none over such addresses.
+ * adjoin more or less are kept, untouched, until one of them lies over such an address, but no
+ * multiple of 4 GiB; that one is lost. mimalloc puts none over such addresses.
  */
 NOIPA static int lose_over_a_gigabyte(void)
 {
