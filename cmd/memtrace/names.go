@@ -71,8 +71,12 @@ func (n *namer) set(pid int, s *symbol.Space, at uint64) bool {
 	return true
 }
 
-// begin gives process pid a space of its own.
+// begin gives process pid a space of its own, read at a time. What it ran before, as a child that has executed
+// a program by now, keeps its parent's names: its fork may have been read while s was.
 func (n *namer) begin(pid int, s *symbol.Space, at uint64) {
+	if forked := n.forked[pid]; forked != 0 {
+		s.Inherit(n.spaces[pid], forked, at)
+	}
 	n.spaces[pid], n.made[pid] = s, at
 	delete(n.forked, pid)
 }

@@ -3,10 +3,15 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
@@ -232,5 +237,44 @@ func TestNamesOfAChildThatIsLookedAtFirst(t *testing.T) {
 	n.like(pid, parent, 50) // another process has the PID
 	if n.space(pid) != mine {
 		t.Error("the next process of the PID has the names of the one before")
+	}
+}
+
+// A child's fork may be read just while its mappings are, when it has executed a program already. What it ran
+// before is named by its parent's code, however the two fall.
+func TestNamesOfAChildWhoseForkIsReadWhileItIsLookedAt(t *testing.T) {
+	const parent, child = 1 << 30, 1<<30 + 1
+	n, mine := testNamer(t), ownSpace(t)
+	defer mine.Close()
+	n.set(parent, mine, 10)
+	proc := filepath.Join(t.TempDir(), strconv.Itoa(child))
+	maps := filepath.Join(proc, "maps")
+	if err := errors.Join(os.Mkdir(proc, 0o700), unix.Mkfifo(maps, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan error, 1)
+	go func() {
+		_, err := n.look(filepath.Dir(proc), child, 30, func() bool { return true })
+		looked <- err
+	}()
+	program, err := os.OpenFile(maps, os.O_WRONLY, 0) // once it is being read
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.like(child, parent, 20)
+	_, err = program.WriteString("1000-2000 r-xp 00000000 00:00 0\n")
+	if err := errors.Join(err, program.Close(), <-looked); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := reflect.ValueOf(ownSpace).Pointer() + 1
+	if frames := n.frames(n.resolver.Run(), child, []uint64{uint64(here)}, 25); len(frames) != 1 || frames[0].Module != exe {
+		t.Errorf("what the child ran before its exec is taken for %+v, want some of %s", frames[0], exe)
+	}
+	if frames := n.frames(n.resolver.Run(), child, []uint64{0x1800}, 35); len(frames) != 1 || frames[0].Module != "[anon]" {
+		t.Errorf("what it ran after is named %+v, want memory of its own", frames[0])
 	}
 }
