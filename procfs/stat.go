@@ -33,11 +33,18 @@ type Stat struct {
 	RSSPages   uint64 // pages, from the same counters as Statm.Resident
 }
 
-// pfKthread is PF_KTHREAD of include/linux/sched.h.
-const pfKthread = 0x00200000
+// Flags of include/linux/sched.h.
+const (
+	pfExiting = 0x00000004
+	pfKthread = 0x00200000
+)
 
 // KernelThread reports whether the process is a kernel thread.
 func (s Stat) KernelThread() bool { return s.Flags&pfKthread != 0 }
+
+// Exiting reports whether the thread is in its exit, and runs no code of the program any more: the first one of a
+// process, where it is Stat's.
+func (s Stat) Exiting() bool { return s.Flags&pfExiting != 0 }
 
 // RSS is RSSPages in bytes.
 func (s Stat) RSS() uint64 { return s.RSSPages * pageSize }

@@ -307,7 +307,7 @@ func (s *session) followed(r found) {
 	}
 	if t == nil || t.exited {
 		var err error
-		if t, err = holdTarget(s.fs, r.pid); err != nil {
+		if t, err = holdRunning(s.fs, r.pid); err != nil {
 			probe.CloseAll(r.objects)
 			return // it ended
 		}
@@ -385,10 +385,11 @@ func (s *session) extended(t *target, news []probe.Object) {
 // because it has ended meanwhile.
 func (s *session) alive(pid int) bool {
 	held, err := s.fs.Hold(pid)
-	if err == nil {
-		_ = held.Close()
+	if err != nil {
+		return false
 	}
-	return err == nil
+	defer held.Close()
+	return !exiting(held)
 }
 
 // isGone reports whether an error says that a process has ended; one that is

@@ -72,7 +72,7 @@ func (s *session) execedUnprobed(pid int) *target {
 	t := s.targets[pid]
 	if t == nil || t.exited {
 		var err error
-		if t, err = holdTarget(s.fs, pid); err != nil {
+		if t, err = holdRunning(s.fs, pid); err != nil {
 			return nil // it ended
 		}
 		t.child = true

@@ -84,6 +84,35 @@ func holdTarget(fs procfs.FS, pid int) (*target, error) {
 	return &target{pid: pid, held: held, since: since, unchecked: errEndedFirst}, nil
 }
 
+// holdRunning is holdTarget of a process that is no target, or no longer. One that runs no code any more gives
+// procfs.ErrGone: its last event may have been read, and nothing more would say that it has ended.
+func holdRunning(fs procfs.FS, pid int) (*target, error) {
+	t, err := holdTarget(fs, pid)
+	if err != nil || !exiting(t.held) {
+		return t, err
+	}
+	_ = t.held.Close()
+	return nil, endedError(pid)
+}
+
+// exiting reports whether all threads of a process are in their exit, in which it has its ID yet. What can't be told isn't.
+func exiting(held *procfs.Held) bool {
+	stat, err := held.Stat()
+	if err != nil || !stat.Exiting() { // as nearly all
+		return false
+	}
+	tids, err := held.Tasks()
+	if err != nil {
+		return errors.Is(err, procfs.ErrGone)
+	}
+	for _, tid := range tids {
+		if task, err := held.TaskStat(tid); err == nil && !task.Exiting() {
+			return false
+		}
+	}
+	return true
+}
+
 // endedError says that no process has an ID.
 type endedError int
 
