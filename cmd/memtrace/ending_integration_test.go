@@ -18,11 +18,11 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 )
 
-// endingProcess returns the process ID of one that runs no code any more, and keeps its ID until the test's end: the first of a
-// PID namespace waits in its exit for its child, which the test holds by ptrace.
+// endingProcess returns the ID of a process that runs no code any more, and has that ID until the test's end:
+// the first process of a PID namespace waits in its exit for its child, which the test holds by ptrace.
 func endingProcess(t *testing.T) int {
 	t.Helper()
-	runtime.LockOSThread() // who seizes must wait
+	runtime.LockOSThread() // the child is let go as the thread that seized it ends
 	cmd := exec.Command(testProgram("births"), "attach", "prefork", "1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	p := spawn(t, cmd)
@@ -76,7 +76,27 @@ func TestEndingProcessIsNoNewTarget(t *testing.T) {
 	if s.execedUnprobed(pid) != nil || len(s.targets) != 0 {
 		t.Errorf("it is a target again: %v", s.targets)
 	}
-	if !s.alive(os.Getpid()) {
-		t.Error("the test itself is said not to run")
+}
+
+// A process whose first thread has ended runs on, and is a target yet.
+func TestEndingProcessIsNotOneWithoutItsFirstThread(t *testing.T) {
+	s, p := bareSession(t), startFirstThread(t)
+	p.do("end")
+	eventually(t, "the first thread is in its exit", func() bool {
+		held, err := s.fs.Hold(p.pid())
+		if err != nil {
+			t.Fatalf("it has ended: %v", err)
+		}
+		defer held.Close()
+		stat, err := held.Stat()
+		return err == nil && stat.Exiting()
+	})
+	if !s.alive(p.pid()) {
+		t.Error("it is said not to run")
 	}
+	running, err := holdRunning(s.fs, p.pid())
+	if err != nil {
+		t.Fatalf("it can be no new target: %v", err)
+	}
+	s.drop(running)
 }

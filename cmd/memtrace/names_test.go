@@ -270,11 +270,12 @@ func TestNamesOfAChildWhoseForkIsReadWhileItIsLookedAt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here := reflect.ValueOf(ownSpace).Pointer() + 1
-	if frames := n.frames(n.resolver.Run(), child, []uint64{uint64(here)}, 25); len(frames) != 1 || frames[0].Module != exe {
-		t.Errorf("what the child ran before its exec is taken for %+v, want some of %s", frames[0], exe)
+	here := uint64(reflect.ValueOf(ownSpace).Pointer() + 1)
+	if frames := n.frames(n.resolver.Run(), child, []uint64{here}, 25); len(frames) != 1 || frames[0].Module != exe {
+		t.Errorf("what the child ran before its exec is taken for %+v, want some of %s", frames, exe)
 	}
-	if frames := n.frames(n.resolver.Run(), child, []uint64{0x1800}, 35); len(frames) != 1 || frames[0].Module != "[anon]" {
-		t.Errorf("what it ran after is named %+v, want memory of its own", frames[0])
+	frames := n.frames(n.resolver.Run(), child, []uint64{0x1800}, 35)
+	if len(frames) != 1 || frames[0].Module != "[anon]" {
+		t.Errorf("what it ran after is named %+v, want memory of its own", frames)
 	}
 }

@@ -95,22 +95,37 @@ func holdRunning(fs procfs.FS, pid int) (*target, error) {
 	return nil, endedError(pid)
 }
 
-// exiting reports whether all threads of a process are in their exit, in which it has its ID yet. What can't be told isn't.
+// exiting reports whether all threads of a process are in their exit, in which it has its ID yet.
+// What can't be told isn't.
 func exiting(held *procfs.Held) bool {
 	stat, err := held.Stat()
 	if err != nil || !stat.Exiting() { // as nearly all
 		return false
 	}
-	tids, err := held.Tasks()
+	seen, err := held.Tasks()
 	if err != nil {
 		return errors.Is(err, procfs.ErrGone)
 	}
-	for _, tid := range tids {
-		if task, err := held.TaskStat(tid); err == nil && !task.Exiting() {
-			return false
-		}
+	if slices.ContainsFunc(seen, func(tid int) bool { return mayRun(held, tid) }) {
+		return false
 	}
-	return true
+	left, err := held.Tasks() // a thread may have started another before it was looked at
+	if err != nil {
+		return errors.Is(err, procfs.ErrGone)
+	}
+	return !slices.ContainsFunc(left, func(tid int) bool {
+		_, known := slices.BinarySearch(seen, tid)
+		return !known
+	})
+}
+
+// mayRun reports whether a thread is not known to be in its exit, nor to have ended.
+func mayRun(held *procfs.Held, tid int) bool {
+	task, err := held.TaskStat(tid)
+	if err != nil {
+		return !errors.Is(err, procfs.ErrGone)
+	}
+	return !task.Exiting()
 }
 
 // endedError says that no process has an ID.
