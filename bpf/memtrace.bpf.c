@@ -154,6 +154,7 @@ static __always_inline void free_chain(struct pt_regs *ctx, u64 cookie, bool has
 enum entered {
 	NO_RETURN, /* nothing more */
 	RETURN,    /* wait for its return */
+	EXIT,      /* at the function's own instruction */
 	PREDICTED, /* record it: its return would tell nothing new */
 };
 
@@ -193,7 +194,11 @@ static __always_inline enum entered await(struct self self, struct pt_regs *ctx,
 		return refused;
 	t->outer = REG_IP(ctx);
 	t->sp = REG_SP(ctx);
-	return RETURN;
+	t->by_exit = COOKIE_BY_EXIT(cookie);
+	if (!t->by_exit)
+		return RETURN;
+	t->ret = return_address(ctx);
+	return EXIT;
 }
 
 /*
@@ -213,7 +218,7 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 	if (COOKIE_SHAPE(cookie) == SHAPE_POOL_CHANGE) {
 		if (is_chain(cookie))
 			free_chain(ctx, cookie, has_loop);
-		return change_enter(self, ctx, t, cookie) ? RETURN : NO_RETURN;
+		return change_enter(self, ctx, t, cookie) && !COOKIE_BY_EXIT(cookie) ? RETURN : NO_RETURN;
 	}
 	if (is_nested(t, ctx)) {
 		/* Within a release: part of it, or a block that the program sees. Whoever knows the blocks can tell. */
@@ -227,7 +232,8 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 			mark_nesting(t);
 			count_hit(self, HIT_RETURN, 1); /* its return traps, too, unless its function is not asked for it */
 		}
-		return NO_RETURN;
+		/* Where the one in progress has jumped to it, it returns for both. */
+		return t->by_exit && REG_SP(ctx) == t->sp && !COOKIE_BY_EXIT(cookie) ? RETURN : NO_RETURN;
 	}
 	t->hidden = 0;
 	t->relay = relay;
@@ -422,6 +428,18 @@ static __always_inline bool has_returned(struct pt_regs *ctx, struct thread *t)
 	return true;
 }
 
+/* Whether the call in progress is about to return. */
+static __always_inline bool has_exited(struct pt_regs *ctx, struct thread *t)
+{
+	if (!is_exit(ctx, t))
+		return false;
+	t->sp = 0;
+	t->from = (struct cursor){ .pc = t->ret, .sp = SP_AFTER_RETURN(REG_SP(ctx)), .fp = REG_FP(ctx) };
+	if (can_sample && t->timed)
+		t->timed = bpf_ktime_get_ns();
+	return true;
+}
+
 /*
  * free unmaps a large block, which would look like the program's own munmap:
  * a free keeps no depth, as its return is not probed.
@@ -513,6 +531,19 @@ static __always_inline int at_return(struct pt_regs *ctx)
 	return 0;
 }
 
+static __always_inline int at_own_return(struct pt_regs *ctx)
+{
+	struct self self = get_self();
+	struct thread *t;
+
+	keep_own_stack();
+	t = thread_find(self);
+	if (!t || !has_exited(ctx, t))
+		return 0;
+	record_call(self, ctx, t, REG_RESULT(ctx));
+	return 0;
+}
+
 static __always_inline int at_free(struct pt_regs *ctx)
 {
 	struct self self = get_self();
@@ -539,6 +570,12 @@ int perf_return(struct pt_regs *ctx)
 	return at_return(ctx);
 }
 
+SEC("uprobe/own_return")
+int perf_own_return(struct pt_regs *ctx)
+{
+	return at_own_return(ctx);
+}
+
 SEC("uprobe/free")
 int perf_free(struct pt_regs *ctx)
 {
@@ -562,6 +599,12 @@ SEC("uprobe.multi/return")
 int multi_return(struct pt_regs *ctx)
 {
 	return at_return(ctx);
+}
+
+SEC("uprobe.multi/own_return")
+int multi_own_return(struct pt_regs *ctx)
+{
+	return at_own_return(ctx);
 }
 
 SEC("uprobe.multi/free")
@@ -609,7 +652,7 @@ int session_alloc(struct pt_regs *ctx)
 		t->pending = 0;
 		entered = alloc_enter(self, ctx, t, k->cookie, k, true);
 		if (entered != PREDICTED)
-			return entered == NO_RETURN;
+			return entered != RETURN;
 		result = t->predicted;
 	}
 	record_call(self, ctx, t, result);

@@ -294,6 +294,7 @@ type MemtraceThread struct {
 	Countdown    uint64
 	Random       uint64
 	Outer        uint64
+	Ret          uint64
 	Latest       uint64
 	Predicted    uint64
 	Predictor    struct {
@@ -329,6 +330,8 @@ type MemtraceThread struct {
 	Left     uint32
 	FreeFile uint32
 	Touching uint32
+	ByExit   uint32
+	_        [4]byte
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {
@@ -423,6 +426,7 @@ const (
 	MemtraceProgMultiFree                = "multi_free"
 	MemtraceProgMultiMark                = "multi_mark"
 	MemtraceProgMultiNewCode             = "multi_new_code"
+	MemtraceProgMultiOwnReturn           = "multi_own_return"
 	MemtraceProgMultiPtrace              = "multi_ptrace"
 	MemtraceProgMultiReturn              = "multi_return"
 	MemtraceProgPerfAlloc                = "perf_alloc"
@@ -431,6 +435,7 @@ const (
 	MemtraceProgPerfFree                 = "perf_free"
 	MemtraceProgPerfMark                 = "perf_mark"
 	MemtraceProgPerfNewCode              = "perf_new_code"
+	MemtraceProgPerfOwnReturn            = "perf_own_return"
 	MemtraceProgPerfPtrace               = "perf_ptrace"
 	MemtraceProgPerfReturn               = "perf_return"
 	MemtraceProgProcessExec              = "process_exec"
@@ -533,6 +538,7 @@ type MemtraceProgramSpecs struct {
 	MultiFree                *ebpf.ProgramSpec `ebpf:"multi_free"`
 	MultiMark                *ebpf.ProgramSpec `ebpf:"multi_mark"`
 	MultiNewCode             *ebpf.ProgramSpec `ebpf:"multi_new_code"`
+	MultiOwnReturn           *ebpf.ProgramSpec `ebpf:"multi_own_return"`
 	MultiPtrace              *ebpf.ProgramSpec `ebpf:"multi_ptrace"`
 	MultiReturn              *ebpf.ProgramSpec `ebpf:"multi_return"`
 	PerfAlloc                *ebpf.ProgramSpec `ebpf:"perf_alloc"`
@@ -541,6 +547,7 @@ type MemtraceProgramSpecs struct {
 	PerfFree                 *ebpf.ProgramSpec `ebpf:"perf_free"`
 	PerfMark                 *ebpf.ProgramSpec `ebpf:"perf_mark"`
 	PerfNewCode              *ebpf.ProgramSpec `ebpf:"perf_new_code"`
+	PerfOwnReturn            *ebpf.ProgramSpec `ebpf:"perf_own_return"`
 	PerfPtrace               *ebpf.ProgramSpec `ebpf:"perf_ptrace"`
 	PerfReturn               *ebpf.ProgramSpec `ebpf:"perf_return"`
 	ProcessExec              *ebpf.ProgramSpec `ebpf:"process_exec"`
@@ -775,6 +782,7 @@ type MemtracePrograms struct {
 	MultiFree                *ebpf.Program `ebpf:"multi_free"`
 	MultiMark                *ebpf.Program `ebpf:"multi_mark"`
 	MultiNewCode             *ebpf.Program `ebpf:"multi_new_code"`
+	MultiOwnReturn           *ebpf.Program `ebpf:"multi_own_return"`
 	MultiPtrace              *ebpf.Program `ebpf:"multi_ptrace"`
 	MultiReturn              *ebpf.Program `ebpf:"multi_return"`
 	PerfAlloc                *ebpf.Program `ebpf:"perf_alloc"`
@@ -783,6 +791,7 @@ type MemtracePrograms struct {
 	PerfFree                 *ebpf.Program `ebpf:"perf_free"`
 	PerfMark                 *ebpf.Program `ebpf:"perf_mark"`
 	PerfNewCode              *ebpf.Program `ebpf:"perf_new_code"`
+	PerfOwnReturn            *ebpf.Program `ebpf:"perf_own_return"`
 	PerfPtrace               *ebpf.Program `ebpf:"perf_ptrace"`
 	PerfReturn               *ebpf.Program `ebpf:"perf_return"`
 	ProcessExec              *ebpf.Program `ebpf:"process_exec"`
@@ -813,6 +822,7 @@ func (p *MemtracePrograms) Close() error {
 		p.MultiFree,
 		p.MultiMark,
 		p.MultiNewCode,
+		p.MultiOwnReturn,
 		p.MultiPtrace,
 		p.MultiReturn,
 		p.PerfAlloc,
@@ -821,6 +831,7 @@ func (p *MemtracePrograms) Close() error {
 		p.PerfFree,
 		p.PerfMark,
 		p.PerfNewCode,
+		p.PerfOwnReturn,
 		p.PerfPtrace,
 		p.PerfReturn,
 		p.ProcessExec,

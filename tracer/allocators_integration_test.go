@@ -98,14 +98,34 @@ func TestLongjmpAndExceptions(t *testing.T) {
 	}
 }
 
-// An allocator's own operator new that fails throws through its own return. The program
-// ends by itself, or finish fails. Older mechanisms probe every return, and memtrace warns.
+// TestOperatorNewMayThrow has an allocator's own operator new fail, whose exception passes all frames. The program
+// ends by itself, or finish fails. (Debian's mimalloc is C and ends the program itself.)
 func TestOperatorNewMayThrow(t *testing.T) {
+	t.Parallel()
+	for _, m := range bestRungs(t) {
+		for _, family := range []string{"jemalloc", "tcmalloc"} {
+			t.Run(string(m)+"/"+family, func(t *testing.T) {
+				t.Parallel()
+				p := start(t, []string{"LD_PRELOAD=" + library(t, allocators[family])}, "leaves", "news")
+				a, events, _, loss := trace(t, Config{Mechanism: m, StackDepth: 8}, p)
+				p.finish()
+				got := countCalls(events)
+				if got.Alloc != a.Total.Alloc || got.LiveBytes != a.Total.LiveBytes || loss.Lost() != 0 || loss.Abandoned != a.Left || a.Left == 0 {
+					t.Errorf("\n got %+v\nwant %+v, lost %+v, left %d calls", got, a.Total, loss, a.Left)
+				}
+			})
+		}
+	}
+}
+
+// Where return addresses are replaced, calls for more than the machine's memory keep theirs, and throw. The program ends by itself, or
+// finish fails.
+func TestHugeCallsKeepTheirReturn(t *testing.T) {
 	needSession(t)
 	for _, family := range []string{"jemalloc", "tcmalloc"} {
 		t.Run(family, func(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, allocators[family])}, "longjmp_throw")
-			a, events, _, loss := trace(t, Config{Mechanism: Session, StackDepth: 8}, p)
+			a, events, _, loss := trace(t, Config{Mechanism: Session, StackDepth: 8, ReplaceReturns: true}, p)
 			p.finish()
 			got := countCalls(events)
 			if got.LiveBytes != a.Total.LiveBytes || got.Failed != a.Total.Failed || got.Failed == 0 || loss.Lost() != 0 {
@@ -113,6 +133,70 @@ func TestOperatorNewMayThrow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReturnsReplacedByAnotherTrace has another tracer probe the returns of the same functions, in another process: the kernel then
+// replaces the return addresses of both. Each call is seen all the same.
+func TestReturnsReplacedByAnotherTrace(t *testing.T) {
+	needSession(t)
+	t.Parallel()
+	for _, pair := range [][2]Mechanism{{Session, Session}, {Session, Multi}, {PerfCookie, Session}} {
+		own, others := pair[0], pair[1]
+		t.Run(string(own)+" beside "+string(others), func(t *testing.T) {
+			t.Parallel()
+			lib := "LD_PRELOAD=" + library(t, allocators["jemalloc"])
+			b := start(t, []string{lib}, "cxx_containers", "2", "500")
+			replaceReturns(t, others, b.cmd.Process.Pid)
+			p := start(t, []string{lib}, "cxx_containers", "2", "500")
+			a, events, _, loss := trace(t, Config{Mechanism: own, StackDepth: 8}, p)
+			p.finish()
+			b.answer()
+			b.finish()
+			got := countCalls(events)
+			if got.Alloc != a.Total.Alloc || got.Free != a.Total.Free || got.LiveBytes != a.Total.LiveBytes || loss.Lost() != 0 {
+				t.Errorf("\n got %+v\nwant %+v, lost %+v", got, a.Total, loss)
+			}
+		})
+	}
+}
+
+// replaceReturns traces a process by return probes of all functions, also of those that may throw.
+func replaceReturns(t *testing.T, m Mechanism, pid int) {
+	t.Helper()
+	tr, err := New(Config{Mechanism: m, StackDepth: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tr.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	objects, keeping := discover(t, pid), 0
+	for i := range objects {
+		for j := range objects[i].Probes {
+			p := &objects[i].Probes[j]
+			if p.KeepsReturn {
+				keeping++
+			}
+			p.KeepsReturn = false
+		}
+	}
+	if keeping == 0 {
+		t.Fatal("no function keeps its return address")
+	}
+	if err := tr.Attach(pid, objects); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			b, err := tr.Read()
+			if err != nil {
+				return
+			}
+			b.Release()
+		}
+	}()
 }
 
 // isThreadVector picks out the block in which ld.so keeps a new thread's TLS

@@ -122,6 +122,11 @@ func (t *Tracer) attach(pid int, objects []probe.Object) (*attachment, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.close())
 	}
+	for i := range objects {
+		if len(objects[i].Unseen) > 0 {
+			t.unprobed.Add(1)
+		}
+	}
 	return a, nil
 }
 
@@ -147,6 +152,15 @@ func (t *Tracer) attachFrees(a *attachment, pid int, path string, probes []probe
 }
 
 func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []probe.Probe) error {
+	if len(probes) == 0 {
+		return nil
+	}
+	keeping, replaced := t.byReturn(probes)
+	return errors.Join(t.attachKeeping(a, pid, path, keeping), t.attachReplacing(a, pid, path, replaced))
+}
+
+// attachReplacing probes functions whose return address may be replaced.
+func (t *Tracer) attachReplacing(a *attachment, pid int, path string, probes []probe.Probe) error {
 	if len(probes) == 0 {
 		return nil
 	}
@@ -202,7 +216,7 @@ func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, pat
 		}
 		opts := &link.UprobeOptions{Address: probes[i].Offset, PID: a.thread, Cookie: cookie, RefCtrOffset: probes[i].Semaphore}
 		switch {
-		case a.mechanism == Perf && ret:
+		case a.mechanism == Perf && (ret || name == bpf.MemtraceProgPerfOwnReturn):
 			opts.Cookie = 0 // the entry has left all that the return needs
 		case a.mechanism == Perf:
 			if prog, err = t.kernel.loadWithCookie(name, opts.Cookie); err != nil {

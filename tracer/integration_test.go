@@ -44,6 +44,7 @@ type answer struct {
 	PID   int
 	Total counts
 	Sites []counts
+	Left  uint64 // calls that never return; testdata/programs/leaves.cc
 }
 
 // target is a test program that waits to be told to go on.

@@ -31,9 +31,12 @@ type Config struct {
 	NoFollow   bool        // leave children of fork alone
 	NoPython   bool        // native frames alone: no interpreter is looked for
 	Touch      bool        // no probe on any allocator: faults have stacks, and Attach takes no objects
-	Everywhere bool        // put probes into files, whoever maps them, not into processes
-	RingBytes  int         // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
-	TableCache FileCache   // of unwinding tables; nil: none
+	// ReplaceReturns has the return addresses of an allocator's own operator new replaced, as those of other functions are:
+	// cheaper, but an exception that passes one ends the program.
+	ReplaceReturns bool
+	Everywhere     bool      // put probes into files, whoever maps them, not into processes
+	RingBytes      int       // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
+	TableCache     FileCache // of unwinding tables; nil: none
 
 	// Mapped is told when a process has mapped code, ns of CLOCK_MONOTONIC; loaded says
 	// that its loader did (WatchLoader), in a thread that was not stopped. It is called from

@@ -42,7 +42,7 @@ func addLost(p *page, e *report.Events) {
 		{e.LostBy.Missed, "the kernel skipped the probe"},
 		{e.LostBy.Mispredicted, "malloc returned another block than the thread's cache had next: up to 255 calls of the thread before are in doubt"},
 		{e.LostBy.Truncated, "the record was malformed"},
-		{e.LostBy.Unprobed, "a process had no probes for a while"},
+		{e.LostBy.Unprobed, "a process had no probes for a while, or a function of its allocator has none"},
 	}
 	p.prose(alarm, "Losses: ", counted(e.Lost, "event", "events")+" lost of "+count(e.Lost+seen(e))+
 		" ("+percent(e.Lost, e.Lost+seen(e))+")")

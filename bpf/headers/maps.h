@@ -109,6 +109,7 @@ struct thread {
 	u64 countdown;  /* bytes up to the next hit */
 	u64 random;     /* state of the random numbers; 0: none yet */
 	u64 outer;      /* the probe of the call in progress */
+	u64 ret;        /* its return address, where that is kept */
 	u64 latest;     /* the last recorded block, if the thread has allocated nothing since */
 	u64 predicted;  /* what the call in progress is to return; 0: unknown */
 	struct predictor predictor;
@@ -122,6 +123,7 @@ struct thread {
 	u32 left;       /* the block that its realloc was given was left out */
 	u32 free_file;  /* which file the function of the last free is in */
 	u32 touching;   /* its stack is being taken at a page fault */
+	u32 by_exit;    /* the call in progress keeps its return address: see exit.h */
 	u64 recorded;   /* calls so far */
 	u64 timed;      /* ns: since when the call in progress costs time; 0: its time is not taken */
 	struct known_probe known[KNOWN_PROBES];

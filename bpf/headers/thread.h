@@ -4,7 +4,7 @@
 #define MEMTRACE_THREAD_H
 
 #include "maps.h"
-#include "regs.h"
+#include "exit.h"
 #include "self.h"
 
 /*
@@ -113,6 +113,7 @@ static __always_inline bool claim_slot(struct thread *t, struct self self)
 	if (t->owner || __sync_val_compare_and_swap(&t->owner, 0, SELF_OWNER(self)))
 		return false;
 	t->sp = 0;
+	t->by_exit = 0;
 	t->stack_top = 0;
 	t->walked_to = 0;
 	t->fault_address = 0;
@@ -201,8 +202,11 @@ static __always_inline void thread_forget(struct self self)
 	struct thread *t = thread_slot(self);
 	u64 key = SELF_KEY(self);
 
-	if (t && t->owner == SELF_OWNER(self))
+	if (t && t->owner == SELF_OWNER(self)) {
+		if (t->sp && t->by_exit && t->shape != SHAPE_RELEASE)
+			count_loss(LOSS_ABANDONED); /* another thread may have gone on with that call */
 		t->owner = 0;
+	}
 	if (!has_task_storage)
 		bpf_map_delete_elem(&threads, &key);
 }
@@ -275,10 +279,11 @@ static __always_inline bool is_nested(struct thread *t, struct pt_regs *ctx)
 {
 	if (!t->sp)
 		return false;
-	if (REG_SP(ctx) <= t->sp && t->hidden < MAX_HIDDEN && returns_to_trampoline(t, ctx))
+	if (REG_SP(ctx) <= t->sp && t->hidden < MAX_HIDDEN && (t->by_exit ? is_on_its_way(t, ctx) : returns_to_trampoline(t, ctx)))
 		return true;
 	t->sp = 0;
-	count_loss(LOSS_ABANDONED);
+	if (!t->by_exit || t->shape != SHAPE_RELEASE) /* all of that has been recorded */
+		count_loss(LOSS_ABANDONED);
 	return false;
 }
 

@@ -97,6 +97,7 @@ func commonFlags() []cli.Flag {
 		memoryFlag(),
 		&cli.StringFlag{Name: "unwind", Value: "auto", Usage: "how to walk call stacks: by .eh_frame (dwarf) or frame pointers (fp)"},
 		&cli.BoolFlag{Name: "follow", Value: true, Usage: "do not trace children, nor programs that the processes execute"},
+		&cli.BoolFlag{Name: "risk-exceptions", Usage: "cheaper operator new of jemalloc, tcmalloc, mimalloc: accept that the program dies if it throws bad_alloc"},
 		&cli.BoolFlag{Name: "python", Value: true, Usage: "do not look for Python frames: stacks have native frames alone, and cost less"},
 		&cli.BoolFlag{Name: "hold", Value: true, Usage: "do not hold new children until probes are attached: early allocations are missed (leak checks always hold)"},
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "how to attach probes"},
@@ -253,7 +254,7 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 	config := tracer.Config{
 		Mechanism: tracer.Mechanism(c.String("attach")), Faults: tracer.FaultSource(c.String("faults")),
 		Unwind: tracer.Unwinder(c.String("unwind")), StackDepth: c.Int("stack-depth"), NoFollow: !c.Bool("follow"),
-		NoPython: !c.Bool("python"), Touch: c.String("probes") == probesNone,
+		NoPython: !c.Bool("python"), Touch: c.String("probes") == probesNone, ReplaceReturns: c.Bool("risk-exceptions"),
 	}
 	if config.StackDepth < 1 || config.StackDepth > tracer.MaxStackDepth {
 		return config, usageError("--stack-depth must be from 1 to %d", tracer.MaxStackDepth)

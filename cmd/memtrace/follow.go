@@ -377,7 +377,7 @@ func (s *session) extended(t *target, news []probe.Object) {
 	t.objects = s.attacher.of(t.pid)
 	t.found(news, false)
 	s.take(input.Described{ProcessInfo: t.describe()})
-	s.warnOfThrows(t)
+	s.warnOfUnseen(t)
 	s.say("attached to process %d (%d more files)", t.pid, len(news))
 }
 

@@ -59,6 +59,33 @@ func TestOwnFunctions(t *testing.T) {
 	})
 }
 
+// Functions that are left by exceptions, by longjmp and by a switch of stacks, and returned from in another order or by
+// another thread: nothing of it is changed, or the program ends otherwise. What returns by itself is counted as the program counts it, and
+// each other call is either counted or said to have been left.
+func TestFunctionsThatAreLeft(t *testing.T) {
+	t.Parallel()
+	for _, m := range mechanismsHere(t) {
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			c, r := runWith(t, []string{"--attach", string(m), "--alloc-fn", "take:size=0", "--free-fn", "give:ptr=0",
+				"--alloc-fn", "pass_on:size=0", "--free-fn", "pass_back:ptr=0"}, testProgram("leaves"))
+			c.checkSites(t, &r)
+			seen := uint64(0)
+			for _, s := range r.Sites {
+				if s.Function == "keep" || s.Function == "take_and_give" || s.Function == "fiber" {
+					seen += s.AllocCount
+				}
+			}
+			said := func(name string) uint64 { n, _ := c.answer[name].(float64); return uint64(n) }
+			left := r.Events.LostBy.Abandoned
+			if seen+left != said("takes") || left < said("left") || left > said("left")+said("waited") || r.Events.Lost != 0 || len(r.Warnings) > 0 {
+				t.Errorf("saw %d calls, %d left; it made %d and left %d, %d waited; events %+v, warnings %q",
+					seen, left, said("takes"), said("left"), said("waited"), r.Events, r.Warnings)
+			}
+		})
+	}
+}
+
 // A function that no file has is an error, not a trace without it.
 func TestOwnFunctionThatIsNotThere(t *testing.T) {
 	t.Parallel()

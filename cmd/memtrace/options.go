@@ -165,14 +165,15 @@ func conditionWords() []string { return slices.Concat(report.LeakKinds(), gate.F
 
 func costDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
-		"probes":        {Group: groupCost, Metavar: "WHICH", Words: probeChoices},
-		"sample-bytes":  {Group: groupCost, Metavar: "SIZE"},
-		"max-overhead":  {Group: groupCost, Metavar: "SHARE"},
-		"back-pressure": {Group: groupCost, Metavar: "SIZE"},
-		"memory":        {Group: groupCost, Metavar: "SIZE"},
-		"stack-depth":   {Group: groupCost, Metavar: "N"},
-		"python":        {Group: groupCost},
-		"stall-budget":  {Group: groupCost, Metavar: "TIME"},
+		"probes":          {Group: groupCost, Metavar: "WHICH", Words: probeChoices},
+		"sample-bytes":    {Group: groupCost, Metavar: "SIZE"},
+		"max-overhead":    {Group: groupCost, Metavar: "SHARE"},
+		"back-pressure":   {Group: groupCost, Metavar: "SIZE"},
+		"memory":          {Group: groupCost, Metavar: "SIZE"},
+		"stack-depth":     {Group: groupCost, Metavar: "N"},
+		"python":          {Group: groupCost},
+		"risk-exceptions": {Group: groupCost},
+		"stall-budget":    {Group: groupCost, Metavar: "TIME"},
 	}
 }
 

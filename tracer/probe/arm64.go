@@ -60,7 +60,7 @@ func (im *image) branchARM64(addr uint64) (uint64, bool) {
 	return addr + uint64(int64(int32(word<<6)>>4)), true
 }
 
-// stubARM64 follows a PLT stub: adrp x16; ldr x17, [x16, #n]; add; br x17.
+// stubARM64 returns the address of the word that a PLT stub jumps through: adrp x16; ldr x17, [x16, #n]; add; br x17.
 func (im *image) stubARM64(addr uint64) (uint64, bool) {
 	code := im.code(addr, 16)
 	if len(code) >= 4 && binary.LittleEndian.Uint32(code)&0xffffff3f == 0xd503241f { // bti
@@ -74,6 +74,44 @@ func (im *image) stubARM64(addr uint64) (uint64, bool) {
 		return 0, false
 	}
 	page := int64(int32(adrp<<8)>>13)<<2 | int64(adrp>>29&3)
-	to, ok := im.slots[addr&^0xfff+uint64(page<<12)+uint64(ldr>>10&0xfff)*8]
-	return to, ok
+	return addr&^0xfff + uint64(page<<12) + uint64(ldr>>10&0xfff)*8, true
+}
+
+// stepsARM64 are the instructions of a function, as the search for its returns sees them. Data among them does no
+// harm: only what the code leads to is looked at.
+func (im *image) stepsARM64(extent span) (map[uint64]step, bool) {
+	code := im.code(extent.lo, int(extent.hi-extent.lo))
+	if uint64(len(code)) < extent.hi-extent.lo || len(code)%4 != 0 {
+		return nil, false
+	}
+	out := make(map[uint64]step, len(code)/4)
+	for at := extent.lo; len(code) > 0; code, at = code[4:], at+4 {
+		out[at] = stepARM64(binary.LittleEndian.Uint32(code), at)
+	}
+	return out, true
+}
+
+func stepARM64(word uint32, at uint64) step {
+	s := step{size: 4}
+	relative := func(bits, shift int) { // a signed number of words
+		s.target = at + uint64(int64(int32(word<<(32-bits-shift)))>>(32-bits)*4)
+	}
+	switch {
+	case word&0xfffffc1f == 0xd65f0000, word == 0xd65f0bff, word == 0xd65f0fff: // ret, retaa, retab
+		s.returns = true
+	case word&0xfe000000 == 0xd6000000 && word>>21&15 != 1 && word>>21&15 != 9: // br, braa, …; eret and drps
+		s.ends, s.pointer = true, true
+	case word&0xfe000000 == 0xd6000000, word&0xfc000000 == 0x94000000: // blr, blraa, …; bl
+		s.calls = true
+	case word&0xfc000000 == 0x14000000: // b
+		s.ends = true
+		relative(26, 0)
+	case word&0xff000000 == 0x54000000, word&0x7e000000 == 0x34000000: // b.cond, cbz, cbnz
+		relative(19, 5)
+	case word&0x7e000000 == 0x36000000: // tbz, tbnz
+		relative(14, 5)
+	case word&0xffe0001f == 0xd4200000, word>>16 == 0: // brk, udf
+		s.ends = true
+	}
+	return s
 }

@@ -5,6 +5,7 @@ package probe
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func TestSeparateDebugFiles(t *testing.T) {
 	check := func(t *testing.T, program string, at locator, whole Object) {
 		t.Helper()
 		o := inspectWith(t, program, at)
-		if !slices.Equal(o.Probes, whole.Probes) || o.stripped {
+		if !reflect.DeepEqual(o.Probes, whole.Probes) || o.stripped {
 			t.Errorf("probes %+v, want %+v; stripped %v", o.Probes, whole.Probes, o.stripped)
 		}
 	}
@@ -148,7 +149,7 @@ void _start(void) { keep(keep2(1)); free2(0); }
 		t.Fatal("no probes in the whole program")
 	}
 	run(t, "objcopy", "--remove-section", ".symtab", "--remove-section", ".strtab", program)
-	if o := inspectWith(t, program, locator{}); !slices.Equal(o.Probes, whole.Probes) {
+	if o := inspectWith(t, program, locator{}); !reflect.DeepEqual(o.Probes, whole.Probes) {
 		t.Errorf("probes %+v, want %+v", o.Probes, whole.Probes)
 	}
 }

@@ -37,7 +37,9 @@ type image struct {
 
 	tlsSlots map[uint64]bool // addresses of words that hold the offset of a variable of each thread's from its pointer
 
-	slots map[uint64]uint64 // address of a word that PLT stubs jump through -> where it leads; see relocations
+	slots   map[uint64]uint64 // address of a word that PLT stubs jump through -> where it leads; see relocations
+	imports map[uint64]string // the same, of functions that only another file defines: their names
+	frames  *frames           // see frameTable
 }
 
 // openImage checks the header and reads the section and program headers.

@@ -127,6 +127,11 @@ func (c Choice) alone() bool {
 	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return layers[f.Layer].alone })
 }
 
+// names says whether a function is asked for.
+func (c Choice) names(name string) bool {
+	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return f.name() == name })
+}
+
 // marks says whether a USDT probe is asked for.
 func (c Choice) marks(name string) bool {
 	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return f.Mark == name })
@@ -138,6 +143,9 @@ func (c Choice) restrict(o *Object) {
 	alone := c.alone()
 	if c.Family == "" && !alone {
 		return
+	}
+	if o.Family != c.Family || alone {
+		o.Unseen = slices.DeleteFunc(slices.Clone(o.Unseen), func(s Skip) bool { return !c.names(s.Name) })
 	}
 	o.Probes = slices.DeleteFunc(slices.Clone(o.Probes), func(p Probe) bool {
 		return (p.Family != c.Family || alone) && p.Family != User && !p.Shape.maps()

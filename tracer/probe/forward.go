@@ -46,25 +46,33 @@ func (im *image) jump(addr uint64) (uint64, bool) {
 		if to, ok := im.branchARM64(addr); ok {
 			return to, true
 		}
+	} else if in, ok := im.firstInst(addr); ok && in.Op == x86asm.JMP {
+		if f, target := in.flow(); f == flowJump {
+			return target, true
+		}
+	}
+	word, ok := im.stub(addr)
+	if !ok {
+		return 0, false
+	}
+	to, ok := im.slots[word]
+	return to, ok
+}
+
+// stub returns the address of the word through which the code at addr jumps, if it does nothing else.
+func (im *image) stub(addr uint64) (uint64, bool) {
+	if im.file.Machine == elf.EM_AARCH64 {
 		return im.stubARM64(addr)
 	}
 	in, ok := im.firstInst(addr)
 	if !ok || in.Op != x86asm.JMP {
 		return 0, false
 	}
-	if f, target := in.flow(); f == flowJump {
-		return target, true
-	}
 	mem, ok := in.Args[0].(x86asm.Mem)
 	if !ok {
 		return 0, false
 	}
-	word, ok := in.relative(mem)
-	if !ok {
-		return 0, false
-	}
-	to, ok := im.slots[word]
-	return to, ok
+	return in.relative(mem)
 }
 
 // firstInst decodes the instruction at addr, past an endbr64.

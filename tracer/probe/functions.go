@@ -11,7 +11,7 @@ type function struct {
 	shape  Shape
 	args   [3]uint8 // positions of Shape's arguments in the call, from 1; 0 is none
 	align  uint8    // position of the alignment, of a Malloc that in glibc leaves small ones to malloc; 0: none
-	throws bool     // a Malloc or Calloc that throws an exception where it fails
+	throws bool     // it throws an exception where it fails
 	pool   poolUse
 	group  group
 	prefix string // of name, in a program that brings its allocator along
@@ -110,8 +110,8 @@ var functionTable = []function{
 	{name: "new_aligned", shape: Malloc, args: [3]uint8{1}, group: groupMi, throws: true},
 	{name: "new_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupMi},
 	{name: "new_aligned_nothrow", shape: Malloc, args: [3]uint8{1}, group: groupMi},
-	{name: "new_realloc", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
-	{name: "new_reallocn", shape: Reallocarray, args: [3]uint8{1, 2, 3}, group: groupMi},
+	{name: "new_realloc", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi, throws: true},
+	{name: "new_reallocn", shape: Reallocarray, args: [3]uint8{1, 2, 3}, group: groupMi, throws: true},
 	{name: "expand", shape: Realloc, args: [3]uint8{1, 2}, group: groupMi},
 	{name: "free_size", shape: Free, args: [3]uint8{1}, group: groupMi},
 	{name: "free_aligned", shape: Free, args: [3]uint8{1}, group: groupMi},

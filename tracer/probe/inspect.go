@@ -145,11 +145,19 @@ func (im *image) placeAll(o *Object, known entries, variables map[string]uint64)
 			o.skip(s.name, "its code cannot be read")
 			continue
 		}
+		var returns []uint64
+		if s.keepsReturn() {
+			if returns, err = im.returnsOf(s, known); err != nil {
+				o.skip(s.name, err.Error())
+				o.Unseen = append(o.Unseen, Skip{s.name, err.Error()})
+				continue
+			}
+		}
 		o.Probes = append(o.Probes, Probe{
 			Name: s.name, Family: s.family, Shape: s.shape, Entry: entry, Offset: offset, Args: where.args,
 			SPDelta: where.grown, Cost: where.cost, Instruction: where.instruction, MayForward: s.mayForward,
 			Change: s.pool.change, Variable: s.pool.distance(variables, where.addr),
-			Cache: im.threadCache(s, bodies[addr], where.addr), Throws: s.throws,
+			Cache: im.threadCache(s, bodies[addr], where.addr), Throws: s.throws, KeepsReturn: s.keepsReturn(), Returns: returns,
 		})
 	}
 	sort.Slice(o.Probes, func(i, j int) bool { return o.Probes[i].Entry < o.Probes[j].Entry })

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -48,7 +49,7 @@ func TestInspectAArch64(t *testing.T) {
 		{Name: "free", Family: FamilyUnknown, Shape: Free, Entry: 0x300, Offset: 0x300, Args: [3]Reg{1}, Cost: Emulated, Instruction: "cbz x0, .+0x8"},
 		{Name: "posix_memalign", Family: FamilyUnknown, Shape: PosixMemalign, Entry: 0x500, Offset: 0x500, Args: [3]Reg{1, 3}, Cost: Stepped, Instruction: "hint #0x22"},
 	}
-	if !slices.Equal(o.Probes, want) {
+	if !reflect.DeepEqual(o.Probes, want) {
 		t.Errorf("probes = %+v\nwant %+v", o.Probes, want)
 	}
 	skipped := []Skip{{"calloc", "an indirect function: its code is chosen at run time"}, {"cfree", "passes on to free"}}

@@ -29,6 +29,7 @@ type Object struct {
 	Probes  []Probe       // sorted by Entry; empty where the file has no allocator
 	Skipped []Skip        // functions left out, each with the reason
 	Left    []string      // debug files of it that were not used, and why
+	Unseen  []Skip        // of those the ones whose returns can't be seen without harm; what they hand out isn't seen either
 	Marks   []StaticProbe // USDT probes that are about memory and not among Probes
 	Text    []Range       // executable mappings in the target, ascending
 
@@ -57,7 +58,12 @@ type Probe struct {
 
 	Cache ThreadCache // of a Malloc whose results can be predicted
 
-	Throws bool // a Malloc or Calloc that throws an exception where it fails, which can't pass a return probe
+	Throws bool // it throws an exception where it fails
+
+	// KeepsReturn says that there must be no return probe, as neither an exception nor a switch of stacks passes one:
+	// calls return by the instructions at Returns (file offsets, ascending), or by the return of another probed function that it jumps to.
+	KeepsReturn bool
+	Returns     []uint64
 
 	Static    [3]StaticArg // of a MarkAlloc: block, size, weight; of a MarkFree: block
 	Semaphore uint64       // of those: file offset of the counter that switches the probe on; 0: none

@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"syscall"
 	"testing"
 )
@@ -46,7 +46,7 @@ func TestDebugFileOfAnotherRoot(t *testing.T) {
 	}
 	run(t, "cp", program, filepath.Join(root, "waits"))
 	found, err := discover()
-	if err != nil || len(found) != 1 || !slices.Equal(found[0].Probes, whole.Probes) {
+	if err != nil || len(found) != 1 || !reflect.DeepEqual(found[0].Probes, whole.Probes) {
 		t.Fatalf("found %+v, %v, in the unstripped program, want %+v", found, err, whole.Probes)
 	}
 	CloseAll(found)

@@ -75,7 +75,7 @@ func isLikeUs(root, pid string) bool {
 func (o *Object) unchanged(memory io.ReaderAt, debugged bool) error {
 	for i := range o.Probes {
 		p := &o.Probes[i]
-		for _, at := range []uint64{p.Entry, p.Offset} {
+		for _, at := range append([]uint64{p.Entry, p.Offset}, p.Returns...) {
 			if err := o.compare(memory, at, debugged); err != nil {
 				return fmt.Errorf("%s in %s: %w", p.Name, o.Path, err)
 			}

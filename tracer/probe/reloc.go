@@ -9,15 +9,19 @@ const relaSize = 24 // Elf64_Rela
 
 // relocations fills im.slots from the relocations that bind one word each to
 // a symbol (JUMP_SLOT, GLOB_DAT): where the word leads if the file's own
-// definition is chosen. A symbol that only another file defines is left out.
+// definition is chosen. The names of those that only another file defines are in im.imports.
 // Those of variables of threads (TPOFF64) fill im.tlsSlots.
 func (im *image) relocations() error {
-	im.slots, im.tlsSlots = map[uint64]uint64{}, map[uint64]bool{}
+	im.slots, im.imports, im.tlsSlots = map[uint64]uint64{}, map[uint64]string{}, map[uint64]bool{}
 	symtab := im.section(elf.SHT_DYNSYM)
 	if symtab == nil {
 		return nil
 	}
 	table, err := im.table(symtab, maxTable)
+	if err != nil {
+		return err
+	}
+	names, err := im.symbolNames(symtab)
 	if err != nil {
 		return err
 	}
@@ -30,8 +34,8 @@ func (im *image) relocations() error {
 			return fmt.Errorf("read relocations: %w", err)
 		}
 		for ; len(data) >= relaSize; data = data[relaSize:] {
-			im.addSlot(data, table)
-			if len(im.slots)+len(im.tlsSlots) > maxSlots {
+			im.addSlot(data, table, names)
+			if len(im.slots)+len(im.imports)+len(im.tlsSlots) > maxSlots {
 				return fmt.Errorf("read relocations: %w of %d", errTooLarge, maxSlots)
 			}
 		}
@@ -39,7 +43,7 @@ func (im *image) relocations() error {
 	return nil
 }
 
-func (im *image) addSlot(rela, symtab []byte) {
+func (im *image) addSlot(rela, symtab, names []byte) {
 	at, info := im.order.Uint64(rela), im.order.Uint64(rela[8:])
 	index := info >> 32
 	if im.file.Machine == elf.EM_X86_64 && elf.R_X86_64(uint32(info)) == elf.R_X86_64_TPOFF64 {
@@ -50,7 +54,12 @@ func (im *image) addSlot(rela, symtab []byte) {
 		return
 	}
 	sym := im.decodeSymbol(symtab[index*symbolSize:])
-	if sym.section != elf.SHN_UNDEF && elf.ST_TYPE(sym.info) == elf.STT_FUNC {
+	switch {
+	case sym.section == elf.SHN_UNDEF:
+		if name := stringAt(names, uint64(sym.name)); len(name) < maxKnownName {
+			im.imports[at] = name
+		}
+	case elf.ST_TYPE(sym.info) == elf.STT_FUNC:
 		im.slots[at] = sym.value
 	}
 }

@@ -323,19 +323,11 @@ func (im *image) addUsers(o *Object, known entries, syms *symbols) {
 }
 
 // beginsFunction says whether the table of .eh_frame_hdr has a function that
-// begins at addr (Linux Standard Base, "Exception Frames").
+// begins at addr.
 func (im *image) beginsFunction(addr uint64) bool {
-	const pcrel4, udata4, datarel4 = 0x1b, 0x03, 0x3b // DW_EH_PE encodings, those that linkers write
-	section := im.file.Section(".eh_frame_hdr")
-	if section == nil {
-		return false
-	}
-	data, err := im.table(section, maxTable)
-	if err != nil || len(data) < 12 || data[0] != 1 || data[1] != pcrel4 || data[2] != udata4 || data[3] != datarel4 {
-		return false
-	}
-	for entries := data[12:]; len(entries) >= 8; entries = entries[8:] {
-		if section.Addr+uint64(int64(int32(im.order.Uint32(entries)))) == addr {
+	table, base := im.frameTable()
+	for ; len(table) >= frameEntry; table = table[frameEntry:] {
+		if base+uint64(int64(int32(im.order.Uint32(table)))) == addr {
 			return true
 		}
 	}

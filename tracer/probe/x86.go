@@ -151,3 +151,33 @@ func wide(arg x86asm.Arg) bool {
 	r, ok := arg.(x86asm.Reg)
 	return ok && r >= x86asm.EAX && r <= x86asm.R15
 }
+
+// steps are the instructions of a function, as the search for its returns sees them. tables says that its
+// indirect jumps lead to places of its own.
+func (b body) steps(tables bool) map[uint64]step {
+	out := make(map[uint64]step, len(b))
+	for _, in := range b {
+		f, target := in.flow()
+		s := step{size: uint64(in.Len), calls: f == flowCall, ends: f == flowJump || f == flowEnd}
+		if f == flowJump || f == flowBranch {
+			s.target = target
+		}
+		switch in.Op {
+		case x86asm.RET:
+			s.returns = true
+		case x86asm.SYSCALL, x86asm.INT, x86asm.INTO, x86asm.XBEGIN:
+			s.ends = false
+		case x86asm.JMP:
+			if f != flowEnd {
+				break
+			}
+			mem, memory := in.Args[0].(x86asm.Mem)
+			if at, relative := in.relative(mem); memory && relative {
+				s.word = at
+			}
+			s.table, s.pointer = tables && s.word == 0, !tables || s.word != 0
+		}
+		out[in.addr] = s
+	}
+	return out
+}

@@ -53,7 +53,7 @@ func allocEdits() []edit {
 		before(programs, "\tif (!can_sample)\n\t\treturn await(self, ctx, t, cookie, k);\n",
 			"\tif (LADDER == RUNG_arguments)\n\t\treturn NO_RETURN;\n"),
 		// Without its return, whether the call was predicted or not.
-		before(programs, "\trefused = k ? refuse(ctx, t, cookie) : RETURN;\n",
+		before(programs, "\tt->outer = REG_IP(ctx);\n\tt->sp = REG_SP(ctx);\n\tt->by_exit",
 			"\tif (LADDER == RUNG_predict)\n\t\treturn NO_RETURN;\n"),
 		after(programs, "static __always_inline void record_call(struct self self, struct pt_regs *ctx, struct thread *t, u64 addr)\n{\n",
 			`	if (LADDER == RUNG_predict || LADDER == RUNG_return) {

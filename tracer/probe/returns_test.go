@@ -1,0 +1,193 @@
+//go:build amd64
+
+package probe
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// returnsSource are functions that return in various ways. The labels that begin with ret name the
+// instructions at which they do.
+const returnsSource = `
+.macro fn name
+.globl \name
+.type \name, @function
+\name:
+.cfi_startproc
+.endm
+.macro end name
+.cfi_endproc
+.size \name, . - \name
+.endm
+.text
+fn twice
+	test %rdi,%rdi
+	je 1f
+ret_twice_a: ret
+1:	xor %eax,%eax
+ret_twice_b: rep ret
+end twice
+fn jumps_on
+	cmp $100,%rdi
+	ja slow
+ret_jumps_on: ret
+end jumps_on
+.type slow, @function
+slow:
+.cfi_startproc
+	call helper
+	test %rax,%rax
+	jne ret_slow
+	jmp back
+ret_slow: ret $8
+.cfi_endproc
+.type back, @function
+back:
+.cfi_startproc
+ret_back: ret
+.cfi_endproc
+.type helper, @function
+helper:
+.cfi_startproc
+	ret
+.cfi_endproc
+fn never_back
+	test %rdi,%rdi
+	je 1f
+ret_never_back: ret
+1:	call helper
+end never_back
+fn to_malloc
+	add $16,%rdi
+	jmp malloc@plt
+end to_malloc
+fn to_foreign
+	jmp foreign@plt
+end to_foreign
+fn to_pointer
+	mov hook(%rip),%rax
+	jmp *%rax
+end to_pointer
+fn switches
+	lea table(%rip),%rdx
+	movslq (%rdx,%rdi,4),%rax
+	add %rdx,%rax
+	jmp *%rax
+1:	mov $1,%eax
+ret_switches_a: ret
+2:	mov $2,%eax
+ret_switches_b: ret
+end switches
+fn into_data
+	jmp 1f
+	.byte 0x48,0xb8
+1:	ret
+	.byte 0,0,0,0,0,0,0
+end into_data
+.globl bare
+.type bare, @function
+bare:
+	ret
+.section .rodata
+table: .long 1b - table, 2b - table
+.data
+hook: .quad 0
+`
+
+// TestReturns has the instructions found at which functions return, as their labels say, or a reason why that can't be.
+func TestReturns(t *testing.T) {
+	for name, flag := range map[string]string{
+		"with a table of .eh_frame": "-Wl,--eh-frame-hdr",
+		"without":                   "-Wl,--no-eh-frame-hdr", // as GCC links static programs
+	} {
+		t.Run(name, func(t *testing.T) { testReturns(t, flag) })
+	}
+}
+
+func testReturns(t *testing.T, flag string) {
+	file := link(t, returnsSource, "-shared", "-Wl,--no-undefined-version", flag)
+	labels := map[string][]uint64{}
+	for line := range strings.Lines(run(t, "nm", file)) {
+		var addr uint64
+		var kind, name string
+		if _, err := fmt.Sscanf(line, "%x %s %s", &addr, &kind, &name); err == nil && strings.HasPrefix(name, "ret_") {
+			labels[name] = append(labels[name], addr)
+		}
+	}
+	for name, want := range map[string]struct {
+		labels []string
+		reason string
+	}{
+		"twice":      {labels: []string{"ret_twice_a", "ret_twice_b"}},
+		"jumps_on":   {labels: []string{"ret_jumps_on", "ret_slow", "ret_back"}},
+		"never_back": {labels: []string{"ret_never_back"}},
+		"to_malloc":  {},
+		"to_foreign": {reason: "foreign of another file"},
+		"to_pointer": {reason: "through a pointer"},
+		"switches":   {labels: []string{"ret_switches_a", "ret_switches_b"}},
+		"into_data":  {reason: "into the midst of an instruction"},
+		"bare":       {reason: "ends isn't known"},
+	} {
+		f, err := ParseAllocFunction(name + ":size=0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := inspectUser(t, file, f)
+		p, found := probeNamed(o, name)
+		if !found {
+			if want.reason == "" || len(o.Skipped) != 1 || !strings.Contains(o.Skipped[0].Reason, want.reason) {
+				t.Errorf("%s is left out: %+v, want %q", name, o.Skipped, want.reason)
+			}
+			continue
+		}
+		var places []uint64 // addresses in the file are offsets: its first segment begins at both
+		for _, label := range want.labels {
+			places = append(places, labels[label]...)
+		}
+		slices.Sort(places)
+		if want.reason != "" || !p.KeepsReturn || !slices.Equal(p.Returns, places) || len(places) != len(want.labels) {
+			t.Errorf("%s returns at %#x, want %#x (%s)", name, p.Returns, places, want.reason)
+		}
+	}
+}
+
+func inspectUser(t *testing.T, file string, f UserFunction) Object {
+	t.Helper()
+	r, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	o, err := inspectAt(r, locator{path: file}, []UserFunction{f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestStepsARM64 has instructions told apart that the search for returns goes by (Arm Architecture Reference Manual, C4.1).
+func TestStepsARM64(t *testing.T) {
+	const at = 0x10000
+	for word, want := range map[uint32]step{
+		0xd65f03c0: {size: 4, returns: true},              // ret
+		0xd65f0bff: {size: 4, returns: true},              // retaa
+		0xd61f0200: {size: 4, ends: true, pointer: true},  // br x16
+		0xd71f0a11: {size: 4, ends: true, pointer: true},  // braa x16, x17
+		0xd63f0000: {size: 4, calls: true},                // blr x0
+		0x94000002: {size: 4, calls: true},                // bl +8
+		0x17ffffff: {size: 4, ends: true, target: at - 4}, // b -4
+		0x54000040: {size: 4, target: at + 8},             // b.eq +8
+		0xb5ffffe0: {size: 4, target: at - 4},             // cbnz x0, -4
+		0x3707ffe1: {size: 4, target: at - 4},             // tbnz w1, #0, -4
+		0xd4200000: {size: 4, ends: true},                 // brk
+		0xa9bf7bfd: {size: 4},                             // stp x29, x30, [sp, #-16]!
+	} {
+		if got := stepARM64(word, at); got != want {
+			t.Errorf("%#x: got %+v, want %+v", word, got, want)
+		}
+	}
+}
