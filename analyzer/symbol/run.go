@@ -71,15 +71,23 @@ func (x *Run) append(frames []*Frame, addr, at uint64, settled bool) []*Frame {
 
 // newest is when the last of what is known to be mapped came: names are the same at all times from then on.
 func (s *Space) newest() (at uint64) {
+	for range maxAncestors + 1 {
+		if s == nil {
+			break
+		}
+		at = max(at, s.newestOwn())
+		s, _ = s.inherits()
+	}
+	return at
+}
+
+func (s *Space) newestOwn() (at uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, list := range [][]mapping{s.current, s.retired} {
 		for i := range list {
 			at = max(at, list[i].since)
 		}
-	}
-	if s.parent != nil {
-		at = max(at, s.parent.newest())
 	}
 	return at
 }

@@ -40,8 +40,6 @@ type Space struct {
 	parent *Space // of a process that was forked: what it inherited
 	forked uint64 // when: what its parent mapped later is not its own
 
-	ancestors int
-
 	mu       sync.RWMutex
 	current  []mapping // ascending by start, not overlapping
 	retired  []mapping // latest last
@@ -75,25 +73,22 @@ func NewSpace(root string, pid int) (*Space, error) {
 // a time. What it inherited and has let go of keeps its names.
 func (s *Space) Fork(root string, pid int, forked, now uint64) (*Space, error) {
 	child := newSpace(root, pid)
-	if n := s.generation(); n < maxAncestors {
-		child.parent, child.forked, child.ancestors = s, forked, n+1
+	if s.ancestors(nil) < maxAncestors {
+		child.parent, child.forked = s, forked
 	}
 	return child.filled(now)
 }
 
 // Inherit makes s, which was read at a time, ns, the Space of a process that another, of which parent is the Space,
-// had forked before: what that had mapped names what came until then.
+// had forked before: what that had mapped names what came until then. Said again, by a fork that became known later, the
+// last one holds: an earlier one was of another process that had its ID. It must not be called by two goroutines at once.
 func (s *Space) Inherit(parent *Space, forked, read uint64) {
-	if parent == s {
+	if parent.ancestors(s) >= maxAncestors {
 		return
 	}
-	n := parent.generation()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.parent != nil || n >= maxAncestors {
-		return
-	}
-	s.parent, s.forked, s.ancestors = parent, forked, n+1
+	s.parent, s.forked = parent, forked
 	for _, list := range [][]mapping{s.current, s.retired} {
 		for i := range list {
 			if list[i].since == 0 {
@@ -103,11 +98,24 @@ func (s *Space) Inherit(parent *Space, forked, read uint64) {
 	}
 }
 
-// generation is through how many processes names come to s.
-func (s *Space) generation() int {
+// ancestors is through how many processes names come to s; maxAncestors where there are as many, or where one is child:
+// a process is not its own ancestor.
+func (s *Space) ancestors(child *Space) int {
+	for n := 0; n < maxAncestors && s != child; n++ {
+		parent, _ := s.inherits()
+		if parent == nil {
+			return n
+		}
+		s = parent
+	}
+	return maxAncestors
+}
+
+// inherits returns what names what s inherited, and the time until which it did; nil: nothing.
+func (s *Space) inherits() (parent *Space, forked uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.ancestors
+	return s.parent, s.forked
 }
 
 func newSpace(root string, pid int) *Space {
@@ -301,22 +309,31 @@ func (s *Space) keepUnmapped(m mapping) {
 
 // find returns the mapping that covered addr at a time, with its file retained for the
 // caller, who releases it.
-func (s *Space) find(addr, at uint64) (mapping, bool) {
+func (s *Space) find(addr, at uint64) (mapping, bool) { return s.findWithin(addr, at, maxAncestors) }
+
+// findWithin is find through a number of ancestors: as one may get another parent, there may be more.
+func (s *Space) findWithin(addr, at uint64, ancestors int) (mapping, bool) {
+	m, ok, parent, forked := s.own(addr, at)
+	if parent == nil || ancestors == 0 || ok && m.since <= at {
+		return m, ok
+	}
+	inherited, known := parent.findWithin(addr, min(at, forked), ancestors-1)
+	if !known || ok && inherited.since >= m.since {
+		files.release(inherited.file)
+		return m, ok
+	}
+	files.release(m.file)
+	return inherited, true
+}
+
+// own is what s has mapped itself, its file retained, beside what it inherits.
+func (s *Space) own(addr, at uint64) (m mapping, ok bool, parent *Space, forked uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	m, ok := s.lookup(addr, at)
-	if s.parent != nil && (!ok || m.since > at) {
-		if inherited, known := s.parent.find(addr, min(at, s.forked)); known {
-			if !ok || inherited.since < m.since {
-				return inherited, true
-			}
-			files.release(inherited.file)
-		}
-	}
-	if ok && m.file != nil {
+	if m, ok = s.lookup(addr, at); ok && m.file != nil {
 		files.retain(m.file)
 	}
-	return m, ok
+	return m, ok, s.parent, s.forked
 }
 
 // lookup returns the last mapping of addr that was there at a time, or else the

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -334,18 +335,45 @@ func TestMovedCodeIsItsFiles(t *testing.T) {
 	}
 }
 
-// TestInherit: a child whose fork becomes known after it was looked at has what its parent had until then.
+// TestInherit: a child whose fork becomes known after it was looked at has what its parent had until then. A fork that
+// becomes known later holds, as the one before was of another process of its ID.
 func TestInherit(t *testing.T) {
 	plugin := func(path string) []region { return []region{{start: 0x1000, end: 0x2000, path: path}} }
-	parent, child := &Space{root: -1}, &Space{root: -1}
+	other, parent, child := &Space{root: -1}, &Space{root: -1}, &Space{root: -1}
+	other.update(plugin("other"), 5)
 	parent.update(plugin("a"), 10)
 	child.update(plugin("b"), 0)
+	child.Inherit(other, 8, 30)
 	child.Inherit(parent, 20, 30)
-	child.Inherit(child, 20, 40) // it has a parent
 	for at, want := range map[uint64]string{15: "a", 25: "a", 30: "b", Now: "b"} {
 		if m, ok := child.find(0x1000, at); !ok || m.path != want {
 			t.Errorf("at %d there was %q (%v), want %q", at, m.path, ok, want)
 		}
+	}
+}
+
+// TestNoProcessIsItsOwnAncestor, however forks are told; and of a long line the nearest name what they can.
+func TestNoProcessIsItsOwnAncestor(t *testing.T) {
+	line := make([]*Space, 3*maxAncestors)
+	for i := range line {
+		line[i] = &Space{root: -1}
+		line[i].update([]region{{start: uint64(i) << 12, end: uint64(i+1) << 12, path: strconv.Itoa(i)}}, 1)
+	}
+	for i := range len(line) - 1 {
+		line[i].Inherit(line[i+1], 5, 9) // each knows its parent before that knows its own
+	}
+	line[2].Inherit(line[0], 5, 9)
+	line[2].Inherit(line[2], 5, 9)
+	if got, _ := line[2].inherits(); got != line[3] {
+		t.Error("a process inherits from its child, or from itself")
+	}
+	for _, i := range []int{0, 1, maxAncestors} {
+		if m, ok := line[0].find(uint64(i)<<12, 5); !ok || m.path != strconv.Itoa(i) {
+			t.Errorf("what its %dth ancestor had mapped is %q (%v)", i, m.path, ok)
+		}
+	}
+	if _, ok := line[0].find((maxAncestors+1)<<12, 5); ok {
+		t.Errorf("names are looked for through more than %d ancestors", maxAncestors)
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *session) runCall(v sessionCall) {
 // hooks are what the session does when a process forks, executes a program, exits or is stopped at one of our probes.
 func (s *session) hooks() *launch.Hooks {
 	h := &launch.Hooks{Unknown: s.stoppedAtCode, AtExit: func(e launch.Ending) {
-		s.names.last(s.fs.Root(), e.PID, now())
+		s.names.Last(s.fs.Root(), e.PID, now())
 		s.known.look(s.fs, s.attacher, e.PID)
 		s.limiter.ending(e.PID)
 		if s.leaks || s.looksAtEnd(e.PID) {

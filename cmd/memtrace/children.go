@@ -77,7 +77,7 @@ func (s *session) attachedChild(pid int) *target {
 // attachHeldExec attaches to a program that is stopped at its exec or has mapped code since. It reports whether it is
 // done with that program. It is called outside of the session's goroutine.
 func (s *session) attachHeldExec(pid int) (done bool) {
-	s.names.replaced(pid, !s.attacher.atExec(pid), now())
+	s.names.Replaced(pid, !s.attacher.atExec(pid), now())
 	s.attacher.replaced(pid)
 	err := s.attacher.attachWithin(pid, holdTimeout, func() (err error) {
 		done, err = s.attacher.replace(pid, s.finder.Discover)
@@ -244,7 +244,7 @@ func (s *session) childEnded(e event.Event) {
 	case t.child:
 		s.ended(t)
 	default:
-		s.names.forget(pid)
+		s.names.Forget(pid)
 	}
 }
 
@@ -271,7 +271,7 @@ func (s *session) forget(pid int) {
 	s.nameEnded(pid)
 	s.attacher.forget(pid)
 	if t == nil || t.child {
-		s.names.forget(pid) // of the others execs may still be to come among the events
+		s.names.Forget(pid) // of the others execs may still be to come among the events
 	}
 	delete(s.unprobed, pid)
 	delete(s.guarded, pid)

@@ -71,7 +71,7 @@ func (b *endedGaps) add(to *[]coverageGap, pid int, reason error) {
 
 // release closes what a target holds of its process.
 func (s *session) release(t *target) {
-	s.names.keep(t.pid)
+	s.names.Keep(t.pid)
 	t.close()
 }
 

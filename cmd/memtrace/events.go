@@ -15,6 +15,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/wrapper"
+	"github.com/memtrace/memtrace/cmd/memtrace/naming"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -58,7 +59,7 @@ type eventOutput struct {
 	noOutput
 	filter   eventFilter
 	wrappers *wrapper.Patterns // functions that the user calls wrappers
-	names    *namer
+	names    *naming.Namer
 	fs       procfs.FS
 	start    uint64
 	frames   map[event.StackID]siteName
@@ -81,7 +82,7 @@ type siteName struct {
 	sought int // whether some function of the stack is the one asked for: 1, it is; -1, it is not; 0, that is not known
 }
 
-func newEventOutput(f eventFilter, w *wrapper.Patterns, names *namer, fs procfs.FS, start uint64) *eventOutput {
+func newEventOutput(f eventFilter, w *wrapper.Patterns, names *naming.Namer, fs procfs.FS, start uint64) *eventOutput {
 	o := &eventOutput{
 		filter: f, wrappers: w, names: names, fs: fs, start: start,
 		frames: make(map[event.StackID]siteName), threads: make(map[uint32]string),
@@ -159,12 +160,12 @@ func (o *eventOutput) site(e *event.Event) string {
 		return ""
 	}
 	if i := slices.IndexFunc(s.frames, event.IsPython); s.name == "" && i >= 0 {
-		s.name = o.names.function(s.pid, s.frames[i])
+		s.name = o.names.Function(s.pid, s.frames[i])
 		o.frames[e.Stack] = s
 	}
 	if s.name == "" {
 		for _, ret := range s.frames {
-			s.name = o.names.function(s.pid, ret)
+			s.name = o.names.Function(s.pid, ret)
 			if !report.IsAllocator(s.name) && !wrapper.Known(s.name) && !o.wrappers.Match(s.name) {
 				break
 			}
@@ -181,9 +182,9 @@ func (o *eventOutput) sought(e *event.Event) bool {
 	if !ok || e.Stack == 0 {
 		return false
 	}
-	if s.sought == 0 && o.names.space(s.pid) != nil { // else there may be names later
+	if s.sought == 0 && o.names.Knows(s.pid) { // else there may be names later
 		s.sought = -1
-		if slices.ContainsFunc(s.frames, func(ret uint64) bool { return strings.Contains(o.names.function(s.pid, ret), o.filter.function) }) {
+		if slices.ContainsFunc(s.frames, func(ret uint64) bool { return strings.Contains(o.names.Function(s.pid, ret), o.filter.function) }) {
 			s.sought = 1
 		}
 		o.frames[e.Stack] = s

@@ -202,14 +202,14 @@ func (s *session) inheritNames(e event.Event) {
 	if t := s.targets[int(e.Child)]; t == nil || t.since < e.Time {
 		s.nameStacks(s.analyzer.UnnamedOf(e.Child, nil))
 	}
-	s.names.like(int(e.Child), int(e.PID), e.Time)
+	s.names.Forked(int(e.Child), int(e.PID), e.Time)
 }
 
 // rename names what is known of a program that another replaced: its addresses
 // mean something else from then on.
 func (s *session) rename(pid int, at uint64) {
 	s.nameStacks(s.analyzer.UnnamedOf(uint32(pid), nil))
-	s.names.executed(pid, at)
+	s.names.Executed(pid, at)
 }
 
 // execed starts afresh with a process that replaced its program.

@@ -97,9 +97,9 @@ func (s *session) namePools(pools []analyzer.UnnamedPool) {
 // taken, as neighbours have most of their frames in common.
 func (s *session) nameStacks(stacks []analyzer.UnnamedStack) {
 	slices.SortFunc(stacks, func(a, b analyzer.UnnamedStack) int { return cmp.Compare(a.Stack, b.Stack) })
-	run := s.names.resolver.Run()
+	run := s.names.Run()
 	for _, q := range stacks {
-		if frames := s.names.frames(run, q.PID, q.Addrs, q.At); len(frames) > 0 {
+		if frames := s.names.Frames(run, q.PID, q.Addrs, q.At); len(frames) > 0 {
 			s.take(input.Names{Stack: q.Stack, PID: uint32(q.PID), ID: q.ID, Last: q.Last, Frames: frames})
 		}
 	}

@@ -40,7 +40,7 @@ func (s *session) lookUp(pid int, at uint64) {
 		return // it has been killed
 	}
 	defer held.Close()
-	_, _ = s.names.look(s.fs.Root(), pid, at, held.Alive) // what can't be read has no names
+	_, _ = s.names.Look(s.fs.Root(), pid, at, held.Alive) // what can't be read has no names
 }
 
 // probeLoaded attaches to the allocators in code that a process has just loaded, and of

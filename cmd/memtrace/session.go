@@ -18,6 +18,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/symbol"
+	"github.com/memtrace/memtrace/cmd/memtrace/naming"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -38,7 +39,7 @@ type session struct {
 	recorder    *recorder // one of them; nil: nothing is recorded
 	recordError error     // why the recording lacks something; nil: it doesn't
 	progress    *progress
-	names       *namer
+	names       *naming.Namer
 	pools       poolname.Reader
 	tables      *symbol.FileCache
 	targets     map[int]*target // the latest of each PID
@@ -96,7 +97,7 @@ func newSession(s settings, out output) (*session, error) {
 	keepWithin(s.memory)
 	started := now()
 	x := &session{
-		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: newNamer(s.symbols, t.PythonFrame), out: out,
+		started: started, settings: s, fs: fs, tracer: t, tables: tables, names: naming.New(s.symbols, t.PythonFrame), out: out,
 		pools:   poolname.Of(s.functions.Layers()),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		newInterval: make(chan time.Duration, 1), calls: make(chan sessionCall), over: make(chan struct{}), guarded: make(map[int]bool),
@@ -159,7 +160,7 @@ func (s *session) attachTarget(t *target, objects []probe.Object, all bool) erro
 
 // renew reads what a process has mapped by now, for names.
 func (s *session) renew(t *target) error {
-	space, err := s.names.look(s.fs.Root(), t.pid, now(), t.held.Alive)
+	space, err := s.names.Look(s.fs.Root(), t.pid, now(), t.held.Alive)
 	if errors.Is(err, symbol.ErrExited) {
 		return nil
 	}
@@ -395,7 +396,7 @@ func (s *session) report(final bool) *report.Report {
 	r.Overhead, r.Pressure = s.limiter.report(), pressure
 	r.Warnings = append(r.Warnings, s.limiter.warnings()...)
 	r.Warnings = append(r.Warnings, s.warnings...)
-	r.Warnings = append(r.Warnings, s.names.resolver.Warnings()...)
+	r.Warnings = append(r.Warnings, s.names.Warnings()...)
 	r.Warnings = append(r.Warnings, s.tracer.UnwindProblems()...)
 	r.Warnings = append(r.Warnings, s.tracer.PythonProblems()...)
 	r.Warnings = append(r.Warnings, s.missedChildren()...)
@@ -487,7 +488,7 @@ func (s *session) close() {
 	}
 	s.attacher.close()
 	s.tables.Close()
-	s.names.close()
+	s.names.Close()
 	s.analyzer.Close()
 }
 

@@ -1,0 +1,254 @@
+//go:build linux && !viewer
+
+package naming
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/analyzer/symbol"
+	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/python"
+)
+
+func ownSpace(t *testing.T) *symbol.Space {
+	t.Helper()
+	s, err := symbol.NewSpace("/proc", os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func testNamer(t *testing.T) *Namer {
+	t.Helper()
+	n := New(symbol.Options{}, nil)
+	t.Cleanup(n.Close)
+	return n
+}
+
+// Stacks share the Python frames that they have in common: a recording writes each once, and an Analyzer counts them so.
+func TestStacksSharePythonFrames(t *testing.T) {
+	asked := 0
+	n := New(symbol.Options{}, func(frame uint64) (python.Name, bool) {
+		asked++
+		return python.Name{Function: "f", Line: int(frame - event.PythonFrames)}, true
+	})
+	t.Cleanup(n.Close)
+	s := ownSpace(t)
+	defer s.Close()
+	n.set(os.Getpid(), s, 1)
+	run := n.Run()
+	a := n.Frames(run, os.Getpid(), []uint64{event.PythonFrames + 1, event.PythonFrames + 2}, 1)
+	b := n.Frames(run, os.Getpid(), []uint64{event.PythonFrames + 3, event.PythonFrames + 2}, 1)
+	if asked != 3 || a[1] != b[1] || a[0] == b[0] || a[1].Line != 2 {
+		t.Errorf("%d names were made for three frames: %+v and %+v", asked, a, b)
+	}
+}
+
+// A process that executes two programs and ends before any of it is read from
+// the events keeps its first names up to the first exec, has none of its second
+// program, which nobody looked at, and those of its last after the second.
+func TestNamesOfProgramsStillToCome(t *testing.T) {
+	n, pid := testNamer(t), os.Getpid()
+	first := ownSpace(t)
+	defer first.Close()
+	n.set(pid, first, 1)
+	n.Replaced(pid, true, 20)
+	n.Replaced(pid, false, 21) // more is mapped
+	n.Replaced(pid, true, 40)
+	n.Last("/proc", pid, 45)
+	late := ownSpace(t)
+	defer late.Close()
+	if n.set(pid, late, 1) {
+		t.Error("names that were read as the process ended replace those that were read before")
+	}
+	if n.space(pid) != first {
+		t.Error("the names of the first program are gone before its exec")
+	}
+	n.Executed(pid, 10)
+	if n.space(pid) != nil {
+		t.Error("the second program has another's names")
+	}
+	n.Executed(pid, 30)
+	if s := n.space(pid); s == nil || s == first {
+		t.Errorf("the names of the last program are %p, those of the first %p", s, first)
+	}
+	n.Forget(pid)
+	if n.space(pid) == nil {
+		t.Error("a process that has ended has lost its names")
+	}
+	if p := *n.processes[pid]; !reflect.DeepEqual(p, process{space: p.space, made: 30}) {
+		t.Errorf("of an ended process is left %+v, want its last names alone", p)
+	}
+}
+
+// What is found between two execs belongs to the first of them.
+func TestNamesFoundBetweenTwoExecs(t *testing.T) {
+	n, pid := testNamer(t), os.Getpid()
+	spaces := [4]*symbol.Space{}
+	for i := range spaces {
+		spaces[i] = ownSpace(t)
+		defer spaces[i].Close()
+	}
+	n.set(pid, spaces[0], 1)
+	n.Replaced(pid, true, 20)
+	n.set(pid, spaces[1], 1)
+	n.Replaced(pid, true, 40)
+	n.set(pid, spaces[2], 1)
+	n.set(pid, spaces[3], 1) // a second look at the same program
+	for i, want := range []*symbol.Space{spaces[0], spaces[1], spaces[3]} {
+		if i > 0 {
+			n.Executed(pid, uint64(20*i-10))
+		}
+		if n.space(pid) != want {
+			t.Errorf("after %d execs the names are %p, want %p", i, n.space(pid), want)
+		}
+	}
+}
+
+// An exec may be read from the events before the process that stands still at
+// it is noticed: it is then not still to come.
+func TestNamesOfAnExecThatIsReadFirst(t *testing.T) {
+	n, pid := testNamer(t), os.Getpid()
+	first, second := ownSpace(t), ownSpace(t)
+	defer first.Close()
+	defer second.Close()
+	n.Executed(pid, 10)
+	n.Replaced(pid, true, 20)
+	n.set(pid, first, 1)
+	if n.space(pid) != first {
+		t.Error("the program whose exec was read first has no names")
+	}
+	n.Replaced(pid, true, 40)
+	n.set(pid, second, 1)
+	if n.space(pid) != first {
+		t.Error("the names of the first program are gone before the second's exec")
+	}
+	n.Executed(pid, 30)
+	if n.space(pid) != second {
+		t.Error("the second program has not its names")
+	}
+}
+
+// A child goes by what its parent had mapped when it forked, until it is looked at itself. That
+// its fork is read later changes nothing.
+func TestNamesOfAChildThatIsLookedAtFirst(t *testing.T) {
+	const parent = 1 << 30
+	n, pid := testNamer(t), os.Getpid()
+	mine := ownSpace(t)
+	defer mine.Close()
+	n.set(parent, mine, 10)
+	n.Forked(pid, parent, 20)
+	if n.space(pid) != mine || n.processes[pid].forked != 20 {
+		t.Errorf("the child's names are %p as of %d, want its parent's %p as of 20", n.space(pid), n.processes[pid].forked, mine)
+	}
+	alive := func() bool { return true }
+	own, err := n.Look("/proc", pid, 30, alive)
+	if err != nil || own == nil || own == mine || n.space(pid) != own {
+		t.Errorf("the child's own names are %p, %p (%v), the parent's %p", own, n.space(pid), err, mine)
+	}
+	n.Forked(pid, parent, 20)
+	if n.space(pid) != own {
+		t.Error("late news of the fork took the child's own names")
+	}
+	if again, err := n.Look("/proc", pid, 40, alive); err != nil || again != own {
+		t.Errorf("looked at again it is %p (%v), want %p", again, err, own)
+	}
+	n.Forked(pid, parent, 50) // another process has the PID
+	if n.space(pid) != mine {
+		t.Error("the next process of the PID has the names of the one before")
+	}
+}
+
+// A child's fork may be read just while its mappings are, when it has executed a program already. What it ran
+// before is named by its parent's code, however the two fall.
+func TestNamesOfAChildWhoseForkIsReadWhileItIsLookedAt(t *testing.T) {
+	const parent, child = 1 << 30, 1<<30 + 1
+	n, mine := testNamer(t), ownSpace(t)
+	defer mine.Close()
+	n.set(parent, mine, 10)
+	proc := filepath.Join(t.TempDir(), strconv.Itoa(child))
+	maps := filepath.Join(proc, "maps")
+	if err := errors.Join(os.Mkdir(proc, 0o700), unix.Mkfifo(maps, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan error, 1)
+	go func() {
+		_, err := n.Look(filepath.Dir(proc), child, 30, func() bool { return true })
+		looked <- err
+	}()
+	program, err := os.OpenFile(maps, os.O_WRONLY, 0) // once it is being read
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Forked(child, parent, 20)
+	_, err = program.WriteString("1000-2000 r-xp 00000000 00:00 0\n")
+	if err := errors.Join(err, program.Close(), <-looked); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := uint64(reflect.ValueOf(ownSpace).Pointer() + 1)
+	if frames := n.Frames(n.Run(), child, []uint64{here}, 25); len(frames) != 1 || frames[0].Module != exe {
+		t.Errorf("what the child ran before its exec is taken for %+v, want some of %s", frames, exe)
+	}
+	frames := n.Frames(n.Run(), child, []uint64{0x1800}, 35)
+	if len(frames) != 1 || frames[0].Module != "[anon]" {
+		t.Errorf("what it ran after is named %+v, want memory of its own", frames)
+	}
+}
+
+// A child may get the PID of another program's child that has ended and that nobody had looked at. It is looked at while its own
+// fork is still to be read, so that all that is known of its PID is the fork before. What it ran before its exec is its
+// own parent's code once that is read, and stays so when it is looked at again.
+func TestNamesOfAChildWithAUsedPID(t *testing.T) {
+	const other, parent = 1 << 30, 1<<30 + 1
+	n, child := testNamer(t), os.Getpid()
+	theirs, err := symbol.NewSpace("/proc", os.Getppid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := ownSpace(t)
+	defer theirs.Close()
+	defer mine.Close()
+	n.set(other, theirs, 1)
+	n.set(parent, mine, 1)
+	n.Forked(child, other, 10)
+	n.Forget(child)
+	sleep := exec.Command("sleep", "60") // the program that the child has executed by now
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = sleep.Process.Kill(), sleep.Wait() }()
+	proc := t.TempDir()
+	if err := os.Symlink(fmt.Sprintf("/proc/%d", sleep.Process.Pid), filepath.Join(proc, strconv.Itoa(child))); err != nil {
+		t.Fatal(err)
+	}
+	alive := func() bool { return true }
+	if _, err := n.Look(proc, child, 30, alive); err != nil {
+		t.Fatal(err)
+	}
+	n.Forked(child, parent, 20)
+	if _, err := n.Look(proc, child, 40, alive); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := uint64(reflect.ValueOf(ownSpace).Pointer() + 1)
+	if f := n.Frames(n.Run(), child, []uint64{here}, 25); len(f) != 1 || f[0].Module != exe {
+		t.Errorf("what the child ran before its exec is taken for %+v, want some of %s", f, exe)
+	}
+}
