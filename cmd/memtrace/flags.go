@@ -121,7 +121,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
 	}
-	if s.format == render.JSON && !c.IsSet("top") {
+	if s.format == render.JSON && !given(c, "top") {
 		s.top = 0
 	}
 	if err := s.check(c); err != nil {
@@ -215,7 +215,7 @@ func (s *settings) checkAll(c *cli.Context) error {
 	case s.overhead != 0:
 		return usageError("--max-overhead cannot be combined with --all: choose processes instead")
 	case s.leaks:
-		return usageError("--all cannot be combined with --leaks, --stop or conditions on leaks: choose the processes to check")
+		return usageError("--all cannot be combined with --leaks, --stop or --fail-on conditions on leaks: choose the processes to check")
 	case !risk:
 		return usageError("--all puts probes into files, for everybody that maps them: a valgrind or qemu-user that anybody starts meanwhile " +
 			"takes them for the program's code and dies (SIGTRAP), and the kernel has no way to leave it out. Choose processes by -p, --comm, " +

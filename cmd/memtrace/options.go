@@ -66,9 +66,11 @@ func whatDetails() map[string]cmdline.Detail {
 
 func agentDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
-		"serve config": {Group: groupAgent, Metavar: "FILE", Values: cmdline.Files},
-		"serve listen": {Group: groupAgent, Metavar: "ADDRESS:PORT"},
-		"check-config": {Group: groupAgent},
+		"serve config":  {Group: groupAgent, Metavar: "FILE", Values: cmdline.Files},
+		"serve listen":  {Group: groupAgent, Metavar: "ADDRESS:PORT"},
+		"check-config":  {Group: groupAgent},
+		"config check":  {Group: groupShow, Metavar: "FILE", Values: cmdline.Files},
+		"config format": {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON)}},
 	}
 }
 

@@ -103,9 +103,9 @@ func reportCommand(c *cli.Context) error {
 		return noneOf("--format", format, reportFormats)
 	case top < 0:
 		return usageError("--top must not be negative")
-	case c.IsSet("sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
+	case given(c, "sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
 		return noneOf("--sort", c.String("sort"), analyzer.SortKeys())
-	case c.IsSet("by") && report.CheckGrouping(c.String("by")) != nil:
+	case given(c, "by") && report.CheckGrouping(c.String("by")) != nil:
 		return usageError("--by %v", report.CheckGrouping(c.String("by")))
 	case c.Int("frames") < 0:
 		return usageError("--frames must not be negative")
@@ -119,15 +119,15 @@ func reportCommand(c *cli.Context) error {
 	if format == "markdown" && r.Outcome == nil {
 		return errors.New("markdown is the summary of a check, and this Report was not checked (--leaks, --fail-on)")
 	}
-	if c.IsSet("sort") {
+	if given(c, "sort") {
 		r.Sort(c.String("sort"))
 	}
-	if c.IsSet("by") {
+	if given(c, "by") {
 		if err := regroup(r, c.String("by"), c.String("sort")); err != nil {
 			return fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
 		}
 	}
-	if c.IsSet("top") || format != "json" && format != "csv" {
+	if given(c, "top") || format != "json" && format != "csv" {
 		r.Limit(top)
 	}
 	if format == "csv" {

@@ -89,7 +89,7 @@ func newUntraced(c *cli.Context) (*untraced, error) {
 	u.settings = settings{
 		format: render.Format(c.String("format")), top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
 	}
-	if u.format == render.JSON && !c.IsSet("top") {
+	if u.format == render.JSON && !given(c, "top") {
 		u.top = 0
 	}
 	if err := u.checkFlags(); err != nil {
