@@ -79,7 +79,7 @@ func runFlags() []cli.Flag {
 func commonFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "update the figures this often; without it, text for a file is the result alone"},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: all unless given)"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: 10,000 unless given)"},
 		&cli.StringFlag{Name: "sort", Value: defaultSort, Usage: "order of the sites"},
 		&cli.StringFlag{Name: "by", Value: report.BySite, Usage: "what the sites are grouped by"},
 		&cli.BoolFlag{Name: "native", Usage: "show the interpreter's own frames, too, in the stacks of Python programs"},
@@ -122,7 +122,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
 	}
 	if s.format == render.JSON && !given(c, "top") {
-		s.top = 0
+		s.top = jsonSites
 	}
 	if err := s.check(c); err != nil {
 		return s, err

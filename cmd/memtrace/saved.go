@@ -65,7 +65,7 @@ const exportDescription = "Writes a Report for other tools. pprof, html, speedsc
 func reportFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json, csv: all unless given)"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: 10,000 unless given; csv: all)"},
 		&cli.StringFlag{Name: "sort", Usage: "order of the sites; as in the file unless given"},
 		&cli.StringFlag{Name: "by", Usage: "what the sites are grouped by; as in the file unless given"},
 		&cli.IntFlag{Name: "frames", Value: textFrames, Usage: "text: frames to show of each call stack; 0: all"},
@@ -93,6 +93,9 @@ func atFlag() cli.Flag {
 func savedMemoryFlag() cli.Flag {
 	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "memory that memtrace may use; a Report that takes over half of it is refused"}
 }
+
+// jsonSites is how many sites a Report in JSON lists where --top does not say: with all of a machine's, one takes hundreds of megabytes.
+const jsonSites = 10_000
 
 var reportFormats = []string{"text", "json", "csv", "markdown"}
 
@@ -127,8 +130,11 @@ func reportCommand(c *cli.Context) error {
 			return fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
 		}
 	}
-	if given(c, "top") || format != "json" && format != "csv" {
+	switch {
+	case given(c, "top") || format != "json" && format != "csv":
 		r.Limit(top)
+	case format == "json":
+		r.Limit(jsonSites)
 	}
 	if format == "csv" {
 		return export.Write(os.Stdout, r, export.Options{Format: export.CSV})
