@@ -136,14 +136,19 @@ func reportCommand(c *cli.Context) error {
 	case format == "json":
 		r.Limit(jsonSites)
 	}
-	if format == "csv" {
-		return export.Write(os.Stdout, r, export.Options{Format: export.CSV})
-	}
 	opt := render.Options{Format: render.Format(format), Frames: cmp.Or(c.Int("frames"), -1), Stacks: textStacks, Made: true, Version: version}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		opt.Width, opt.Color = width, tui.UseColor(os.Getenv)
 	}
-	return render.Write(os.Stdout, r, opt)
+	return writeReport(os.Stdout, r, opt)
+}
+
+// writeReport writes a Report as text or JSON, or as a table of its sites.
+func writeReport(w io.Writer, r *report.Report, opt render.Options) error {
+	if opt.Format == render.CSV {
+		return export.Write(w, r, export.Options{Format: export.CSV})
+	}
+	return render.Write(w, r, opt)
 }
 
 // regroup groups the sites of a Report anew.

@@ -60,8 +60,10 @@ func traceRunning(c *cli.Context, set settings) error {
 
 // chooseOutput comes after the attach, so that its errors find a plain terminal.
 func (s *session) chooseOutput() {
-	if s.quiet {
-		s.progress = newProgress()
+	if s.recordOnly {
+		if !s.quiet {
+			s.progress = newProgress()
+		}
 		s.out = recordOutput{progress: s.progress}
 		return
 	}
