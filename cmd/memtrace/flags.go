@@ -68,6 +68,7 @@ func traceFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of these kinds"},
 		&cli.Uint64Flag{Name: "min-size", Usage: "with --events: only events of at least so many bytes"},
+		&cli.BoolFlag{Name: "stacks", Usage: "with --events: each event's call stack, too"},
 		&cli.StringFlag{Name: "function", Usage: "with --events: only events with this text in the name of a function of their stack"},
 	}, commonFlags()...)
 }
@@ -196,6 +197,8 @@ func (s *settings) check(c *cli.Context) error {
 		return usageError("--quiet cannot be combined with --verbose: the one says less, the other more")
 	case s.quiet && s.events:
 		return usageError("--quiet shows the result alone, and --events has none: leave one of them out")
+	case s.events && s.format == render.CSV:
+		return usageError("--format csv is a table of sites: --events has text and json")
 	case !slices.Contains(traceFormats, string(s.format)):
 		return noneOf("--format", string(s.format), traceFormats)
 	case !slices.Contains(exitTimes, s.atExit):

@@ -109,6 +109,7 @@ func showDetails() map[string]cmdline.Detail {
 		"format":           {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON), string(render.CSV)}},
 		"quiet":            {Group: groupShow},
 		"events":           {Group: groupShow},
+		"stacks":           {Group: groupShow},
 		"kind":             {Group: groupShow, Metavar: "KIND", Words: event.Kinds()},
 		"min-size":         {Group: groupShow, Metavar: "BYTES"},
 		"function":         {Group: groupShow, Metavar: "TEXT"},

@@ -25,7 +25,7 @@ const recordDescription = "Writes all that a trace sees into FILE: each allocati
 	"program's memory are not in it."
 
 // notRecorded are flags of trace that say what is shown.
-var notRecorded = []string{"events", "kind", "min-size", "function", "format", "top", "sort", "by", "frames"}
+var notRecorded = []string{"events", "kind", "min-size", "function", "stacks", "format", "top", "sort", "by", "frames"}
 
 func recordFlags() []cli.Flag {
 	return slices.DeleteFunc(traceFlags(), func(f cli.Flag) bool { return slices.Contains(notRecorded, f.Names()[0]) })

@@ -68,7 +68,7 @@ func (s *session) chooseOutput() {
 		return
 	}
 	if s.settings.events {
-		s.out = newEventOutput(s.settings.filter, s.wrappers, s.names, s.fs, s.started)
+		s.out = newEventOutput(&s.settings, s.names, s.fs, s.started)
 		return
 	}
 	s.out = s.traceOutput()
