@@ -140,21 +140,22 @@ func (a *Analyzer) reportProcesses(top int) []report.Process {
 	return out
 }
 
-// reportSites lists the first sites in the order asked for, those of leaks
-// wherever they stand, and the number of those left out.
-func (a *Analyzer) reportSites(now uint64, opt ReportOptions, leaks []report.Leak) ([]report.Site, int) {
-	order := a.order(now, opt.Sort)
-	omitted := 0
-	if opt.Top > 0 && len(order) > opt.Top {
-		all := len(order)
-		order = firstAndLeaking(order, opt.Top, leaks)
-		omitted = all - len(order)
+// reportSites lists in a Report the first top sites in the order asked for, 0: all, and those of leaks
+// wherever they stand, and sums up the others.
+func (a *Analyzer) reportSites(r *report.Report, top int, sort string, leaking map[int]bool) {
+	order := a.order(a.at, sort)
+	if top <= 0 {
+		top = len(order)
 	}
-	out := make([]report.Site, 0, len(order))
-	for _, o := range order {
-		out = append(out, a.sites.at(o.id).report(o.id, now))
+	r.Sites = make([]report.Site, 0, min(len(order), top+len(leaking)))
+	for i, o := range order {
+		s := a.sites.at(o.id).report(o.id, a.at)
+		if i >= top && !leaking[s.ID] {
+			r.LeaveOut(&s)
+			continue
+		}
+		r.Sites = append(r.Sites, s)
 	}
-	return out, omitted
 }
 
 type ordered struct {

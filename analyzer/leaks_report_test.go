@@ -44,6 +44,18 @@ func TestReportNamesTheLeakingSite(t *testing.T) {
 	if len(r.Sites) != 2 || r.SitesMore != 1 || r.Sites[0].TemporaryCount == 0 {
 		t.Errorf("%d sites listed, %d omitted; want the first and the leaking one of 3", len(r.Sites), r.SitesMore)
 	}
+	// What is left out is the site of 4 times 100 blocks that stay.
+	if want := (report.SiteSum{LiveBytes: 160_000, LiveCount: 400, AllocBytes: 160_000, AllocCount: 400, GrowthBytes: 160_000}); r.SitesMoreSum == nil || *r.SitesMoreSum != want {
+		t.Errorf("those left out have %+v, want %+v", r.SitesMoreSum, want)
+	}
+	cut := a.reportAt(start+20*second, ReportOptions{Sort: "temp"}, nil)
+	if cut.SitesMoreSum != nil {
+		t.Errorf("of all sites, those left out have %+v", cut.SitesMoreSum)
+	}
+	cut.Limit(1)
+	if want := (report.SiteSum{LiveBytes: 160_000, LiveCount: 400, AllocBytes: 160_000, AllocCount: 400}); len(cut.Sites) != 2 || cut.SitesMore != 1 || *cut.SitesMoreSum != want {
+		t.Errorf("limited afterwards, %d are listed and %d left out with %+v; want 2, and 1 with %+v", len(cut.Sites), cut.SitesMore, cut.SitesMoreSum, want)
+	}
 	if len(r.Leaks) != 1 || r.Leaks[0].Kind != "growing" {
 		t.Fatalf("leaks: %+v, want one that is growing", r.Leaks)
 	}

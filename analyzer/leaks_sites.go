@@ -39,18 +39,3 @@ func (a *Analyzer) leakSite(id siteID, s *site, now uint64) leakSite {
 	}
 	return out
 }
-
-// firstAndLeaking cuts order down to its first top sites and those with a leak.
-func firstAndLeaking(order []ordered, top int, leaks []report.Leak) []ordered {
-	leaking := make(map[siteID]bool, len(leaks))
-	for _, leak := range leaks {
-		leaking[siteID(leak.Site)] = true
-	}
-	out := order[:top]
-	for _, o := range order[top:] {
-		if leaking[o.id] {
-			out = append(out, o)
-		}
-	}
-	return out
-}

@@ -27,17 +27,16 @@ func (o ReportOptions) shown() int {
 
 // listSites lists the sites that are shown or counted in a group.
 func (a *Analyzer) listSites(d *draft) {
-	first := d.opt
-	first.Top = d.opt.shown()
+	top := d.opt.shown()
 	if d.opt.grouped() {
-		first.Top = 0
+		top = 0
 	}
 	r := d.report
-	r.Sites, r.SitesMore = a.reportSites(a.at, first, r.Leaks)
 	d.leaking = make(map[int]bool, len(r.Leaks))
 	for i := range r.Leaks {
 		d.leaking[r.Leaks[i].Site] = true
 	}
+	a.reportSites(r, top, d.opt.Sort, d.leaking)
 }
 
 // aside reports whether the site at i is listed for its group alone, and can do without a name.

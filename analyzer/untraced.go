@@ -213,11 +213,12 @@ func (u *Untraced) Report(top int) *report.Report {
 		return cmp.Or(cmp.Compare(y.LiveBytes, x.LiveBytes), cmp.Compare(x.ID, y.ID))
 	})
 	kept := []report.Site{}
-	for i, s := range r.Sites {
+	for i := range r.Sites {
+		s := &r.Sites[i]
 		if s.LiveCount > 0 && (top == 0 || i < top) || leaking[s.ID] {
-			kept = append(kept, s)
+			kept = append(kept, *s)
 		} else if s.LiveCount > 0 {
-			r.SitesMore++
+			r.LeaveOut(s)
 		}
 	}
 	r.Sites = kept

@@ -6,10 +6,11 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
-// EventNames are the names that go with an event's line; both are untrusted.
+// EventNames are the names that go with an event's line; all are untrusted.
 type EventNames struct {
-	Thread string // the thread's comm
-	Site   string // the call site's function, empty if unknown
+	Thread string   // the thread's comm
+	Site   string   // the call site's function, empty if unknown
+	Stack  []string // the functions of the call stack, innermost first; nil: not asked for, or none is known
 }
 
 // WriteEvent appends the --events line of e to buf, newline included:

@@ -31,12 +31,17 @@ func (r *Report) LimitSites(top int) {
 			leaking[r.Leaks[i].Site] = true
 		}
 		kept := slices.Clone(r.Sites[:top])
-		for _, s := range r.Sites[top:] {
-			if leaking[s.ID] {
-				kept = append(kept, s)
+		if r.SitesMoreSum != nil { // which another copy of the Report may share
+			sum := *r.SitesMoreSum
+			r.SitesMoreSum = &sum
+		}
+		for i := top; i < len(r.Sites); i++ {
+			if s := &r.Sites[i]; leaking[s.ID] {
+				kept = append(kept, *s)
+			} else {
+				r.LeaveOut(s)
 			}
 		}
-		r.SitesMore += len(r.Sites) - len(kept)
 		r.Sites = kept
 	}
 }

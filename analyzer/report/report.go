@@ -32,7 +32,9 @@ type Report struct {
 	Stacks    Stacks    `json:"stacks"`
 	Processes []Process `json:"processes"`
 	Sites     []Site    `json:"sites"`
-	SitesMore int       `json:"sites_omitted"` // sites left out by --top
+	SitesMore int       `json:"sites_omitted"` // sites left out: beyond --top, or in JSON beyond the first 10,000 unless that is given
+	// SitesMoreSum is what those have together; nil where there are none.
+	SitesMoreSum *SiteSum `json:"sites_omitted_sum,omitempty"`
 	// By is what Groups have in common: a word of Groupings; "" where there are none.
 	By         string  `json:"by,omitempty"`
 	Groups     []Group `json:"groups,omitempty"`

@@ -65,6 +65,7 @@ func endAtSecondSignal() {
 func run(ctx context.Context, args []string) int {
 	app := newApp()
 	app.Metadata = map[string]any{argumentsKey: args}
+	configure(app, args)
 	cli.HelpPrinter = showHelp
 	app.CommandNotFound = noHelp
 	err := app.RunContext(ctx, flagsFirst(args, savedCommands()))
@@ -77,7 +78,7 @@ func run(ctx context.Context, args []string) int {
 	code := exitCode(err)
 	if text := strings.TrimSpace(err.Error()); text != "" {
 		if code == exitUsage {
-			text = strings.ReplaceAll(text, "\n", " ")
+			text = whence(app, strings.ReplaceAll(text, "\n", " "))
 		}
 		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.CleanLines(shortened(text)))
 	}

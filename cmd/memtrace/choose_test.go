@@ -105,6 +105,7 @@ func TestTextForAFileIsTheResult(t *testing.T) {
 	}{
 		{"", false, false}, {"-d 5s", false, false}, {"-i 1s", false, true}, {"--interval 2s", false, true},
 		{"--format json", false, true}, {"", true, true},
+		{"-q", true, false}, {"-q -i 1s", false, false}, {"-q --format json", false, false}, {"--format csv", true, false}, {"--format csv -i 1s", false, false},
 	} {
 		if got := settingsOf(t, strings.Fields(c.args)...).eachInterval(c.terminal); got != c.want {
 			t.Errorf("%q, a terminal: %v: a Report each interval: %v, want %v", c.args, c.terminal, got, c.want)

@@ -18,7 +18,7 @@ const comparedStacks = 3
 // writeComparison writes what changed between two Reports to stdout.
 func writeComparison(c *cli.Context, d *compare.Diff) error {
 	opt := render.ComparisonOptions{Format: render.Format(c.String("format")), Top: c.Int("top"), Stacks: comparedStacks, Frames: textFrames}
-	if !c.IsSet("top") && (opt.Format == render.JSON || opt.Format == render.CSV) {
+	if !given(c, "top") && (opt.Format == render.JSON || opt.Format == render.CSV) {
 		opt.Top = 0
 	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {

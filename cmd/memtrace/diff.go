@@ -67,7 +67,7 @@ func diffSnapshots(c *cli.Context) error {
 		return usageError("--format %s is for Reports, and these are snapshots, which are written as one of %v", format, render.DiffFormats())
 	}
 	figure := matrix.PSS
-	if c.IsSet("by") {
+	if slices.Contains(matrix.Figures(), c.String("by")) { // else a configuration has it for Reports
 		figure = matrix.By(c.String("by"))
 	}
 	opt, err := tableOptions(c, figure, render.DiffFormats())
@@ -88,11 +88,11 @@ func diffSnapshots(c *cli.Context) error {
 // diffReports compares what openReport opens.
 func diffReports(c *cli.Context) error {
 	kind, by := export.Live, compare.Groupings()[0]
-	if c.IsSet("kind") {
+	if given(c, "kind") {
 		kind = export.Kind(c.String("kind"))
 	}
-	if c.IsSet("by") {
-		by = c.String("by")
+	if word := c.String("by"); c.IsSet("by") || slices.Contains(compare.Groupings(), word) { // else a configuration has it for snapshots
+		by = word
 	}
 	switch {
 	case !slices.Contains(export.Kinds(), string(kind)):

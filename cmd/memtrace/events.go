@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
@@ -25,10 +25,11 @@ type eventFilter struct {
 	kinds    []event.Kind
 	minSize  uint64
 	function string
+	stacks   bool // call stacks are printed, too
 }
 
 func readFilter(c *cli.Context) (eventFilter, error) {
-	f := eventFilter{minSize: c.Uint64("min-size"), function: c.String("function")}
+	f := eventFilter{minSize: c.Uint64("min-size"), function: c.String("function"), stacks: c.Bool("stacks")}
 	for _, word := range c.StringSlice("kind") {
 		kind, ok := event.ParseKind(word)
 		if !ok {
@@ -36,8 +37,13 @@ func readFilter(c *cli.Context) (eventFilter, error) {
 		}
 		f.kinds = append(f.kinds, kind)
 	}
-	if !c.Bool("events") && (len(f.kinds) > 0 || f.minSize > 0 || f.function != "") {
-		return f, usageError("--kind, --min-size and --function go with --events")
+	if c.Bool("events") {
+		return f, nil
+	}
+	for _, name := range []string{"kind", "min-size", "function", "stacks"} {
+		if c.IsSet(name) {
+			return f, usageError("--%s goes with --events", name)
+		}
 	}
 	return f, nil
 }
@@ -58,20 +64,28 @@ const (
 type eventOutput struct {
 	noOutput
 	filter   eventFilter
+	json     bool
 	wrappers *wrapper.Patterns // functions that the user calls wrappers
 	names    *naming.Namer
 	fs       procfs.FS
 	start    uint64
 	frames   map[event.StackID]siteName
 	threads  map[uint32]string
-	text     chan []byte
+	text     chan eventText
 	free     chan []byte
 	shown    uint64
 	notShown uint64
 	current  []byte
+	waiting  uint64 // events in current
 	done     sync.WaitGroup
 	err      error  // of the first write that failed; this and what follows are read after done
 	unsaid   uint64 // lines that were not written since
+}
+
+// eventText is text for the terminal, and of how many events it is.
+type eventText struct {
+	text   []byte
+	events uint64
 }
 
 // siteName is the caller in a stack, named when it is first needed.
@@ -79,31 +93,36 @@ type siteName struct {
 	pid    int
 	frames []uint64
 	name   string
-	sought int // whether some function of the stack is the one asked for: 1, it is; -1, it is not; 0, that is not known
+	stack  []string // all of them, once they are asked for and can be named
+	sought int      // whether some function of the stack is the one asked for: 1, it is; -1, it is not; 0, that is not known
 }
 
-func newEventOutput(f eventFilter, w *wrapper.Patterns, names *naming.Namer, fs procfs.FS, start uint64) *eventOutput {
+func newEventOutput(set *settings, names *naming.Namer, fs procfs.FS, start uint64) *eventOutput {
 	o := &eventOutput{
-		filter: f, wrappers: w, names: names, fs: fs, start: start,
+		filter: set.filter, json: set.format == render.JSON, wrappers: set.wrappers, names: names, fs: fs, start: start,
 		frames: make(map[event.StackID]siteName), threads: make(map[uint32]string),
-		text: make(chan []byte, eventBuffers), free: make(chan []byte, eventBuffers),
+		text: make(chan eventText, eventBuffers), free: make(chan []byte, eventBuffers),
 	}
 	for range eventBuffers {
 		o.free <- make([]byte, 0, eventBufferLen)
 	}
 	o.done.Go(o.print)
+	if !o.json && term.IsTerminal(int(os.Stdout.Fd())) {
+		o.current = append(<-o.free, render.EventTitles...)
+		o.flush()
+	}
 	return o
 }
 
 func (o *eventOutput) print() {
-	for b := range o.text {
+	for t := range o.text {
 		if o.err == nil {
-			_, o.err = os.Stdout.Write(b)
+			_, o.err = os.Stdout.Write(t.text)
 		}
 		if o.err != nil {
-			o.unsaid += uint64(bytes.Count(b, []byte{'\n'}))
+			o.unsaid += t.events
 		}
-		o.free <- b[:0]
+		o.free <- t.text[:0]
 	}
 }
 
@@ -136,8 +155,16 @@ func (o *eventOutput) line(e *event.Event, site string) {
 			return
 		}
 	}
-	o.current = render.WriteEvent(o.current, e, o.start, render.EventNames{Thread: o.thread(e), Site: site})
-	o.shown++
+	names := render.EventNames{Thread: o.thread(e), Site: site}
+	if o.filter.stacks {
+		names.Stack = o.stackOf(e)
+	}
+	if o.json {
+		o.current = render.WriteEventJSON(o.current, e, o.start, names)
+	} else {
+		o.current = render.WriteEventStack(render.WriteEvent(o.current, e, o.start, names), names.Stack)
+	}
+	o.shown, o.waiting = o.shown+1, o.waiting+1
 	if len(o.current) > eventBufferLen-4096 {
 		o.flush()
 	}
@@ -147,8 +174,8 @@ func (o *eventOutput) line(e *event.Event, site string) {
 // channel holds, so it never blocks.
 func (o *eventOutput) flush() {
 	if len(o.current) > 0 {
-		o.text <- o.current
-		o.current = nil
+		o.text <- eventText{o.current, o.waiting}
+		o.current, o.waiting = nil, 0
 	}
 }
 
@@ -173,6 +200,26 @@ func (o *eventOutput) site(e *event.Event) string {
 		o.frames[e.Stack] = s
 	}
 	return s.name
+}
+
+// stackOf names the functions of an event's call stack, innermost first; nil where there is none.
+func (o *eventOutput) stackOf(e *event.Event) []string {
+	s, ok := o.frames[e.Stack]
+	if !ok || e.Stack == 0 {
+		return nil
+	}
+	if s.stack != nil {
+		return s.stack
+	}
+	stack := make([]string, 0, len(s.frames))
+	for _, ret := range s.frames {
+		stack = append(stack, o.names.Function(s.pid, ret))
+	}
+	if o.names.Knows(s.pid) { // else there may be names later
+		s.stack = stack
+		o.frames[e.Stack] = s
+	}
+	return stack
 }
 
 // sought reports whether the function asked for is anywhere in an event's stack: what
@@ -213,6 +260,10 @@ func (o *eventOutput) thread(e *event.Event) string {
 // some may have been written.
 func (o *eventOutput) final(r *report.Report) error {
 	o.flush()
+	if o.json {
+		b := append(<-o.free, fmt.Sprintf(`{"final":true,"shown":%d,"not_shown":%d,"lost":%d}`+"\n", o.shown, o.notShown, r.Events.Lost)...)
+		o.text <- eventText{b, 0}
+	}
 	close(o.text)
 	o.done.Wait()
 	fmt.Fprintf(os.Stderr, "memtrace: %d events shown, %d not shown because the output was too slow, %d lost\n", o.shown-o.unsaid, o.notShown, r.Events.Lost)

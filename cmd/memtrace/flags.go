@@ -37,7 +37,9 @@ type settings struct {
 	wrapperNames []string          // those, as they were given
 	native       bool              // show the interpreter's own frames
 	recording    *recordingFile    // nil: nothing is recorded
-	quiet        bool              // record: no Report is shown
+	recordOnly   bool              // record: no Report is shown
+	quiet        bool              // the result alone: no screen, no Reports of intervals, no progress
+	frames       int               // of each stack in text; less than 0: all
 	minAge       time.Duration
 	format       render.Format
 	gate         *job
@@ -66,26 +68,29 @@ func traceFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "events", Usage: "print each event as it happens, one a line, instead of tables"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "with --events: only events of these kinds"},
 		&cli.Uint64Flag{Name: "min-size", Usage: "with --events: only events of at least so many bytes"},
+		&cli.BoolFlag{Name: "stacks", Usage: "with --events: each event's call stack, too"},
 		&cli.StringFlag{Name: "function", Usage: "with --events: only events with this text in the name of a function of their stack"},
 	}, commonFlags()...)
 }
 
 func runFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.PathFlag{Name: "report", Usage: "write the Report to this file instead of stderr (text) or stdout (json)"},
+		&cli.PathFlag{Name: "report", Usage: "write the Report to this file instead of stderr (text) or stdout (json, csv)"},
 	}, commonFlags()...)
 }
 
 func commonFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "update the figures this often; without it, text for a file is the result alone"},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: all unless given)"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: 10,000 unless given; csv: all)"},
 		&cli.StringFlag{Name: "sort", Value: defaultSort, Usage: "order of the sites"},
 		&cli.StringFlag{Name: "by", Value: report.BySite, Usage: "what the sites are grouped by"},
 		&cli.BoolFlag{Name: "native", Usage: "show the interpreter's own frames, too, in the stacks of Python programs"},
 		wholeFlag("wrapper", "name sites for the callers of this function, as of malloc's known wrappers; * matches any text"),
 		&cli.DurationFlag{Name: "min-age", Usage: "call no block old that is younger than this"},
-		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the Report"},
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the Report; csv is a table of the sites at the end"},
+		&cli.IntFlag{Name: "frames", Value: textFrames, Usage: "text: frames to show of each call stack; 0: all"},
+		quietFlag(),
 		&cli.BoolFlag{Name: "leaks", Usage: "at the end, search the processes' memory for blocks that nothing points to"},
 		&cli.BoolFlag{Name: "stop", Usage: "stop the processes during that check and include their registers"},
 		&cli.StringFlag{Name: "at-exit", Value: exitAfter, Usage: "check programs that end after or before their exit handlers, or not"},
@@ -120,9 +125,13 @@ func readSettings(c *cli.Context) (settings, error) {
 		sort: cmp.Or(c.String("sort"), defaultSort), by: cmp.Or(c.String("by"), report.BySite), minAge: c.Duration("min-age"),
 		format: render.Format(cmp.Or(c.String("format"), string(render.Text))), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
-		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
+		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), quiet: c.Bool("quiet"), frames: cmp.Or(c.Int("frames"), -1), commands: !c.Bool("no-command-lines"),
 	}
-	if s.format == render.JSON && !c.IsSet("top") {
+	switch {
+	case given(c, "top"):
+	case s.format == render.JSON:
+		s.top = jsonSites
+	case s.format == render.CSV:
 		s.top = 0
 	}
 	if err := s.check(c); err != nil {
@@ -183,8 +192,16 @@ func (s *settings) check(c *cli.Context) error {
 		return usageError("--top must not be negative")
 	case !slices.Contains(analyzer.SortKeys(), s.sort):
 		return noneOf("--sort", s.sort, analyzer.SortKeys())
-	case !slices.Contains(render.Formats(), string(s.format)):
-		return noneOf("--format", string(s.format), render.Formats())
+	case c.Int("frames") < 0:
+		return usageError("--frames must not be negative")
+	case s.quiet && s.verbose:
+		return usageError("--quiet cannot be combined with --verbose: the one says less, the other more")
+	case s.quiet && s.events:
+		return usageError("--quiet shows the result alone, and --events has none: leave one of them out")
+	case s.events && s.format == render.CSV:
+		return usageError("--format csv is a table of sites: --events has text and json")
+	case !slices.Contains(traceFormats, string(s.format)):
+		return noneOf("--format", string(s.format), traceFormats)
 	case !slices.Contains(exitTimes, s.atExit):
 		return noneOf("--at-exit", s.atExit, exitTimes)
 	}
@@ -216,7 +233,7 @@ func (s *settings) checkAll(c *cli.Context) error {
 	case s.overhead != 0:
 		return usageError("--max-overhead cannot be combined with --all: choose processes instead")
 	case s.leaks:
-		return usageError("--all cannot be combined with --leaks, --stop or conditions on leaks: choose the processes to check")
+		return usageError("--all cannot be combined with --leaks, --stop or --fail-on conditions on leaks: choose the processes to check")
 	case !risk:
 		return usageError("--all puts probes into files, for everybody that maps them: a valgrind or qemu-user that anybody starts meanwhile " +
 			"takes them for the program's code and dies (SIGTRAP), and the kernel has no way to leave it out. Choose processes by -p, --comm, " +
@@ -225,6 +242,13 @@ func (s *settings) checkAll(c *cli.Context) error {
 	s.tracer.Everywhere, s.hold = true, false
 	return nil
 }
+
+func quietFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show the result alone: no screen, no Reports of intervals, no progress; warnings stay"}
+}
+
+// traceFormats are those of --format for a trace.
+var traceFormats = append(render.Formats(), string(render.CSV))
 
 func namesFlag() cli.Flag {
 	return &cli.StringFlag{Name: "names", Value: "full", Usage: "C++, Rust, D and Swift names in full or without parameters and template arguments"}

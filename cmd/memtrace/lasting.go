@@ -18,6 +18,9 @@ type lasting struct {
 	room         int64 // that flight takes in memory, bytes
 }
 
+// rings reports whether only the last of the recording is kept.
+func (l *lasting) rings() bool { return l.keep > 0 || l.flight > 0 }
+
 // leastKept is the shortest time that a ring keeps.
 const leastKept = time.Second
 
@@ -28,9 +31,9 @@ func lastingOf(c *cli.Context, maxSize int64) (l lasting, err error) {
 		l.room = maxSize
 	}
 	switch {
-	case c.IsSet("keep") && l.keep < leastKept:
+	case given(c, "keep") && l.keep < leastKept:
 		return l, usageError("--keep %v is less than a second", l.keep)
-	case c.IsSet("flight") && l.flight < leastKept:
+	case given(c, "flight") && l.flight < leastKept:
 		return l, usageError("--flight %v is less than a second", l.flight)
 	case l.keep > 0 && l.flight > 0:
 		return l, usageError("--keep cannot be combined with --flight: the one keeps the last of a recording on disk, the other in memory")

@@ -32,7 +32,7 @@ func main() {
 const madeFor = "for Linux " + kernelFloor + " and newer"
 
 // topicNames are the texts of memtrace help TOPIC, in the order of their importance.
-var topicNames = []string{"leaks", "ci", "cost", "symbols", "allocators", "containers"}
+var topicNames = []string{"leaks", "ci", "cost", "symbols", "allocators", "containers", "config"}
 
 // noManual says that there are no manual pages of this build.
 const noManual = false
@@ -89,6 +89,10 @@ func newApp() *cli.App {
 			{
 				Name: "doctor", Usage: "show what this kernel and these privileges allow",
 				UsageText: "memtrace doctor [-p PID]", Flags: doctorFlags(), Action: doctorCommand,
+			},
+			{
+				Name: "config", Usage: "show where flags have their defaults from",
+				UsageText: "memtrace config [COMMAND] [--format FORMAT]\nmemtrace config --check FILE", Description: configDescription, Flags: configFlags(), Action: configCommand,
 			},
 		}, append(append(snapshotCommands(), savedCommands()...), helpCommands()...)...),
 		OnUsageError:   onUsageError,

@@ -35,6 +35,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asMemtrace) != "" {
 		main()
 	}
+	own, err := os.MkdirTemp("", "memtrace-config")
+	if err != nil {
+		panic(err)
+	}
+	madeOnce = append(madeOnce, own)
+	os.Setenv("XDG_CONFIG_HOME", own) // what the developer has configured is nobody else's
 	code := m.Run()
 	for _, dir := range madeOnce {
 		_ = os.RemoveAll(dir)

@@ -92,7 +92,7 @@ func tableOptions(c *cli.Context, by matrix.By, formats []string) (render.Matrix
 	case opt.Top < 0:
 		return opt, usageError("--top must not be negative")
 	}
-	if opt.Format != render.Text && !c.IsSet("top") {
+	if opt.Format != render.Text && !given(c, "top") {
 		opt.Top = 0
 	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {

@@ -66,9 +66,11 @@ func whatDetails() map[string]cmdline.Detail {
 
 func agentDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
-		"serve config": {Group: groupAgent, Metavar: "FILE", Values: cmdline.Files},
-		"serve listen": {Group: groupAgent, Metavar: "ADDRESS:PORT"},
-		"check-config": {Group: groupAgent},
+		"serve config":  {Group: groupAgent, Metavar: "FILE", Values: cmdline.Files},
+		"serve listen":  {Group: groupAgent, Metavar: "ADDRESS:PORT"},
+		"check-config":  {Group: groupAgent},
+		"config check":  {Group: groupShow, Metavar: "FILE", Values: cmdline.Files},
+		"config format": {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON)}},
 	}
 }
 
@@ -104,8 +106,10 @@ func showDetails() map[string]cmdline.Detail {
 		"sort":             {Group: groupShow, Metavar: "KEY", Words: analyzer.SortKeys()},
 		"wrapper":          {Group: groupShow, Metavar: "NAME"},
 		"native":           {Group: groupShow},
-		"format":           {Group: groupShow, Metavar: "FORMAT", Words: render.Formats()},
+		"format":           {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON), string(render.CSV)}},
+		"quiet":            {Group: groupShow},
 		"events":           {Group: groupShow},
+		"stacks":           {Group: groupShow},
 		"kind":             {Group: groupShow, Metavar: "KIND", Words: event.Kinds()},
 		"min-size":         {Group: groupShow, Metavar: "BYTES"},
 		"function":         {Group: groupShow, Metavar: "TEXT"},
@@ -124,6 +128,7 @@ func showDetails() map[string]cmdline.Detail {
 		"diff kind":        {Group: groupShow, Metavar: "KIND", Words: export.Kinds()},
 		"matrix by":        {Group: groupShow, Metavar: "FIGURE", Words: matrix.Figures()},
 		"unit":             {Group: groupShow, Metavar: "UNIT", Words: render.Units()},
+		"leaks format":     {Group: groupShow, Metavar: "FORMAT", Words: render.Formats()},
 		"snapshot format":  {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON)}},
 		"matrix format":    {Group: groupShow, Metavar: "FORMAT", Words: render.MatrixFormats()},
 		"diff format":      {Group: groupShow, Metavar: "FORMAT", Words: render.ComparisonFormats()},

@@ -102,10 +102,12 @@ func (s *stream) write(r *report.Report) error {
 		return render.Write(s.to, r, s.opt) // in one Write
 	}
 	var b bytes.Buffer
-	if err := render.Write(&b, r, s.opt); err != nil {
+	if err := writeReport(&b, r, s.opt); err != nil {
 		return err
 	}
-	b.WriteByte('\n')
+	if s.opt.Format == render.Text {
+		b.WriteByte('\n')
+	}
 	if _, err := s.to.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
@@ -158,22 +160,26 @@ func (s *session) askInterval(d time.Duration) {
 }
 
 // eachInterval says whether what isn't a live screen has a Report each interval, or the result alone: text for
-// a file or a pipe has it only where an interval was asked for. JSON is a stream.
+// a file or a pipe has it only where an interval was asked for. JSON is a stream, and CSV one table.
 func (s settings) eachInterval(terminal bool) bool {
-	return s.format != render.Text || s.each || terminal
+	return !s.quiet && s.format != render.CSV && (s.format != render.Text || s.each || terminal)
+}
+
+// shownAs is how Reports are written.
+func (s *settings) shownAs() render.Options {
+	return render.Options{Format: s.format, Compact: true, Frames: s.frames, Stacks: textStacks}
 }
 
 // traceOutput chooses how trace shows its Reports on stdout.
 func (s *session) traceOutput() output {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
-	opt := render.Options{Format: s.format, Compact: true, Frames: textFrames, Stacks: textStacks}
-	base := stream{to: os.Stdout, opt: opt}
+	base := stream{to: os.Stdout, opt: s.shownAs()}
 	if s.format == render.Text {
 		base.opt.Color = terminal && tui.UseColor(os.Getenv)
 		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 			base.opt.Width = width
 		}
-		if tui.Usable(os.Stdout, os.Getenv) {
+		if !s.quiet && tui.Usable(os.Stdout, os.Getenv) {
 			s.listed = max(s.top, screenSites)
 			return &screen{stream: base, terminal: s.startScreen()}
 		}

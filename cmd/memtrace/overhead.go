@@ -26,10 +26,13 @@ func overheadFlag() cli.Flag {
 
 // maxOverhead reads --max-overhead, 0 where it is not given.
 func maxOverhead(c *cli.Context) (float64, error) {
-	text := c.String("max-overhead")
-	if text == "" {
-		return 0, nil
+	if text := c.String("max-overhead"); text != "" {
+		return parseOverhead(text)
 	}
+	return 0, nil
+}
+
+func parseOverhead(text string) (float64, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
 	if percent {

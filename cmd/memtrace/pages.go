@@ -85,6 +85,7 @@ func pages() map[string]page {
 			{Line: "sudo memtrace doctor", Text: "kernel and privileges"},
 			{Line: "sudo memtrace doctor -p 1234", Text: "and the functions to probe"},
 		}},
+		"config":     configPage(),
 		"snapshot":   snapshotPage(),
 		"matrix":     matrixPage(),
 		"diff":       diffPage(),
@@ -166,6 +167,14 @@ func webPage() page {
 		{Line: "memtrace web app.memtrace --open", Text: "look at a recording"},
 		{Line: "memtrace web before.memtrace after.memtrace", Text: "and compare two"},
 		{Line: "memtrace web app.memtrace --listen 127.0.0.1:8080", Text: "on a port of your choice, such as for ssh -L"},
+	}}
+}
+
+func configPage() page {
+	return page{exit: exitPlain, see: []string{"help config"}, examples: []cmdline.Example{
+		{Line: "memtrace config", Text: "what is in force, and from where"},
+		{Line: "memtrace config top", Text: "all flags of top"},
+		{Line: "memtrace config --check config.yaml", Text: "is this file right?"},
 	}}
 }
 

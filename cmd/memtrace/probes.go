@@ -24,7 +24,7 @@ func (s *settings) checkProbes(c *cli.Context) error {
 	s.hold = false
 	switch {
 	case s.leaks:
-		return usageError("--probes none sees no block, so there is nothing to check for leaks: leave out --leaks, --stop and conditions on leaks, " +
+		return usageError("--probes none sees no block, so there is nothing to check for leaks: leave out --leaks, --stop and --fail-on conditions on leaks, " +
 			"or leave out --probes none; memtrace leaks -p PID reads glibc's heap without probes")
 	case s.gate.rules.NeedBlocks():
 		return usageError("--probes none sees no allocation: --fail-on can have growing, growth, rss, pss, uss and swap")
@@ -32,7 +32,7 @@ func (s *settings) checkProbes(c *cli.Context) error {
 		return usageError("--probes none has no probes to sample by: leave out --max-overhead and --sample-bytes")
 	case len(s.functions.Functions) > 0 || s.functions.Family != "" || len(s.functions.Layers()) > 0:
 		return usageError("--probes none probes no function: leave out --alloc-fn, --free-fn, --layer and --allocator")
-	case c.IsSet("keep") || c.IsSet("flight"):
+	case s.recording != nil && s.recording.last.rings():
 		return usageError("--probes none has no live blocks to begin a ring with: leave out --keep and --flight; -o FILE --max-size SIZE records it")
 	case s.tracer.Faults == "off":
 		return usageError("--probes none is about page faults: leave out --faults off")

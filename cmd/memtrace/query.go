@@ -48,13 +48,13 @@ func queryFlags() []cli.Flag {
 func queryCommand(c *cli.Context) error {
 	format := c.String("format")
 	opt := query.Options{Events: c.Bool("events"), Timeline: c.Duration("timeline"), Limit: c.Int("top")}
-	if !c.IsSet("top") && (format == "json" || format == "csv") {
+	if !given(c, "top") && (format == "json" || format == "csv") {
 		opt.Limit = 0
 	}
 	if c.IsSet("by") || !opt.Events && opt.Timeline == 0 {
 		opt.By = c.String("by")
 	}
-	if c.IsSet("sort") {
+	if c.IsSet("sort") || given(c, "sort") && !opt.Events && opt.Timeline == 0 {
 		opt.Order = c.String("sort")
 	}
 	switch {

@@ -25,7 +25,7 @@ const recordDescription = "Writes all that a trace sees into FILE: each allocati
 	"program's memory are not in it."
 
 // notRecorded are flags of trace that say what is shown.
-var notRecorded = []string{"events", "kind", "min-size", "function", "format", "top", "sort", "by"}
+var notRecorded = []string{"events", "kind", "min-size", "function", "stacks", "format", "top", "sort", "by", "frames"}
 
 func recordFlags() []cli.Flag {
 	return slices.DeleteFunc(traceFlags(), func(f cli.Flag) bool { return slices.Contains(notRecorded, f.Names()[0]) })
@@ -53,7 +53,7 @@ func recordCommand(c *cli.Context) error {
 	case len(argv) == 0 && !chosen:
 		return usageError("nothing to record: give -p PID, --comm NAME, --cgroup PATH or --container ID, or a command: memtrace record -o FILE -- COMMAND")
 	}
-	set.quiet = true
+	set.recordOnly = true
 	if err := set.open(); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *session) endRecording(r *report.Report) {
 	if s.recordError == nil { // else that says it
 		s.checkRecording()
 	}
-	if s.quiet && rec.writer != nil && rec.flight == nil && !errors.Is(rec.status().Err, errRemoved) {
+	if s.recordOnly && !s.quiet && rec.writer != nil && rec.flight == nil && !errors.Is(rec.status().Err, errRemoved) {
 		n, status := rec.writer.Counts(), rec.status()
 		fmt.Fprintf(os.Stderr, "memtrace: recorded %s in %s to %s (%s): memtrace report %[3]s shows the result\n", counted(n.Events-status.LeftOutEvents, "event"),
 			report.HumanTime(r.WindowNS), render.Clean(rec.file.path), report.HumanBytes(float64(rec.size())))

@@ -22,7 +22,7 @@ import (
 )
 
 const runDescription = "Starts COMMAND and traces it and its children from the first instruction. stdin, stdout and stderr belong to the " +
-	"command. The Report comes after it has ended: text on stderr, JSON on stdout, or in --report FILE."
+	"command. The Report comes after it has ended: text on stderr, JSON and CSV on stdout, or in --report FILE."
 
 func runCommand(c *cli.Context) error {
 	argv := c.Args().Slice()
@@ -73,12 +73,12 @@ func runProgram(ctx context.Context, set settings, argv []string, reportFile str
 
 // runOutput says where the one Report of run goes: stdout belongs to the command.
 func runOutput(set settings, file string) (output, func() error, error) {
-	opt := render.Options{Format: set.format, Compact: true, Frames: textFrames, Stacks: textStacks}
-	if set.quiet {
+	opt := set.shownAs()
+	if set.recordOnly {
 		return recordOutput{}, func() error { return nil }, nil
 	}
 	out := &stream{to: os.Stderr, opt: opt}
-	if set.format == render.JSON {
+	if set.format != render.Text {
 		out.to = os.Stdout
 	}
 	if file == "" {

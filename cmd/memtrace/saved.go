@@ -65,7 +65,7 @@ const exportDescription = "Writes a Report for other tools. pprof, html, speedsc
 func reportFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json, csv: all unless given)"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of sites to show; 0: all (json: 10,000 unless given; csv: all)"},
 		&cli.StringFlag{Name: "sort", Usage: "order of the sites; as in the file unless given"},
 		&cli.StringFlag{Name: "by", Usage: "what the sites are grouped by; as in the file unless given"},
 		&cli.IntFlag{Name: "frames", Value: textFrames, Usage: "text: frames to show of each call stack; 0: all"},
@@ -94,6 +94,9 @@ func savedMemoryFlag() cli.Flag {
 	return &cli.StringFlag{Name: "memory", Value: defaultMemory, Usage: "memory that memtrace may use; a Report that takes over half of it is refused"}
 }
 
+// jsonSites is how many sites a Report in JSON lists where --top does not say: with all of a machine's, one takes hundreds of megabytes.
+const jsonSites = 10_000
+
 var reportFormats = []string{"text", "json", "csv", "markdown"}
 
 func reportCommand(c *cli.Context) error {
@@ -103,9 +106,9 @@ func reportCommand(c *cli.Context) error {
 		return noneOf("--format", format, reportFormats)
 	case top < 0:
 		return usageError("--top must not be negative")
-	case c.IsSet("sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
+	case given(c, "sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
 		return noneOf("--sort", c.String("sort"), analyzer.SortKeys())
-	case c.IsSet("by") && report.CheckGrouping(c.String("by")) != nil:
+	case given(c, "by") && report.CheckGrouping(c.String("by")) != nil:
 		return usageError("--by %v", report.CheckGrouping(c.String("by")))
 	case c.Int("frames") < 0:
 		return usageError("--frames must not be negative")
@@ -119,25 +122,33 @@ func reportCommand(c *cli.Context) error {
 	if format == "markdown" && r.Outcome == nil {
 		return errors.New("markdown is the summary of a check, and this Report was not checked (--leaks, --fail-on)")
 	}
-	if c.IsSet("sort") {
+	if given(c, "sort") {
 		r.Sort(c.String("sort"))
 	}
-	if c.IsSet("by") {
+	if given(c, "by") {
 		if err := regroup(r, c.String("by"), c.String("sort")); err != nil {
 			return fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
 		}
 	}
-	if c.IsSet("top") || format != "json" && format != "csv" {
+	switch {
+	case given(c, "top") || format != "json" && format != "csv":
 		r.Limit(top)
-	}
-	if format == "csv" {
-		return export.Write(os.Stdout, r, export.Options{Format: export.CSV})
+	case format == "json":
+		r.Limit(jsonSites)
 	}
 	opt := render.Options{Format: render.Format(format), Frames: cmp.Or(c.Int("frames"), -1), Stacks: textStacks, Made: true, Version: version}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		opt.Width, opt.Color = width, tui.UseColor(os.Getenv)
 	}
-	return render.Write(os.Stdout, r, opt)
+	return writeReport(os.Stdout, r, opt)
+}
+
+// writeReport writes a Report as text or JSON, or as a table of its sites.
+func writeReport(w io.Writer, r *report.Report, opt render.Options) error {
+	if opt.Format == render.CSV {
+		return export.Write(w, r, export.Options{Format: export.CSV})
+	}
+	return render.Write(w, r, opt)
 }
 
 // regroup groups the sites of a Report anew.

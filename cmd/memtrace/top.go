@@ -70,6 +70,9 @@ func readTopSettings(c *cli.Context) (topSettings, error) {
 		format: c.String("format"), threshold: c.Int64("threshold"), budget: c.Duration("stall-budget"),
 	}
 	s.sort, s.reverse = strings.CutPrefix(s.sort, "-")
+	if !c.IsSet("sort") && !slices.Contains(s.view.SortKeys(), s.sort) {
+		s.sort, s.reverse = "", false // a configuration's is for the views that have the column
+	}
 	var err error
 	if s.filter, err = top.ParseFilter(c.String("filter")); err != nil {
 		return s, usageError("--%v", err)

@@ -60,13 +60,15 @@ func traceRunning(c *cli.Context, set settings) error {
 
 // chooseOutput comes after the attach, so that its errors find a plain terminal.
 func (s *session) chooseOutput() {
-	if s.quiet {
-		s.progress = newProgress()
+	if s.recordOnly {
+		if !s.quiet {
+			s.progress = newProgress()
+		}
 		s.out = recordOutput{progress: s.progress}
 		return
 	}
 	if s.settings.events {
-		s.out = newEventOutput(s.settings.filter, s.wrappers, s.names, s.fs, s.started)
+		s.out = newEventOutput(&s.settings, s.names, s.fs, s.started)
 		return
 	}
 	s.out = s.traceOutput()

@@ -322,3 +322,21 @@ func TestTraceScreenColours(t *testing.T) {
 		t.Error("TERM=dumb has the alternate screen")
 	}
 }
+
+// With -q a terminal has the result alone, though Reports of intervals are asked for.
+func TestTraceQuietInATerminal(t *testing.T) {
+	t.Parallel()
+	c := program(t, "every_function")
+	x := startInTerminal(t, fmt.Sprintf("-p %d -i 200ms -q", c.cmd.Process.Pid))
+	awaitTraced(t, c.cmd.Process.Pid)
+	if err := c.proceed(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	x.until(`ended 0`)
+	if text := x.run("capture-pane", "-p", "-S", "-"); strings.Count(text, "Losses: nothing lost") != 1 || !strings.Contains(text, "by_malloc at ") {
+		t.Errorf("there is not one result on the terminal:\n%s", text)
+	}
+}

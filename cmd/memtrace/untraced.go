@@ -30,7 +30,7 @@ import (
 func leaksFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "check this process; -p 1,2 or -p 1 -p 2 for several"},
-		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of groups of blocks to show; 0: all (json: all unless given)"},
+		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of groups of blocks to show; 0: all (json: 10,000 unless given)"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the Report"},
 		&cli.BoolFlag{Name: "stop", Usage: "stop the processes during the check and include their registers"},
 		&cli.BoolFlag{Name: "no-contents", Usage: "do not show what leaked blocks begin with"},
@@ -89,8 +89,8 @@ func newUntraced(c *cli.Context) (*untraced, error) {
 	u.settings = settings{
 		format: render.Format(c.String("format")), top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
 	}
-	if u.format == render.JSON && !c.IsSet("top") {
-		u.top = 0
+	if u.format == render.JSON && !given(c, "top") {
+		u.top = jsonSites
 	}
 	if err := u.checkFlags(); err != nil {
 		return nil, err

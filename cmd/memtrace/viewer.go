@@ -19,7 +19,7 @@ const viewerSays = "this is the viewer of recordings and Reports; tracing needs 
 const madeFor = "viewer of recordings and Reports"
 
 // tracingNames are the commands that only memtrace on Linux has.
-var tracingNames = []string{"trace", "run", "record", "top", "leaks", "serve", "doctor", "snapshot"}
+var tracingNames = []string{"trace", "run", "record", "top", "leaks", "serve", "doctor", "snapshot", "config"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -29,3 +29,6 @@ func chosenPIDs(c *cli.Context) ([]int, error) { return parsePIDs(c.StringSlice(
 func liveMachine(*cli.Context) (*snapshot.Snapshot, error) {
 	return nil, usageError("matrix shows a snapshot here, not this machine: memtrace matrix -i FILE (memtrace snapshot -o FILE makes one on Linux)")
 }
+
+// configure does nothing: the viewer has its flags from the command line alone.
+func configure(*cli.App, []string) {}

@@ -14,7 +14,7 @@ Written by ` + "`sudo make bench-programs`" + `. Each program ran in rounds wher
 - *Floor* is empty BPF programs on all functions that memtrace probes, at the same instructions, children included. *Full* is
   ` + "`memtrace run --unwind dwarf --report FILE`" + `: every block with its stack by .eh_frame, page faults too, and at the end a Report in a file, with the
   names of the ` + shownSites + ` largest sites and of all suspected leaks' (` + "`--top " + shownSites + " --format json`" + `; what text shows if nothing else is said). *All sites* has the
-  names of all of them, the default of ` + "`--format json`" + `. *Sampled* is as *full* with ` + "`--sample-bytes " + sampleEvery + "`" + `. heaptrack writes
+  names of all of them (` + "`--top 0 --format json`" + `). *Sampled* is as *full* with ` + "`--sample-bytes " + sampleEvery + "`" + `. heaptrack writes
   the names of all stacks to a file compressed with zstd, as its script does it; with ` + "`--raw`" + ` addresses alone.
 - *Processor time* is the program's, what the kernel does for it included (and with it the probes and BPF programs), and the tracer's: for
   memtrace from its start, with loading and unwinding tables, to the last Report; the caches of names and tables on disk are warm, as they are from the
@@ -35,7 +35,7 @@ const notes = `
 - Samples save the return's trap, the stack and the record, never the entry's trap.
 - Some 0.3 s of the tracer's processor time are memtrace's start, half of that the kernel's check of the BPF programs. It is the same however long a
   program runs, and so looms large here, where it runs for seconds.
-- A Report with all sites of a program with very many of them takes longer than the trace, and hundreds of megabytes: ` + "`--top`" + ` limits it.
+- A Report with all sites of a program with very many of them takes longer than the trace, and hundreds of megabytes: JSON lists 10,000 unless ` + "`--top`" + ` says otherwise.
 `
 
 // document is the section, of all that is kept, and names the programs that are not.

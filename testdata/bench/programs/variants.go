@@ -37,7 +37,7 @@ func (s *settings) variantsOf(p *program) (list []variant) {
 		{untracedName, startUntraced},
 		{floorName, startFloor},
 		s.full(),
-		{allName, s.memtraceWith()},
+		{allName, s.memtraceWith("--top", "0")},
 		{sampledName, s.memtraceWith("--top", shownSites, "--sample-bytes", sampleEvery)},
 		{heaptrackName, startHeaptrack(true)},
 		{rawName, startHeaptrack(false)},

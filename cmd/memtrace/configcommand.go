@@ -1,0 +1,223 @@
+//go:build linux && !viewer
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/analyzer/render"
+	"github.com/memtrace/memtrace/cmd/memtrace/config"
+)
+
+const configDescription = `Shows which flags have a default that is not memtrace's own, and from where; of one COMMAND, all flags. The command line counts before
+a variable, that before the user's file, that before the machine's, and that before what is built in.
+
+Variables: MEMTRACE_ and the flag in capitals, with _ for -. MEMTRACE_INTERVAL=5s is --interval 5s for all commands that have it, MEMTRACE_TOP_INTERVAL=5s
+for top alone. An empty variable counts as unset. The command of run gets them as they are.
+
+Files: $XDG_CONFIG_HOME/memtrace/config.yaml (without it, ~/.config/memtrace/config.yaml) and /etc/memtrace/config.yaml, in YAML:
+
+  interval: 5s            # of all commands that have --interval
+  fail-on: [definite, "rss>2GiB"]
+  follow: false
+  top:                    # of memtrace top alone
+    sort: uss
+
+A command's own value counts before one for all. One for all holds where the flag can take it. Behind sudo, the user's file is that of who called sudo. A
+file must belong to root or to that user, and nobody else may write it; one that does not is left out, with a warning.
+
+A value from there is a default: it does not count as given where a flag needs another or excludes it. What says what to look at (-p, --comm, --all),
+where to write (-o, --report, --junit) or what to run comes from the command line alone. memtrace serve has a file of its own.`
+
+func configFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
+		&cli.PathFlag{Name: "check", Usage: "say what is wrong with this file, and end"},
+	}
+}
+
+func configCommand(c *cli.Context) error {
+	format, command := c.String("format"), c.Args().First()
+	schema := configSchema()
+	switch {
+	case !slices.Contains(configFormats, format):
+		return noneOf("--format", format, configFormats)
+	case c.NArg() > 1:
+		return usageError("config shows one command, or all: memtrace config [COMMAND]")
+	case command != "" && !hasCommand(schema, command):
+		return usageError("config knows no command %q with defaults to set%s", command, didYouMean(command, configuredCommands(schema)))
+	case c.Path("check") != "":
+		return checkConfig(c.Path("check"), schema)
+	}
+	found := readConfiguration(schema)
+	show := shownConfig{Schema: "memtrace.config/1", Variables: []string{}, Files: shownFiles(found.files), Flags: shownFlags(found, command)}
+	for i := range found.variables {
+		show.Variables = append(show.Variables, found.variables[i].Where)
+	}
+	slices.Sort(show.Variables)
+	for _, text := range found.warnings() {
+		fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", render.Clean(text))
+	}
+	var err error
+	if format == "json" {
+		err = json.NewEncoder(os.Stdout).Encode(show)
+	} else {
+		err = show.write(os.Stdout, command != "")
+	}
+	return errors.Join(err, found.err)
+}
+
+var configFormats = []string{string(render.Text), string(render.JSON)}
+
+// checkConfig reads a file as if it were in force.
+func checkConfig(path string, schema config.Schema) error {
+	f, err := openAsCaller(path)
+	if err != nil {
+		return fmt.Errorf("check a configuration: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, config.MaxFile+1))
+	if err != nil {
+		return fmt.Errorf("check a configuration: %w", err)
+	}
+	if _, err := config.Parse(path, text, schema); err != nil {
+		return err
+	}
+	_, err = fmt.Printf("%s: fine\n", render.Clean(path))
+	return err
+}
+
+func hasCommand(schema config.Schema, name string) bool {
+	return slices.Contains(configuredCommands(schema), name)
+}
+
+func configuredCommands(schema config.Schema) []string {
+	var out []string
+	for i := range schema {
+		if !slices.Contains(out, schema[i].Command) {
+			out = append(out, schema[i].Command)
+		}
+	}
+	return out
+}
+
+// shownConfig is the output of memtrace config in JSON.
+type shownConfig struct {
+	Schema    string       `json:"schema"`
+	Variables []string     `json:"variables"` // that are set
+	Files     []shownFile  `json:"files"`     // the one that counts first
+	Flags     []shownValue `json:"flags"`     // that a configuration may have, of each command
+}
+
+type shownFile struct {
+	Path  string `json:"path"`
+	State string `json:"state"` // read, absent, refused (see why) or wrong (see why)
+	Why   string `json:"why,omitempty"`
+}
+
+type shownValue struct {
+	Command string   `json:"command"`
+	Flag    string   `json:"flag"`
+	Values  []string `json:"values"` // none: the flag has no default
+	From    string   `json:"from"`   // built-in, variable, or file
+	Where   string   `json:"where,omitempty"`
+}
+
+func shownFiles(files []*configFile) []shownFile {
+	var out []shownFile
+	for _, f := range files {
+		show := shownFile{Path: f.path, State: "read"}
+		switch {
+		case f.absent:
+			show.State = "absent"
+		case f.refused != nil:
+			show.State, show.Why = "refused", f.refused.Error()
+		case f.err != nil:
+			show.State, show.Why = "wrong", f.err.Error()
+		}
+		out = append(out, show)
+	}
+	return out
+}
+
+// shownFlags are the flags of a command, or of all if it is "", that a configuration may have.
+func shownFlags(found *configuration, command string) []shownValue {
+	out := []shownValue{}
+	for i := range found.schema {
+		f := &found.schema[i]
+		if f.Never != "" || command != "" && f.Command != command {
+			continue
+		}
+		show := shownValue{Command: f.Command, Flag: f.Name, Values: []string{}, From: "built-in"}
+		if f.Default != "" {
+			show.Values = []string{f.Default}
+		}
+		if e := found.inForce(f); e != nil {
+			show.Values, show.From, show.Where = e.Values, "file", e.Where
+			if strings.HasPrefix(e.Where, config.Prefix) {
+				show.From = "variable"
+			}
+		}
+		out = append(out, show)
+	}
+	return out
+}
+
+// write shows it as text. Without all, what is built in is left out, and the commands that have a value are one row.
+func (s *shownConfig) write(w io.Writer, all bool) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range s.Files {
+		state := f.State
+		if f.State == "refused" { // what is wrong in one comes at the end
+			state += ": " + f.Why
+		}
+		fmt.Fprintf(t, "%s\t%s\n", render.Clean(f.Path), render.Clean(state))
+	}
+	fmt.Fprintf(t, "%s* variables\t%d set\n\n", config.Prefix, len(s.Variables))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	rows := s.rows(all)
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, "All flags have the defaults that are built in (memtrace config COMMAND shows them).")
+		return err
+	}
+	fmt.Fprintln(t, "FLAG\tVALUE\tOF\tFROM")
+	for _, r := range rows {
+		fmt.Fprintf(t, "--%s\t%s\t%s\t%s\n", r.flag, render.Clean(r.value), strings.Join(r.commands, ", "), render.Clean(r.from))
+	}
+	return t.Flush()
+}
+
+type configRow struct {
+	flag, value, from string
+	commands          []string
+}
+
+func (s *shownConfig) rows(all bool) []configRow {
+	var out []configRow
+	for _, v := range s.Flags {
+		if v.From == "built-in" && !all {
+			continue
+		}
+		row := configRow{flag: v.Flag, value: strings.Join(v.Values, ", "), from: v.Where}
+		if row.from == "" {
+			row.from = v.From
+		}
+		at := slices.IndexFunc(out, func(r configRow) bool { return r.flag == row.flag && r.from == row.from && r.value == row.value })
+		if at < 0 {
+			out, at = append(out, row), len(out)
+		}
+		out[at].commands = append(out[at].commands, v.Command)
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+//go:build linux && !viewer
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/analyzer/gate"
+	"github.com/memtrace/memtrace/analyzer/threshold"
+	"github.com/memtrace/memtrace/analyzer/wrapper"
+	"github.com/memtrace/memtrace/cmd/memtrace/cmdline"
+	"github.com/memtrace/memtrace/cmd/memtrace/config"
+	"github.com/memtrace/memtrace/tracer/probe"
+)
+
+// Why some flags are the command line's alone.
+const (
+	ofTarget  = "it says what to look at"
+	ofOutput  = "it names a file to write"
+	ofCommand = "it is a command to run"
+	ofInstant = "it is a time of one recording"
+)
+
+// onCommandLine are flags that no variable and no file may give, and why.
+var onCommandLine = map[string]string{
+	"pid": ofTarget, "comm": ofTarget, "cgroup": ofTarget, "container": ofTarget, "all": ofTarget, "risk-interpreters": ofTarget, "input": ofTarget,
+	"output": ofOutput, "run report": ofOutput, "junit": ofOutput, "sarif": ofOutput, "summary": ofOutput, "gen-suppressions": ofOutput, "export": ofOutput,
+	"exec": ofCommand, "at": ofInstant, "from": ofInstant, "to": ofInstant,
+}
+
+// notConfigured are commands without defaults to set; serve has a configuration of its own.
+var notConfigured = []string{"serve", "config", "help", "completion", "version"}
+
+// configSchema has all flags that there are. The flags of memtrace without a command are those of trace.
+func configSchema() config.Schema {
+	var out config.Schema
+	details := optionDetails()
+	for _, c := range newApp().Commands {
+		if c.Hidden || slices.Contains(notConfigured, c.Name) {
+			continue
+		}
+		options := cmdline.Describe(c.Name, c.Flags, details)
+		for i, f := range c.Flags {
+			out = append(out, flagToConfigure(c.Name, f, options[i]))
+		}
+	}
+	return out
+}
+
+func flagToConfigure(command string, f cli.Flag, o cmdline.Option) config.Flag {
+	name := f.Names()[0]
+	never := onCommandLine[name]
+	if never == "" {
+		never = onCommandLine[command+" "+name]
+	}
+	builtIn := o.Default
+	if o.IsBool {
+		builtIn = fmt.Sprint(o.On)
+	}
+	return config.Flag{Command: command, Name: name, Many: takesMany(f), Default: builtIn, Never: never, Check: func(values []string) error {
+		if err := setDefault(f, values); err != nil { // f is nobody else's
+			return err
+		}
+		return checkConfigured(command, name, o, values)
+	}}
+}
+
+func takesMany(f cli.Flag) bool {
+	switch f.(type) {
+	case *cli.StringSliceFlag, *cli.GenericFlag:
+		return true
+	}
+	return false
+}
+
+// checkConfigured refuses values of the right kind that the flag does not know.
+func checkConfigured(command, name string, o cmdline.Option, values []string) error {
+	words := o.Words
+	if command == "top" && name == "sort" {
+		words = o.Hints
+	}
+	check := configChecks[name]
+	for _, value := range values {
+		if len(words) > 0 {
+			for word := range strings.SplitSeq(strings.TrimPrefix(value, "-"), ",") {
+				if !slices.Contains(words, strings.TrimSpace(word)) {
+					return fmt.Errorf("none of %s%s", strings.Join(words, ", "), didYouMean(word, words))
+				}
+			}
+		} else if check != nil {
+			if err := check(value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// configChecks are of flags whose texts mean more than their kind says.
+var configChecks = map[string]func(string) error{
+	"memory": isSize, "sample-bytes": isSize, "back-pressure": isSize, "max-size": isSize,
+	"max-overhead": func(text string) error { _, err := parseOverhead(text); return err },
+	"fail-on":      func(text string) error { _, err := gate.ParseRules([]string{text}); return err },
+	"freeze-on":    func(text string) error { _, err := readFreezeConditions(text); return err },
+	"watch":        func(text string) error { _, err := threshold.ParseList(text); return err },
+	"hysteresis":   func(text string) error { _, err := threshold.ParseQuantity(text); return err },
+	"wrapper":      func(text string) error { _, err := wrapper.Read([]string{text}); return err },
+	"alloc-fn":     func(text string) error { _, err := probe.ParseAllocFunction(text); return err },
+	"free-fn":      func(text string) error { _, err := probe.ParseFreeFunction(text); return err },
+}
+
+func isSize(text string) error {
+	_, err := threshold.ParseSize(text)
+	return err
+}
+
+// setDefault has a flag begin with texts, as if memtrace had them built in. It does not count as set: see given.
+func setDefault(f cli.Flag, texts []string) error {
+	switch f := f.(type) {
+	case *cli.StringSliceFlag:
+		f.Value = cli.NewStringSlice(strings.Split(strings.Join(texts, ","), ",")...) // at which the command line splits, too
+		return nil
+	case *cli.GenericFlag:
+		f.Value = &values{list: texts, replaced: true}
+		return nil
+	}
+	if len(texts) != 1 {
+		return errors.New("one value is wanted, not a list")
+	}
+	value, err := parsedAs(f, texts[0])
+	if err != nil {
+		return err
+	}
+	switch f := f.(type) {
+	case *cli.StringFlag:
+		f.Value = value.(string)
+	case *cli.PathFlag:
+		f.Value = value.(string)
+	case *cli.BoolFlag:
+		f.Value = value.(bool)
+	case *cli.IntFlag:
+		f.Value = value.(int)
+	case *cli.Int64Flag:
+		f.Value = value.(int64)
+	case *cli.Uint64Flag:
+		f.Value = value.(uint64)
+	case *secondsFlag:
+		f.Value = value.(time.Duration)
+	}
+	return nil
+}
+
+// parsedAs is a text as the flag reads it on the command line.
+func parsedAs(f cli.Flag, text string) (any, error) {
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	if err := f.Apply(set); err != nil {
+		return nil, err
+	}
+	name := f.Names()[0]
+	if err := set.Set(name, text); err != nil {
+		if _, ok := f.(*cli.BoolFlag); ok {
+			return nil, errors.New("true or false is wanted")
+		}
+		return nil, errors.New(reason(err.Error()))
+	}
+	return set.Lookup(name).Value.(flag.Getter).Get(), nil
+}
