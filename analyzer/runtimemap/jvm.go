@@ -33,6 +33,8 @@ type jvm struct {
 	structs vmStructs
 	version string
 	major   int32
+	// flagSize is that of an entry of the table of flags, in bytes; 0: not known.
+	flagSize uint64
 
 	metaspace []Part // of the last walk
 	walked    time.Time
@@ -56,6 +58,7 @@ func openJVM(pid int, base uint64, file io.ReaderAt) (*jvm, error) {
 	if j.structs.has("Abstract_VM_Version", "_vm_major_version") {
 		j.major = j.memory.int32(j.structs.of("Abstract_VM_Version", "_vm_major_version"))
 	}
+	j.flagSize = sizeOf(&j.memory, symbols, base, "JVMFlag")
 	return j, j.memory.err
 }
 

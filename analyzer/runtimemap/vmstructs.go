@@ -43,16 +43,21 @@ var vmFields = map[vmField]bool{
 	{"Abstract_VM_Version", "_s_vm_release"}:     false,
 	{"Abstract_VM_Version", "_vm_major_version"}: false,
 	{"BarrierSet", "_barrier_set"}:               false,
+	{"JVMFlag", "flags"}:                         false,
+	{"JVMFlag", "numFlags"}:                      false,
+	{"JVMFlag", "_name"}:                         false,
+	{"JVMFlag", "_addr"}:                         false,
 	{"CardTableBarrierSet", "_card_table"}:       false,
 	{"CardTable", "_whole_heap"}:                 false,
 	{"CardTable", "_byte_map"}:                   false,
 	{"CardTable", "_byte_map_size"}:              false,
 }
 
-// vmSymbols say where the table and the fields of its entries are.
+// vmSymbols say where the table and the fields of its entries are; and the same of the table of types.
 var vmSymbols = []string{
 	"gHotSpotVMStructs", "gHotSpotVMStructEntryTypeNameOffset", "gHotSpotVMStructEntryFieldNameOffset", "gHotSpotVMStructEntryIsStaticOffset",
 	"gHotSpotVMStructEntryOffsetOffset", "gHotSpotVMStructEntryAddressOffset", "gHotSpotVMStructEntryArrayStride",
+	"gHotSpotVMTypes", "gHotSpotVMTypeEntryTypeNameOffset", "gHotSpotVMTypeEntrySizeOffset", "gHotSpotVMTypeEntryArrayStride",
 }
 
 // findSymbols returns the addresses of vmSymbols, and that at which the file's code begins, as the file has them.
@@ -120,3 +125,23 @@ func (s vmStructs) has(structure, name string) bool {
 
 // of is the offset of a field, or the address of a static one.
 func (s vmStructs) of(structure, name string) uint64 { return s[vmField{structure, name}] }
+
+// sizeOf is how many bytes a type of the JVM's has; 0 where the table of types does not tell.
+func sizeOf(m *memory, symbols map[string]uint64, bias uint64, name string) uint64 {
+	value := func(i int) uint64 { return m.word(symbols[vmSymbols[i]] + bias) }
+	table, typeName, size, stride := value(7), value(8), value(9), value(10)
+	if stride == 0 || stride > maxStride {
+		return 0
+	}
+	for i := uint64(0); i < maxEntries && m.err == nil; i++ {
+		at := table + i*stride
+		found := m.word(at + typeName)
+		if found == 0 {
+			break
+		}
+		if m.text(found, maxNameBytes) == name {
+			return m.word(at + size)
+		}
+	}
+	return 0
+}

@@ -33,6 +33,7 @@ type namer struct {
 	final   map[int]bool           // processes that have ended, and have their last names
 	stopped map[int]uint64         // when each process last stood still at an exec
 	read    map[int]uint64         // when the last exec was that has come among the events
+	asked   map[int]bool           // processes whose JIT compilers are asked for names: code without one may have it later
 }
 
 // upcoming is the space of a program whose exec is still to come among the
@@ -48,7 +49,7 @@ func newNamer(o symbol.Options, python func(frame uint64) (python.Name, bool)) *
 		resolver: symbol.NewResolver(o), spaces: make(map[int]*symbol.Space), fresh: make(map[int]bool),
 		made: make(map[int]uint64), forked: make(map[int]uint64), all: make(map[*symbol.Space]bool),
 		next: make(map[int][]upcoming), ahead: make(map[int]int), final: make(map[int]bool),
-		stopped: make(map[int]uint64), read: make(map[int]uint64),
+		stopped: make(map[int]uint64), read: make(map[int]uint64), asked: make(map[int]bool),
 	}
 }
 
@@ -288,6 +289,7 @@ func (n *namer) forget(pid int) {
 	delete(n.final, pid)
 	delete(n.stopped, pid)
 	delete(n.read, pid)
+	delete(n.asked, pid)
 }
 
 func (n *namer) close() {
@@ -303,6 +305,26 @@ func (n *namer) space(pid int) *symbol.Space {
 	return n.spaces[pid]
 }
 
+// unnamedCode is what code in anonymous memory is called where nothing has its name.
+const unnamedCode = "[anon]"
+
+// askingFor notes that names of the code that process pid makes are asked for again and again, or no more.
+func (n *namer) askingFor(pid int, asking bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.asked, pid)
+	if asking {
+		n.asked[pid] = true
+	}
+}
+
+// mayBeNamedLater reports whether names of the code that process pid makes are asked for.
+func (n *namer) mayBeNamedLater(pid int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked[pid]
+}
+
 // frames names the functions of a process's return addresses, innermost first; one address gives several
 // where functions were inlined. at is when the stack was taken, ns of CLOCK_MONOTONIC: other code may be
 // there by now. What is not known yet has no Module. The stacks of a run are named faster.
@@ -312,6 +334,7 @@ func (n *namer) frames(run *symbol.Run, pid int, addrs []uint64, at uint64) []*i
 	if forked := n.forked[pid]; forked != 0 {
 		at = min(at, forked)
 	}
+	asked := n.asked[pid]
 	n.mu.Unlock()
 	if s == nil {
 		return nil // it may be known later
@@ -323,6 +346,9 @@ func (n *namer) frames(run *symbol.Run, pid int, addrs []uint64, at uint64) []*i
 			native = len(addrs)
 		}
 		for _, f := range run.FramesAt(s, addrs[:native], at) {
+			if asked && f.Function == unnamedCode {
+				f = &symbol.Frame{Function: f.Function, Offset: f.Offset} // it may have a name at the next Report
+			}
 			out = append(out, (*input.Frame)(f)) // the same fields
 		}
 		if addrs = addrs[native:]; len(addrs) > 0 {
