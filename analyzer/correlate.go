@@ -14,6 +14,7 @@ type correlation struct {
 	traced   uint64 // of rssBy.AnonMmap
 	blocks   SiteMemory
 	mappings []input.Mapping // of a process without an allocator
+	runtime  *input.Runtime  // nil: none is known
 	at       uint64          // ns since Config.Start; 0: never
 
 	stacksNotFound int    // see Residence
@@ -42,6 +43,7 @@ func (a *Analyzer) correlate(m *input.Memory) {
 	c.usage = report.Usage{RSS: m.Usage.RSS, PSS: m.Usage.PSS, USS: m.Usage.USS, Swap: m.Usage.Swap,
 		Anon: m.Usage.Anon, File: m.Usage.File, Shmem: m.Usage.Shmem, SampledNS: c.at}
 	c.rssBy, c.traced, c.blocks, c.mappings = report.RSSBy(m.RSSBy), m.Traced, SiteMemory(m.Blocks), m.Mappings
+	c.runtime = m.Runtime
 	if p.extras != nil {
 		a.extrapolatePages(c, m.Sites)
 	}
@@ -72,6 +74,7 @@ func (a *Analyzer) placeSites(p *process, found []input.SiteResidence) {
 func (c *correlation) fill(p *report.Process) {
 	p.Usage, p.RSSBy = c.usage, c.rssBy
 	p.AnonMmap = report.AnonMmap{Traced: c.traced, Untraced: c.rssBy.AnonMmap - c.traced}
+	p.Runtime = c.reportRuntime()
 	p.Heap.ResidentBytes = c.blocks.Resident
 	p.Heap.UntouchedBytes = c.blocks.Untouched
 	p.Heap.SwappedBytes = c.blocks.Swapped

@@ -218,13 +218,13 @@ func (r *Residency) readPages(m *mapping) error {
 }
 
 // readSplit reads the page states of heap that no block led to, but that
-// lies partly in the baseline, so that its rest can be told apart; those of memory
+// lies partly in the baseline, so that its rest can be told apart; those of mappings that a runtime has a part of; those of memory
 // of which a file's static data is but the beginning; and those of
 // mappings that several call sites mapped, or that were not seen as a whole.
 func (r *Residency) readSplit() error {
 	for i := range r.layout.mappings {
 		m := &r.layout.mappings[i]
-		if ((m.isHeap() || m.regions) && m.spans > 1 || m.static != 0) && m.pages == pagesUnread {
+		if ((m.isHeap() || m.regions || m.parts) && m.spans > 1 || m.static != 0) && m.pages == pagesUnread {
 			if err := r.readPages(m); err != nil {
 				return err
 			}

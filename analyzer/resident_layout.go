@@ -39,6 +39,8 @@ type mapping struct {
 	hugetlb    uint64 // preallocated huge pages, which are in no rss
 	kind       regionKind
 	regions    bool // some of it was seen being mapped
+	parts      bool // some of it is a runtime's
+	access     bool // it can be read, written or executed
 	class      class
 	brk        bool // [heap]
 	mayBeHeap  bool // anonymous private memory
@@ -67,9 +69,10 @@ type span struct {
 	mapping int32
 	site    regionSiteID // where region is set
 	before  bool
-	region  bool // it was seen being mapped, outside of the allocator
-	held    bool // and held blocks earlier, or
-	blocks  bool // holds one now
+	part    uint8 // of a runtime, see runtimeParts; 0: none
+	region  bool  // it was seen being mapped, outside of the allocator
+	held    bool  // and held blocks earlier, or
+	blocks  bool  // holds one now
 }
 
 // isHeld reports whether an allocator has taken the memory to hand it out.
@@ -89,6 +92,7 @@ type layout struct {
 	found    map[regionSiteID]*regionMemory // of regions
 	cursor   regionCursor
 	sums     *mappingSums // nil unless they are wanted
+	runtime  runtimeParts
 	sum      procfs.Memory
 	file     uint64
 	shmem    uint64
@@ -137,7 +141,7 @@ func (l *layout) add(v *procfs.VMA) {
 		start: v.Start, end: v.End, rss: v.Rss, swap: v.Swap,
 		anonymous: min(v.Anonymous, v.Rss), brk: v.Kind == procfs.KindHeap,
 		hugetlb: v.SharedHugetlb + v.PrivateHugetlb, kind: kindOfMapping(v),
-		guarded: l.guard && v.Start == l.end, around: aroundOf(v),
+		guarded: l.guard && v.Start == l.end, around: aroundOf(v), access: v.Perms&(procfs.Read|procfs.Write|procfs.Exec) != 0,
 	}
 	l.guard = v.Perms&(procfs.Read|procfs.Write|procfs.Exec) == 0 && v.Size() <= maxGuard
 	m.class, m.mayBeHeap = l.classify(v)
@@ -227,6 +231,7 @@ func (l *layout) remember() {
 // cut makes the spans.
 func (l *layout) cut(base *Baseline) {
 	ranges := base.all()
+	l.runtime.next = 0
 	l.cursor = regionCursor{}
 	if l.regions != nil {
 		l.cursor.m = &l.regions.regionMap
@@ -260,10 +265,13 @@ func (l *layout) cut(base *Baseline) {
 func (l *layout) span(mapping int, start, end uint64, before bool) {
 	for start < end {
 		r, to := l.cursor.piece(start, end)
-		s := span{end: to, mapping: int32(mapping), before: before}
+		m := &l.mappings[mapping]
+		part, to := l.runtime.piece(m, start, to)
+		s := span{end: to, mapping: int32(mapping), before: before, part: part}
+		m.parts = m.parts || part != 0
 		if r != nil {
 			s.region, s.site, s.before, s.held = true, r.site, false, r.flags&regionHeld != 0
-			l.mappings[mapping].regions = true
+			m.regions = true
 		}
 		if !l.extend(start, &s) {
 			l.spans = append(l.spans, s)
@@ -280,7 +288,7 @@ func (l *layout) extend(start uint64, s *span) bool {
 		return false
 	}
 	last := &l.spans[len(l.spans)-1]
-	if last.end != start || last.mapping != s.mapping || last.before != s.before || last.region != s.region || last.site != s.site || last.held != s.held {
+	if last.end != start || last.mapping != s.mapping || last.before != s.before || last.region != s.region || last.site != s.site || last.held != s.held || last.part != s.part {
 		return false
 	}
 	last.end = s.end
@@ -315,6 +323,7 @@ func (l *layout) usage() report.Usage {
 
 // split divides the resident set. Its parts add up to the RSS of usage.
 func (l *layout) split(pages *pageStates) (by report.RSSBy, traced, unmeasured uint64) {
+	l.runtime.begin()
 	for i := range l.mappings {
 		m := &l.mappings[i]
 		if m.blocks && m.pages == pagesUnknown {
@@ -328,6 +337,7 @@ func (l *layout) split(pages *pageStates) (by report.RSSBy, traced, unmeasured u
 		case classAnon:
 			by.AnonMmap += m.rss
 			traced += l.ownOf(m, pages)
+			l.measureParts(m, pages)
 		case classStack:
 			by.Stack += m.rss
 		case classFile:
@@ -355,7 +365,7 @@ func (l *layout) split(pages *pageStates) (by report.RSSBy, traced, unmeasured u
 // is divided as the uncovered pages are. It returns how much the program was
 // seen to map for its own use.
 func (l *layout) splitHeap(m *mapping, pages *pageStates, by *report.RSSBy) (traced uint64) {
-	var live, before, after, own uint64 // the last three: resident and not covered
+	var live, before, after, own, parts uint64 // the last four: resident and not covered
 	spans := l.spans[m.firstSpan : m.firstSpan+m.spans]
 	for i := range spans {
 		s := &spans[i]
@@ -365,6 +375,8 @@ func (l *layout) splitHeap(m *mapping, pages *pageStates, by *report.RSSBy) (tra
 		switch {
 		case s.isOwn():
 			own += uncovered
+		case s.isRuntime():
+			parts += uncovered
 		case s.before:
 			before += uncovered
 		default:
@@ -373,7 +385,7 @@ func (l *layout) splitHeap(m *mapping, pages *pageStates, by *report.RSSBy) (tra
 	}
 	live = min(live, m.rss)
 	rest := m.rss - live
-	if before+after+own == 0 { // the page states know nothing: decide by the address
+	if before+after+own+parts == 0 { // the page states know nothing: decide by the address
 		switch {
 		case spans[0].isOwn():
 			own = 1
@@ -381,12 +393,16 @@ func (l *layout) splitHeap(m *mapping, pages *pageStates, by *report.RSSBy) (tra
 			before = 1
 		}
 	}
-	fromBefore := proportion(rest, before, after+own)
-	traced = proportion(rest, own, before+after)
+	fromBefore := proportion(rest, before, after+own+parts)
+	traced = proportion(rest, own, before+after+parts)
+	runtime := proportion(rest, parts, before+after+own)
 	by.HeapLive += live
 	by.HeapBeforeAttach += fromBefore
-	by.AnonMmap += traced
-	by.HeapOverhead += rest - fromBefore - traced
+	by.AnonMmap += traced + runtime
+	by.HeapOverhead += rest - fromBefore - traced - runtime
+	if m.parts {
+		l.divideParts(m, pages, traced+runtime)
+	}
 	return traced
 }
 

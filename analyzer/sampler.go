@@ -3,10 +3,13 @@
 package analyzer
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/analyzer/runtimemap"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -18,6 +21,8 @@ type Sampler struct {
 	mappings  *mappingSums // of a process without an allocator
 	proc      *process     // whose memory was read last
 	execs     int          // which of its programs that was
+	runtime   *runtimemap.Runtime
+	noRuntime string // why that can't be read
 }
 
 // Sample reads p's memory and gives it to take. base is the memory from before the attach, nil where the
@@ -35,6 +40,7 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 		s.mappings = new(mappingSums)
 	}
 	r, pid := &s.residency, uint32(p.PID())
+	runtime := s.findRuntime(p)
 	r.layout.regions, r.layout.sums = proc.regions, s.mappings
 	r.layout.mapped = func(ranges []input.Range) { take(input.Mapped{PID: pid, Ranges: ranges}) }
 	// All sites there are, of all processes: an array for each would be their product.
@@ -57,6 +63,9 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 		Blocks: input.Residence(res.Blocks), StacksNotFound: res.StacksNotFound, Unmeasured: res.Unmeasured,
 		Regions: r.layout.regionResidence(), Held: r.layout.heldRegions(), Mappings: s.mappings.all(),
 	}
+	if m.Runtime = runtime; runtime != nil {
+		runtime.Parts = slices.Clone(r.layout.runtime.found)
+	}
 	if t := r.touched; t != nil {
 		t.out.PID, t.out.Now = pid, now
 		take(t.out)
@@ -74,6 +83,32 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 	}
 	take(m)
 	return res.ReadTime, nil
+}
+
+// findRuntime says where the parts of a process are that a language's runtime uses, and how that is called; nil where there is none.
+func (s *Sampler) findRuntime(p *procfs.Process) *input.Runtime {
+	found := &s.residency.layout.runtime
+	found.ranges = nil
+	if s.runtime == nil && s.noRuntime == "" {
+		runtime, err := runtimemap.Find(p)
+		switch {
+		case err == nil:
+			s.runtime = runtime
+		case errors.Is(err, runtimemap.ErrNone), errors.Is(err, procfs.ErrGone):
+			return nil
+		default:
+			s.noRuntime = err.Error()
+		}
+	}
+	if s.runtime == nil {
+		return &input.Runtime{Problem: s.noRuntime}
+	}
+	out := &input.Runtime{Name: s.runtime.Name(), Version: s.runtime.Version}
+	var err error
+	if found.ranges, err = s.runtime.Parts(); err != nil {
+		out.Problem = err.Error()
+	}
+	return out
 }
 
 // blocksFor yields the live blocks by site, those of each verdict as of a site behind all others.

@@ -96,13 +96,13 @@ func (u *unseen) looked(unexplained uint64, fromStart bool) {
 	}
 }
 
-// unexplained is the resident memory that no block and no region is in. Of a Go program it
+// unexplained is the resident memory that no block, no region and no part of a runtime's is in. Of a Go program it
 // is all outside of the heap, as the heap of its runtime is made of regions.
 func (c *correlation) unexplained(goHeap bool) uint64 {
 	if goHeap {
 		return c.rssBy.AnonMmap
 	}
-	return c.rssBy.AnonMmap - c.traced
+	return c.rssBy.AnonMmap - max(c.traced, c.inParts()) // the two may overlap
 }
 
 // grown is how much of that came under the trace, and how much there is.

@@ -20,8 +20,9 @@ type Status struct {
 	State     byte
 	Uid       [4]uint32 // real, effective, saved, file system
 	Gid       [4]uint32
-	NSpid     []int // the process's IDs from the reader's PID namespace inwards
-	HasMemory bool  // whether there were Vm lines
+	NSpid     []int  // the process's IDs from the reader's PID namespace inwards
+	Caught    uint64 // signals that it handles: bit n−1 stands for signal n
+	HasMemory bool   // whether there were Vm lines
 	VmPeak    uint64
 	VmSize    uint64
 	VmLck     uint64
@@ -106,6 +107,10 @@ func (s *Status) set(key string, value []byte) bool {
 		return setIDs(&s.Uid, value)
 	case "Gid":
 		return setIDs(&s.Gid, value)
+	case "SigCgt":
+		var ok bool
+		s.Caught, _, ok = text.Hexadecimal(value)
+		return ok
 	case "NSpid":
 		return s.setNSpid(value)
 	case "Threads":

@@ -28,6 +28,7 @@ type Memory struct {
 	Regions  []RegionResidence // by number
 	Held     []Range           // that belong to an allocator: the regions there hold blocks
 	Mappings []Mapping         // by name, of a process none of whose allocations is seen; else nil
+	Runtime  *Runtime          // nil: it has no language's runtime that is known
 }
 
 // Usage is the kernel's view of a process's memory, in bytes.
@@ -69,6 +70,20 @@ type Mapping struct {
 	Count, Bytes                   uint64
 	Resident, Swapped              uint64
 	FirstBytes, FirstResidentBytes uint64
+}
+
+// Runtime is what a language's runtime uses memory for.
+type Runtime struct {
+	Name    string // java, v8
+	Version string // as it says itself
+	Problem string // why there are no parts
+	Parts   []RuntimePart
+}
+
+// A RuntimePart is what a runtime uses for one thing, in bytes. Resident is in RSSBy.AnonMmap.
+type RuntimePart struct {
+	Name                      string
+	Mapped, Resident, Swapped uint64
 }
 
 func (Mapped) input() {}

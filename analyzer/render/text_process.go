@@ -98,6 +98,7 @@ func addUsage(p *page, proc *report.Process) {
 	}
 	p.flow(plain, "  RSS   ", []string{size(u.RSS), "PSS " + size(u.PSS), "USS " + size(u.USS), "swap " + size(u.Swap)}, "  ")
 	p.flow(plain, "        ", rssItems(proc), ", ")
+	addRuntime(p, proc.Runtime)
 }
 
 // unread says why a figure that is read from time to time is not there.

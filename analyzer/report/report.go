@@ -149,6 +149,8 @@ type Process struct {
 	PoolsMore int    `json:"pools_omitted,omitempty"` // names that were left out
 	// AnonMmap says how much of RSSBy.AnonMmap Report.Regions explains.
 	AnonMmap AnonMmap `json:"anon_mmap_by"`
+	// Runtime says what a language's runtime uses RSSBy.AnonMmap for; nil where none is known.
+	Runtime *Runtime `json:"runtime,omitempty"`
 	// Unprobed says that none of its allocations is seen, as it has no allocator that
 	// can be probed, such as a Go program: Heap says nothing. Mappings then tells
 	// what its memory is, those with most resident bytes first; else it is empty.

@@ -26,6 +26,8 @@ type perfMap struct {
 	warnings *warnings // of the process
 
 	mu     sync.Mutex
+	told   bool // whenever the file is written: it is not looked at otherwise
+	closed bool
 	looked time.Time
 	file   *perfFile // nil where there is none
 }
@@ -42,7 +44,7 @@ type perfSymbol struct {
 func (m *perfMap) name(addr uint64) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now := time.Now(); now.Sub(m.looked) >= m.every {
+	if now := time.Now(); !m.told && now.Sub(m.looked) >= m.every {
 		m.looked = now
 		// No file, or one that may not be trusted, is no names.
 		if err := m.refresh(now); errors.Is(err, errPerfRoom) {
@@ -53,6 +55,26 @@ func (m *perfMap) name(addr uint64) string {
 		return ""
 	}
 	return m.file.name(addr)
+}
+
+// rewritten reads the file that was written as a whole, and keeps what it said before of other code. From then on the file is read
+// here alone.
+func (m *perfMap) rewritten() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.told = true; m.closed {
+		return nil
+	}
+	file, st, err := m.open()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if key := perfKey(int(file.Fd()), st); m.file == nil || key != m.file.key {
+		perfFiles.release(m.file)
+		m.file = perfFiles.get(key, st.Uid)
+	}
+	return m.file.reread(file, st.Size, &perfFiles, time.Now())
 }
 
 // refresh reads what was added to the file, which may be another by now.
@@ -74,7 +96,7 @@ func (m *perfMap) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	perfFiles.release(m.file)
-	m.file = nil
+	m.file, m.closed = nil, true
 }
 
 // open opens the file if it belongs to root or to who runs the process:

@@ -255,3 +255,62 @@ func perfKey(fd int, st unix.Stat_t) fileKey {
 	}
 	return key
 }
+
+// reread reads all of a file that is written anew as a whole. What it says of code that it does not name any more is kept. The error says that there
+// is no room for all.
+func (f *perfFile) reread(r io.ReaderAt, size int64, t *perfTable, now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full || size > maxPerfMap {
+		return errPerfRoom
+	}
+	if !f.mayRead(now) {
+		return nil
+	}
+	f.midLine = false
+	buf := make([]byte, min(perfPiece, size))
+	for at := int64(0); at < size && !f.full; {
+		n, err := r.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		whole := wholeLines(buf[:n])
+		if whole == 0 {
+			break
+		}
+		f.credit -= int64(whole)
+		f.keep(f.parse(nil, string(buf[:whole])), t)
+		at += int64(whole)
+	}
+	if f.full {
+		return errPerfRoom
+	}
+	return nil
+}
+
+// keep adds symbols that are not there yet, as far as there is room.
+func (f *perfFile) keep(symbols []perfSymbol, t *perfTable) {
+	fresh := symbols[:0]
+	for _, s := range symbols {
+		if f.says(s) {
+			continue
+		}
+		room := t.take(f, int64(len(s.name)+perfSymbolSize))
+		if f.full = !room || len(f.symbols)+len(fresh) >= maxPerfSymbols; f.full {
+			break
+		}
+		s.name = strings.Clone(s.name)
+		fresh = append(fresh, s)
+	}
+	f.merge(fresh)
+}
+
+// says reports whether the newest symbol at a place is this one.
+func (f *perfFile) says(s perfSymbol) bool {
+	i, _ := slices.BinarySearchFunc(f.symbols, s.start+1, func(known perfSymbol, start uint64) int { return cmp.Compare(known.start, start) })
+	if i == 0 {
+		return false
+	}
+	known := f.symbols[i-1]
+	return known.start == s.start && known.end == s.end && known.name == s.name
+}

@@ -103,3 +103,54 @@ func TestPerfMapLines(t *testing.T) {
 		t.Errorf("names %q, %.20q, %q; want a, none and c", a, b, c)
 	}
 }
+
+// A map that is written anew as a whole adds to what it said before: code that is gone keeps its name, for stacks from before; of two names at a
+// place the later one holds. What is said again takes no room.
+func TestPerfMapWrittenAsAWhole(t *testing.T) {
+	table := newPerfTable()
+	f := table.get(fileKey{}, 1000)
+	defer table.release(f)
+	write := func(text string) {
+		t.Helper()
+		if err := f.reread(strings.NewReader(text), int64(len(text)), table, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("0x1000 0x100 one\n0x2000 0x100 two\n0x3000 0x100 three\n")
+	held := f.held
+	write("0x1000 0x100 one\n0x2000 0x100 two\n0x3000 0x100 three\n")
+	if f.held != held || len(f.symbols) != 3 {
+		t.Errorf("%d bytes in %d names, and %d before the same was said again", f.held, len(f.symbols), held)
+	}
+	write("0x2000 0x100 other\n0x5000 0x100 five\n0x6000 0x10") // its last line is half written
+	for addr, want := range map[uint64]string{0x1080: "one", 0x2080: "other", 0x3080: "three", 0x5000: "five", 0x6000: "", 0x1100: ""} {
+		if got := f.name(addr); got != want {
+			t.Errorf("at %#x is %q, want %q", addr, got, want)
+		}
+	}
+	write("0x2000 0x100 two\n")
+	if got := f.name(0x2080); got != "two" {
+		t.Errorf("the name that came back is %q", got)
+	}
+}
+
+// What a map that is written anew and anew may have read and held is bounded.
+func TestPerfMapWrittenAsAWholeIsBounded(t *testing.T) {
+	table := newPerfTable()
+	f := table.get(fileKey{}, 1000)
+	defer table.release(f)
+	if err := f.reread(lineReader{64}, maxPerfMap+1, table, time.Time{}); !errors.Is(err, errPerfRoom) {
+		t.Errorf("a map of %d bytes: %v", maxPerfMap+1, err)
+	}
+	refused := false
+	for i := 0; i < 20 && !refused; i++ {
+		err := f.reread(lineReader{60 + i}, maxPerfMap/16, table, time.Time{})
+		refused = errors.Is(err, errPerfRoom)
+		if err != nil && !refused {
+			t.Fatal(err)
+		}
+	}
+	if !refused || table.held > maxPerfOwner || len(f.symbols) > maxPerfSymbols {
+		t.Errorf("%d bytes held, %d names", table.held, len(f.symbols))
+	}
+}

@@ -418,6 +418,10 @@ func (r region) isFile(fd int, st unix.Stat_t) bool {
 	return fs.Type == unix.BTRFS_SUPER_MAGIC || fs.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
+// JITRewritten says that the process has written its map of JIT code anew, as a whole. What the map said before of other code is kept. The map
+// is read at once, and from now on only when this is called.
+func (s *Space) JITRewritten() error { return s.jit.rewritten() }
+
 // Warnings says which files could not be opened, each once, in plain words.
 func (s *Space) Warnings() []string { return s.warnings.list() }
 

@@ -49,6 +49,8 @@ func TestKnown(t *testing.T) {
 		"<alloc::vec::Vec<T> as alloc::vec::spec_from_iter::SpecFromIter<T,I>>::from_iter",
 		"<T as alloc::slice::hack::ConvertVec>::to_vec", "<str as alloc::string::ToString>::to_string",
 		"hashbrown::raw::RawTable<T,A>::reserve_rehash",
+		"long jdk.internal.misc.Unsafe.allocateMemory0(long)", "void java.nio.DirectByteBuffer.<init>(int)",
+		"java.nio.ByteBuffer java.nio.ByteBuffer.allocateDirect(int)",
 		"_cgo_1c9a2b_Cfunc__Cmalloc", "main._Cfunc__CMalloc", "_d_newclass", "swift_slowAlloc", "swift_allocObject",
 		"llvm::SmallVectorBase<unsigned int>::grow_pod(void*, unsigned long, unsigned long)",
 	} {

@@ -54,6 +54,7 @@ type settings struct {
 	memory     uint64  // that memtrace may take, bytes
 	verbose    bool
 	commands   bool // memtrace's command line is in Reports
+	jvmPerfMap bool // JVMs are asked for the names of their code
 }
 
 func traceFlags() []cli.Flag {
@@ -108,6 +109,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: "attach", Value: "auto", Usage: "how to attach probes"},
 		&cli.StringFlag{Name: "faults", Value: "auto", Usage: "where to observe page faults"},
 		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),
+		&cli.BoolFlag{Name: "jvm-perfmap", Usage: "ask JVMs (JDK 17 and newer) for the names of the code that they compiled, again and again"},
 		&cli.BoolFlag{Name: "debuginfod", Usage: "fetch missing debug files from the servers in DEBUGINFOD_URLS"},
 		namesFlag(),
 		&cli.BoolFlag{Name: "no-symbol-cache", Usage: "do not use the caches of names and unwinding tables on disk"},
@@ -126,6 +128,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		format: render.Format(cmp.Or(c.String("format"), string(render.Text))), top: c.Int("top"),
 		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), quiet: c.Bool("quiet"), frames: cmp.Or(c.Int("frames"), -1), commands: !c.Bool("no-command-lines"),
+		jvmPerfMap: c.Bool("jvm-perfmap"),
 	}
 	switch {
 	case given(c, "top"):

@@ -186,6 +186,7 @@ func symbolDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
 		"names":           {Group: groupSymbols, Metavar: "FORM", Words: nameForms},
 		"debuginfod":      {Group: groupSymbols},
+		"jvm-perfmap":     {Group: groupSymbols},
 		"no-symbol-cache": {Group: groupSymbols},
 		"unwind":          {Group: groupSymbols, Metavar: "METHOD", Words: unwinders},
 	}

@@ -205,7 +205,7 @@ func (s *session) nameSome() {
 		if time.Since(began) > nameTime || len(r.asked) >= maxAsked {
 			break
 		}
-		r.asked[q.Stack] = true
+		r.asked[q.Stack] = !s.names.MayNameLater(q.PID)
 		s.nameStacks([]analyzer.UnnamedStack{q})
 	}
 	r.nextAsk = time.Now().Add(max(nameEvery, 100*time.Since(began)))

@@ -207,6 +207,7 @@ func (s *session) loop(ctx context.Context) error {
 			s.noteLosses()
 			s.keepWithin()
 			s.checkChildren()
+			s.askJVMs()
 			s.nameSome()
 			s.checkpoint()
 			s.checkFlight()
@@ -406,6 +407,7 @@ func (s *session) report(final bool) *report.Report {
 	r.Warnings = append(r.Warnings, s.unreadFiles()...)
 	if final {
 		r.Warnings = append(r.Warnings, s.unseenFunctions()...)
+		r.Notes = append(r.Notes, s.namesOfCompiled(r)...)
 		r.Warnings = append(r.Warnings, s.unseenLeaks(r)...)
 		r.Warnings = append(r.Warnings, s.uncheckedLeaks()...)
 	}
@@ -443,6 +445,7 @@ func (s *session) finish() error {
 		s.beforeFinish()
 	}
 	s.correlate(true)
+	s.askJVMsLast()
 	r := s.report(true)
 	s.gate.conclude(r, s.leaks, s.problems())
 	s.gate.exports.keep(r, s.top)

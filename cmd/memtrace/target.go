@@ -56,7 +56,8 @@ type target struct {
 	untraced error
 	replaced bool // it has executed a program: a late answer about its attach as a child says nothing of that
 	sampler  analyzer.Sampler
-	check    bool // it was checked at its end
+	names    jvmNames // of the code that its JVM compiles
+	check    bool     // it was checked at its end
 }
 
 // holdTarget opens a process for tracing, or says why it can't be traced.

@@ -49,6 +49,26 @@ func (n *Namer) Run() *symbol.Run { return n.resolver.Run() }
 // Warnings returns what kept code from having names.
 func (n *Namer) Warnings() []string { return n.resolver.Warnings() }
 
+// UnnamedCode is what code in anonymous memory is called where nothing has its name.
+const UnnamedCode = "[anon]"
+
+// AskFor notes that names of the code that process pid makes are asked for again and again, or no more.
+func (n *Namer) AskFor(pid int, asking bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.processes[pid]; p != nil || asking {
+		n.of(pid).asked = asking
+	}
+}
+
+// MayNameLater reports whether names of the code that process pid makes are asked for.
+func (n *Namer) MayNameLater(pid int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.processes[pid]
+	return p != nil && p.asked
+}
+
 // Knows reports whether anything is known of what process pid has mapped.
 func (n *Namer) Knows(pid int) bool { return n.space(pid) != nil }
 
@@ -65,7 +85,7 @@ func (n *Namer) space(pid int) *symbol.Space {
 // where functions were inlined. at is when the stack was taken, ns of CLOCK_MONOTONIC: other code may be
 // there by now. What is not known yet has no Module; nil: nothing of the process is. The stacks of a run are named faster.
 func (n *Namer) Frames(run *symbol.Run, pid int, addrs []uint64, at uint64) []*input.Frame {
-	s, at := n.inForce(pid, at)
+	s, at, asked := n.inForce(pid, at)
 	if s == nil {
 		return nil // it may be known later
 	}
@@ -76,6 +96,9 @@ func (n *Namer) Frames(run *symbol.Run, pid int, addrs []uint64, at uint64) []*i
 			native = len(addrs)
 		}
 		for _, f := range run.FramesAt(s, addrs[:native], at) {
+			if asked && f.Function == UnnamedCode {
+				f = &symbol.Frame{Function: f.Function, Offset: f.Offset} // it may have a name at the next Report
+			}
 			out = append(out, (*input.Frame)(f)) // the same fields
 		}
 		if addrs = addrs[native:]; len(addrs) > 0 {
@@ -86,18 +109,19 @@ func (n *Namer) Frames(run *symbol.Run, pid int, addrs []uint64, at uint64) []*i
 	return out
 }
 
-// inForce returns the space that names what process pid did at a time, and the time to ask it for.
-func (n *Namer) inForce(pid int, at uint64) (*symbol.Space, uint64) {
+// inForce returns the space that names what process pid did at a time, the time to ask it for, and whether names of the code that
+// the process makes are asked for.
+func (n *Namer) inForce(pid int, at uint64) (s *symbol.Space, asOf uint64, asked bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.processes[pid]
 	if p == nil {
-		return nil, at
+		return nil, at, false
 	}
 	if p.forked != 0 {
 		at = min(at, p.forked)
 	}
-	return p.space, at
+	return p.space, at, p.asked
 }
 
 // pythonFrame names a Python frame. All stacks that have it share what it returns.

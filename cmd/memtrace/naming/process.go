@@ -16,6 +16,8 @@ type process struct {
 	stopped  uint64     // when it last stood still at an exec
 	read     uint64     // when the last exec was that has come among the events
 	final    bool       // it has ended, and has its last names
+
+	asked bool // its JIT compiler is asked for names: code without one may have it later
 }
 
 // upcoming is the space of a program whose exec is still to come among the

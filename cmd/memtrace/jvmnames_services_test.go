@@ -1,0 +1,184 @@
+//go:build integration && services
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+)
+
+// buffersProgram allocates native memory through three functions, which the JVM compiles, and says how often it has.
+const buffersProgram = `
+import java.nio.ByteBuffer;
+public class Buffers {
+    static ByteBuffer[] kept = new ByteBuffer[1024];
+    static int made = 0;
+    static ByteBuffer innermost(int n) { made++; return ByteBuffer.allocateDirect(n); }
+    static void middle(int i) { kept[i % kept.length] = innermost(10000); }
+    static void outermost() { for (int i = 0; i < 300; i++) middle(i); }
+    public static void main(String[] args) throws Exception {
+        for (int i = 0; i < 200; i++) outermost();
+        System.out.println("ready " + ProcessHandle.current().pid());
+        while (System.in.available() == 0) { outermost(); Thread.sleep(5); }
+        System.out.println("end");
+    }
+}
+`
+
+// jvmNamed is the site at which Buffers allocates most, by all of its functions in their order; nil where none is.
+func jvmNamed(r *report.Report) *report.Site {
+	for i := range r.Sites {
+		if s := &r.Sites[i]; javaCalls(s, "Buffers.innermost(int)", "Buffers.middle(int)", "Buffers.outermost()") && s.AllocBytes > 1<<20 {
+			return s
+		}
+	}
+	return nil
+}
+
+// javaCalls reports whether functions follow each other in a stack, with others between them.
+func javaCalls(s *report.Site, names ...string) bool {
+	for _, f := range s.Stack {
+		if len(names) > 0 && strings.HasSuffix(f.Function, " "+names[0]) {
+			names = names[1:]
+		}
+	}
+	return len(names) == 0
+}
+
+// compiledApart are options by which the JVM compiles the functions apart, and keeps their frames.
+var compiledApart = []string{"-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Buffers.*"}
+
+// removeMap has the JVM's map removed at the end of a test.
+func removeMap(t *testing.T, pid int) string {
+	name := fmt.Sprintf("/tmp/perf-%d.map", pid)
+	t.Cleanup(func() { _ = os.Remove(name) })
+	return name
+}
+
+// A running JVM is asked for names, and goes on as before: it says nothing, and nothing of ours is left.
+func TestJVMNamesItsCode(t *testing.T) {
+	t.Parallel()
+	java := spawn(t, javaProgram(t, "Buffers", buffersProgram, compiledApart...))
+	removeMap(t, java.pid())
+	java.lineWith("ready")
+	m := startTracing(t, []int{java.pid()}, "--jvm-perfmap", "--top", "0", "-d", "600s")
+	eventually(t, "the functions have names", func() bool { return jvmNamed(m.report()) != nil })
+	r := m.interrupt()
+	if s := jvmNamed(r); s == nil || !strings.HasSuffix(s.Function, " Buffers.innermost(int)") {
+		t.Errorf("the last Report has %+v", s)
+	}
+	if left, _ := filepath.Glob(fmt.Sprintf("/tmp/.attach_pid%d", java.pid())); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	java.say("")
+	if line, _ := java.line(); line != "end" {
+		t.Errorf("it said %q", line)
+	}
+	java.end()
+}
+
+// A JVM that memtrace runs is asked as soon as it can be, so that the names are there after its end; so are they in the recording.
+func TestJVMThatIsRunNamesItsCode(t *testing.T) {
+	t.Parallel()
+	cmd := javaProgram(t, "Buffers", buffersProgram, compiledApart...)
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "java.memtrace"), filepath.Join(dir, "report.json")
+	run := spawn(t, memtraceCommand(t, append([]string{"run", "--jvm-perfmap", "--top", "0", "-o", file, "--format", "json", "--report", out, "--"}, cmd.Args...)...))
+	pid, err := strconv.Atoi(strings.TrimPrefix(run.lineWith("ready "), "ready "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := removeMap(t, pid)
+	var written time.Time
+	for range 3 { // the first may have been begun before it was ready; the last says that the one before was read
+		eventually(t, "the JVM is asked again", func() bool {
+			st, err := os.Stat(names)
+			if err != nil || st.ModTime().Equal(written) {
+				return false
+			}
+			written = st.ModTime()
+			return true
+		})
+	}
+	run.say("")
+	run.end()
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	r := parseReport(t, lines[len(lines)-1])
+	if jvmNamed(r) == nil {
+		t.Errorf("no names after its end; warnings %v", r.Warnings)
+	}
+	if text, err = memtraceCommand(t, "report", file, "--format", "json", "--top", "0").Output(); err != nil || jvmNamed(parseReport(t, string(text))) == nil {
+		t.Errorf("no names in the recording: %v", err)
+	}
+}
+
+// A JVM that does not answer, or would write to another's file, is left alone, and the Report says why. Without the flag it says what would give names.
+func TestJVMThatIsNotAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []string
+		flags   []string
+		prepare func(t *testing.T, pid int)
+		want    string
+	}{
+		"attaching is off": {[]string{"-XX:+DisableAttachMechanism"}, []string{"--jvm-perfmap"}, nil, "-XX:+DisableAttachMechanism"},
+		"no signals":       {[]string{"-Xrs"}, []string{"--jvm-perfmap"}, nil, "-XX:+ReduceSignalUsage"},
+		"a link in its place": {nil, []string{"--jvm-perfmap"}, func(t *testing.T, pid int) {
+			if err := os.Symlink(filepath.Join(t.TempDir(), "not", "there"), removeMap(t, pid)); err != nil {
+				t.Fatal(err)
+			}
+		}, "remove it"},
+		"without the flag": {nil, nil, nil, "--jvm-perfmap asks the JVM for them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			java := spawn(t, javaProgram(t, "Buffers", buffersProgram, append(c.options, compiledApart...)...))
+			java.lineWith("ready")
+			if c.prepare != nil {
+				c.prepare(t, java.pid())
+			}
+			m := startTracing(t, []int{java.pid()}, append(c.flags, "-d", "600s")...)
+			m.report()
+			m.report()
+			r := m.interrupt()
+			if said := strings.Join(append(r.Warnings, r.Notes...), "\n"); !strings.Contains(said, c.want) {
+				t.Errorf("it says %q, not %q", said, c.want)
+			}
+			java.say("")
+			if line, _ := java.line(); line != "end" {
+				t.Errorf("it said %q: it was sent SIGQUIT", line)
+			}
+			java.end()
+		})
+	}
+}
+
+// A program that has loaded the JVM's library and runs no JVM has no handler for the signal: it gets none.
+func TestLibraryWithoutJVM(t *testing.T) {
+	t.Parallel()
+	java, err := filepath.EvalSymlinks(need(t, "java"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib := filepath.Join(filepath.Dir(java), "..", "lib", "server", "libjvm.so")
+	python := spawn(t, exec.Command("/usr/bin/python3", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print('ready', flush=True); sys.stdin.readline(); print('end')", lib))
+	python.lineWith("ready")
+	m := startTracing(t, []int{python.pid()}, "--jvm-perfmap", "-d", "600s")
+	m.report()
+	m.report()
+	m.interrupt()
+	python.say("")
+	python.lineWith("end")
+	python.end()
+}
