@@ -132,7 +132,7 @@ func (s *Server) asked(r *http.Request, p place, k export.Kind, filter string, d
 	}
 	for i := range res.Groups {
 		g := &res.Groups[i]
-		add(&g.Figures, export.StepsOf(fmt.Sprintf("%s (%d)", res.comms[g.PID], g.PID), g.Stack))
+		add(&g.Figures, export.StepsOf(fmt.Sprintf("%s (%d)", g.Comm, g.PID), g.Stack))
 	}
 	for what, f := range map[string]*query.Figures{"[call sites that are not listed]": res.Rest, "[blocks whose call sites found no room]": res.NoRoom} {
 		if f != nil {

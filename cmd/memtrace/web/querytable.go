@@ -35,7 +35,7 @@ func (s *Server) askedTable(r *http.Request, p place, filter string, doc *tableD
 	}
 	doc.Notes, doc.Command = append(doc.Notes, res.Notes...), p.queryCommand(filter, doc.By)
 	if doc.By == query.None {
-		doc.blocks(res.Result)
+		doc.blocks(res)
 		return nil
 	}
 	key := doc.By
@@ -47,7 +47,7 @@ func (s *Server) askedTable(r *http.Request, p place, filter string, doc *tableD
 		g := &res.Groups[i]
 		row := tableRow{Key: g.Key, exact: figuresOf(&g.Figures)}
 		if len(g.Stack) > 0 {
-			row.Stack = export.StepsOf(fmt.Sprintf("%s (%d)", res.comms[g.PID], g.PID), g.Stack)
+			row.Stack = export.StepsOf(fmt.Sprintf("%s (%d)", g.Comm, g.PID), g.Stack)
 		}
 		doc.Rows = append(doc.Rows, row)
 	}
