@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/query"
 )
 
@@ -47,7 +46,7 @@ func (s *Server) askedTable(r *http.Request, p place, filter string, doc *tableD
 		g := &res.Groups[i]
 		row := tableRow{Key: g.Key, exact: figuresOf(&g.Figures)}
 		if len(g.Stack) > 0 {
-			row.Stack = export.StepsOf(fmt.Sprintf("%s (%d)", g.Comm, g.PID), g.Stack)
+			row.process, row.frames = fmt.Sprintf("%s (%d)", g.Comm, g.PID), g.Stack
 		}
 		doc.Rows = append(doc.Rows, row)
 	}
