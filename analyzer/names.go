@@ -94,9 +94,9 @@ func (q *stackQuestions) ask(pid int, im *image, id event.StackID) {
 // number tells a stack that has frames from all others.
 func (r stackRef) number() uint64 { return uint64(r.chunk)<<32 | uint64(r.first) }
 
-// takeNames takes Names.
+// takeNames takes Names. Those of a stack that had no room are of no use.
 func (a *Analyzer) takeNames(v input.Names) {
-	if _, named := a.frames[v.Stack]; named || len(v.Frames) == 0 {
+	if _, named := a.frames[v.Stack]; named || len(v.Frames) == 0 || !a.stacks.has(v.Stack) {
 		return
 	}
 	frames := make([]*report.Frame, len(v.Frames))

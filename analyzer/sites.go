@@ -140,6 +140,12 @@ func (t *stackStore) frames(r stackRef) []uint64 {
 	return t.chunks[r.chunk][r.first : r.first+uint32(r.frames)]
 }
 
+// has reports whether a number can be that of a stack: see stackRef.number.
+func (t *stackStore) has(number uint64) bool {
+	chunk, first := number>>32, number&(1<<32-1)
+	return chunk < uint64(len(t.chunks)) && first < uint64(len(t.chunks[chunk]))
+}
+
 // maxEarlyImages bounds the processes whose stacks are kept ahead of the event or
 // the call that makes the process known.
 const maxEarlyImages = 1024

@@ -79,19 +79,30 @@ type step struct{ label, module string }
 // path is the stack from the process to the innermost frame.
 func (s *stack) path(pids bool) []step {
 	out := make([]step, 0, len(s.frames)+2)
-	out = append(out, step{label: s.processLabel(pids)})
-	if s.truncated {
-		out = append(out, step{label: cutLabel})
+	for i, text := range s.above() {
+		if i == 0 && !pids {
+			text = s.comm()
+		}
+		out = append(out, step{label: text})
 	}
 	for i := len(s.frames) - 1; i >= 0; i-- {
 		out = append(out, step{label(s.frames[i]), clip(s.frames[i].Module)})
 	}
+	return out
+}
+
+// above is what stands before the frames in a path: the process with its PID, and what stands for frames that are missing.
+func (s *stack) above() []string {
+	out := []string{s.processLabel(true)}
+	if s.truncated {
+		out = append(out, cutLabel)
+	}
 	switch {
 	case len(s.frames) > 0:
 	case s.name != "":
-		out = append(out, step{label: clip(s.name)})
+		out = append(out, clip(s.name))
 	default:
-		out = append(out, step{label: noStackLabel})
+		out = append(out, noStackLabel)
 	}
 	return out
 }

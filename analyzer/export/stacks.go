@@ -1,6 +1,11 @@
 package export
 
-import "github.com/memtrace/memtrace/analyzer/report"
+import (
+	"iter"
+	"slices"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+)
 
 // A Step is a frame as pictures have it: those of one function in one file are one. All texts are safe to print, and of
 // bounded length.
@@ -16,37 +21,63 @@ type Stack struct {
 	Count uint64 // 0 where it is not known
 }
 
-// Stacks lists what the stacks of a Report have of a kind, which must be one of Kinds. Those with nothing are left out.
-func Stacks(r *report.Report, k Kind) []Stack {
-	var out []Stack
+// Stacks yields what the stacks of a Report have of a kind, which must be one of Kinds. Those with nothing are left out.
+// Steps are lent until the next one.
+func Stacks(r *report.Report, k Kind) iter.Seq[Stack] {
 	all := stacksOf(r)
-	for i := range all {
-		if w := all[i].weights[k.index()]; w.figure(k) > 0 {
-			out = append(out, Stack{all[i].steps(), w.bytes, w.count})
+	return func(yield func(Stack) bool) {
+		x := NewStepper()
+		for i := range all {
+			w := all[i].weights[k.index()]
+			if w.figure(k) > 0 && !yield(Stack{x.stack(&all[i]), w.bytes, w.count}) {
+				return
+			}
 		}
 	}
-	return out
 }
 
-func (s *stack) steps() []Step {
-	path := s.path(true)
-	out := make([]Step, len(path))
-	for i, p := range path {
-		out[i] = Step{Label: p.label, Module: p.module}
-		if inner := len(path) - 1 - i; inner < len(s.frames) {
-			f := s.frames[inner]
-			out[i].Source, out[i].Inlined = source(f), f.Inlined
-		}
+// A Stepper makes Steps of frames, which mostly stand in many stacks. It is for one goroutine.
+type Stepper struct {
+	known map[*report.Frame]Step
+	lent  []Step
+}
+
+// NewStepper makes one for the frames of one Report or the like.
+func NewStepper() *Stepper { return &Stepper{known: make(map[*report.Frame]Step)} }
+
+// Step is a frame as pictures have it.
+func (x *Stepper) Step(f *report.Frame) Step {
+	s, ok := x.known[f]
+	if !ok {
+		s = Step{Label: label(f), Module: clip(f.Module), Source: source(f), Inlined: f.Inlined}
+		x.known[f] = s
 	}
-	return out
+	return s
 }
 
-// StepsOf is a call stack as pictures have it. frames are innermost first; process names its process.
-func StepsOf(process string, frames []*report.Frame) []Step {
+// Steps is a call stack as pictures have it, lent until the next one. frames are innermost first; process names its process.
+func (x *Stepper) Steps(process string, frames []*report.Frame) []Step {
 	s := stack{}
 	s.take(frames, false)
-	out := []Step{{Label: clip(process)}}
-	return append(out, s.steps()[1:]...)
+	x.stack(&s)
+	x.lent[0].Label = clip(process)
+	return x.lent
+}
+
+func (x *Stepper) stack(s *stack) []Step {
+	x.lent = x.lent[:0]
+	for _, p := range s.above() {
+		x.lent = append(x.lent, Step{Label: p})
+	}
+	for i := len(s.frames) - 1; i >= 0; i-- {
+		x.lent = append(x.lent, x.Step(s.frames[i]))
+	}
+	return x.lent
+}
+
+// StepsOf is a call stack as Stepper.Steps makes it, to keep.
+func StepsOf(process string, frames []*report.Frame) []Step {
+	return slices.Clip(NewStepper().Steps(process, frames))
 }
 
 // A Change is a call stack in two Reports, and what it has of a kind in each: bytes, or a count where the kind is one.

@@ -3,6 +3,7 @@ package flame
 import (
 	"cmp"
 	"hash/fnv"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 
 // A Stack is a call stack and its figures. In a difference, Value is Grown and Shrunk together.
 type Stack struct {
-	Steps         []export.Step // from the process to the innermost frame
+	Steps         []export.Step // from the process to the innermost frame; may be lent until the next Stack
 	Value, Count  uint64
 	Grown, Shrunk uint64
 }
@@ -42,7 +43,7 @@ type node struct {
 	grown, shrunk uint64
 	own           uint64
 	children      []*node
-	byStep        map[Function]*node
+	byStep        map[Function]*node // nil: there are few children
 	parent        *node
 }
 
@@ -59,9 +60,12 @@ func (n *node) take(s *Stack) {
 	n.grown, n.shrunk = add(n.grown, s.Grown), add(n.shrunk, s.Shrunk)
 }
 
+// few is how many children are looked through one after the other: most nodes have one.
+const few = 8
+
 func (n *node) child(s *export.Step) *node {
 	key := Function{s.Label, s.Module}
-	if c := n.byStep[key]; c != nil {
+	if c := n.childOf(key); c != nil {
 		c.inlined = c.inlined && s.Inlined
 		if c.step.Source == "" {
 			c.step.Source = s.Source
@@ -69,12 +73,29 @@ func (n *node) child(s *export.Step) *node {
 		return c
 	}
 	c := &node{step: *s, inlined: s.Inlined, id: idOf(n.id, key), depth: n.depth + 1, parent: n}
-	if n.byStep == nil {
-		n.byStep = make(map[Function]*node)
-	}
-	n.byStep[key] = c
 	n.children = append(n.children, c)
+	switch {
+	case n.byStep != nil:
+		n.byStep[key] = c
+	case len(n.children) > few:
+		n.byStep = make(map[Function]*node, 2*few)
+		for _, c := range n.children {
+			n.byStep[Function{c.step.Label, c.step.Module}] = c
+		}
+	}
 	return c
+}
+
+func (n *node) childOf(key Function) *node {
+	if n.byStep != nil {
+		return n.byStep[key]
+	}
+	for _, c := range n.children {
+		if c.step.Label == key.Label && c.step.Module == key.Module {
+			return c
+		}
+	}
+	return nil
 }
 
 // idOf names a node by its path, so that a link to it holds for another Report, too.
@@ -95,11 +116,11 @@ func through(steps []export.Step, text string) bool {
 }
 
 // treeOf makes a tree of the stacks that o wants.
-func treeOf(stacks []Stack, o *Options) *node {
+func treeOf(stacks iter.Seq[Stack], o *Options) *node {
 	focus, hide := strings.ToLower(o.Focus), strings.ToLower(o.Hide)
 	root := &node{step: export.Step{Label: "all"}}
-	for i := range stacks {
-		s := &stacks[i]
+	for one := range stacks {
+		s := &one
 		if s.Value == 0 || focus != "" && !through(s.Steps, focus) || hide != "" && through(s.Steps, hide) {
 			continue
 		}

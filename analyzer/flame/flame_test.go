@@ -2,6 +2,7 @@ package flame
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,11 +49,11 @@ func TestDraw(t *testing.T) {
 		{"callers", Options{Of: &Function{"parse", "/bin/p"}, Inverted: true}, "0all=32 1parse=32 2main=32 3p=32"},
 		{"of nothing", Options{Of: &Function{"parse", "/bin/other"}}, "0all=0"},
 	} {
-		if got := drawn(Draw(some, c.opt)); got != c.want {
+		if got := drawn(Draw(slices.Values(some), c.opt)); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
 	}
-	if found := Draw(some, Options{Search: "parse", Least: 0.9}).Found; found != (Found{Frames: 2, Value: 32}) {
+	if found := Draw(slices.Values(some), Options{Search: "parse", Least: 0.9}).Found; found != (Found{Frames: 2, Value: 32}) {
 		t.Errorf("found %+v", found)
 	}
 }
@@ -61,16 +62,16 @@ func TestDraw(t *testing.T) {
 func TestZoom(t *testing.T) {
 	t.Parallel()
 	idle := ""
-	for _, n := range Draw(some, Options{}).Nodes {
+	for _, n := range Draw(slices.Values(some), Options{}).Nodes {
 		if n.Label == "idle" {
 			idle = n.ID
 		}
 	}
-	p := Draw(some, Options{Zoom: idle, Least: 0.5})
+	p := Draw(slices.Values(some), Options{Zoom: idle, Least: 0.5})
 	if got, want := drawn(p), "0all=47 1p=47 2idle=5"; got != want || p.Zoomed != idle {
 		t.Errorf("%s, zoomed to %q; want %s, %q", got, p.Zoomed, want, idle)
 	}
-	if p := Draw(some, Options{Zoom: "none"}); p.Zoomed != "" || len(p.Nodes) != 8 {
+	if p := Draw(slices.Values(some), Options{Zoom: "none"}); p.Zoomed != "" || len(p.Nodes) != 8 {
 		t.Errorf("zoomed to %q, %s", p.Zoomed, drawn(p))
 	}
 }
@@ -79,14 +80,14 @@ func TestZoom(t *testing.T) {
 func TestHuge(t *testing.T) {
 	t.Parallel()
 	stacks := []Stack{stack(1<<63, "p a"), stack(1<<63, "p b")}
-	if p := Draw(stacks, Options{}); p.Value != 1<<64-1 {
+	if p := Draw(slices.Values(stacks), Options{}); p.Value != 1<<64-1 {
 		t.Errorf("%d", p.Value)
 	}
 	stacks = nil
 	for i := range MaxNodes + 100 {
 		stacks = append(stacks, stack(1, fmt.Sprint("p f", i)))
 	}
-	p := Draw(stacks, Options{})
+	p := Draw(slices.Values(stacks), Options{})
 	if last := p.Nodes[len(p.Nodes)-1]; len(p.Nodes) > MaxNodes+1 || last.ID != "" || int(last.Value) != p.Smaller || p.Value != MaxNodes+100 {
 		t.Errorf("%d nodes, %+v, %d smaller", len(p.Nodes), last, p.Smaller)
 	}

@@ -2,6 +2,7 @@ package flame
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -45,7 +46,7 @@ type Found struct {
 }
 
 // Draw makes a picture of stacks.
-func Draw(stacks []Stack, o Options) *Picture {
+func Draw(stacks iter.Seq[Stack], o Options) *Picture {
 	root := treeOf(stacks, &o)
 	p := &Picture{Value: root.value, Count: root.count, Grown: root.grown, Shrunk: root.shrunk, Nodes: []Node{}}
 	search := strings.ToLower(o.Search)

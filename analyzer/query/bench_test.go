@@ -46,7 +46,7 @@ func BenchmarkRun(b *testing.B) {
 			events += len(v.Events)
 		}
 	}
-	play := func(a *analyzer.Analyzer, _ uint64) ([]string, error) {
+	play := func(a *analyzer.Analyzer, _, _ uint64) ([]string, error) {
 		for _, in := range kept {
 			a.Take(in)
 		}
@@ -56,7 +56,7 @@ func BenchmarkRun(b *testing.B) {
 	b.Run("analyzer alone", func(b *testing.B) {
 		for b.Loop() {
 			a := analyzer.New(src.Config)
-			_, _ = play(a, 0)
+			_, _ = play(a, 0, 0)
 			a.Close()
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")

@@ -127,7 +127,7 @@ func (g *groups) list(r *runner, all map[string]*merged) {
 		}
 		if g.by.word == "site" {
 			s, site := r.names.of(m.site), m.site
-			row.Key, row.Site, row.PID, row.Stack, row.FunctionFrame = s.function, &site, s.name.Info.PID, s.name.Frames, s.name.FunctionFrame
+			row.Key, row.Site, row.PID, row.Comm, row.Stack, row.FunctionFrame = s.function, &site, s.name.Info.PID, s.comm, s.name.Frames, s.name.FunctionFrame
 		}
 		out = append(out, row)
 	}

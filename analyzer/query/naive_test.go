@@ -159,7 +159,7 @@ func (n *naiveTrace) finish(b *naiveBlock, by string, tid uint32) {
 }
 
 func (n *naiveTrace) source() Source {
-	return Source{Config: analyzer.Config{Start: start}, End: n.end, Play: func(a *analyzer.Analyzer, until uint64) ([]string, error) {
+	return Source{Config: analyzer.Config{Start: start}, End: n.end, Play: func(a *analyzer.Analyzer, _, until uint64) ([]string, error) {
 		for in := range n.tape.Each {
 			switch v := in.(type) {
 			case *input.Events:

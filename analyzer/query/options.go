@@ -14,8 +14,9 @@ type Source struct {
 	// Config is for a fresh Analyzer. Seed must be that of the trace, or zero: then Run takes one.
 	Config analyzer.Config
 	// Play gives the inputs until a time (ns, CLOCK_MONOTONIC) to an Analyzer of that Config, and the names that come
-	// later. notes say what is missing.
-	Play func(a *analyzer.Analyzer, until uint64) (notes []string, err error)
+	// later. notes say what is missing. What came before from is of no interest but for its outcome: the Analyzer may be
+	// brought there in another way, and its Observer not be told.
+	Play func(a *analyzer.Analyzer, from, until uint64) (notes []string, err error)
 	// End is when the trace ended, ns since Config.Start.
 	End uint64
 }

@@ -53,14 +53,14 @@ func TestAgreesWithReport(t *testing.T) {
 	for seed := range uint64(10) {
 		inputs, end := wildStream(seed)
 		config := analyzer.Config{Start: start, FollowForks: true, Seed: [2]uint64{seed, 7}}
-		play := func(a *analyzer.Analyzer, _ uint64) ([]string, error) {
+		play := func(a *analyzer.Analyzer, _, _ uint64) ([]string, error) {
 			for _, in := range inputs {
 				a.Take(in)
 			}
 			return nil, nil
 		}
 		a := analyzer.New(config)
-		_, _ = play(a, 0)
+		_, _ = play(a, 0, 0)
 		want := a.Report(analyzer.ReportOptions{Final: true})
 		a.Close()
 		src := Source{Config: config, Play: play, End: end}

@@ -35,6 +35,7 @@ type Group struct {
 	Sites int             `json:"sites,omitempty"` // so many call sites, where the grouping goes by them
 	Site  *uint32         `json:"site,omitempty"`  // by site: the lowest Site.ID of a Report of the same trace
 	PID   uint32          `json:"pid,omitempty"`   // by site
+	Comm  string          `json:"-"`               // by site: the process's name
 	Stack []*report.Frame `json:"stack,omitempty"` // by site: innermost first
 	// FunctionFrame is the frame of Stack that Key is of.
 	FunctionFrame int `json:"function_frame,omitempty"`

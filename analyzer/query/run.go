@@ -79,7 +79,7 @@ func (r *runner) once() error {
 func (r *runner) twice() (*Result, error) {
 	first := analyzer.New(r.source.Config)
 	defer first.Close()
-	if _, err := r.play(first); err != nil {
+	if _, err := r.play(first, math.MaxUint64); err != nil {
 		return nil, err
 	}
 	first.Close() // but for the names
@@ -94,13 +94,21 @@ func (r *runner) twice() (*Result, error) {
 	return r.result, nil
 }
 
-// play gives the trace until the end of the span.
-func (r *runner) play(a *analyzer.Analyzer) ([]string, error) {
+// play gives the trace until the end of the span; from is as Source.Play has it.
+func (r *runner) play(a *analyzer.Analyzer, from uint64) ([]string, error) {
 	until := uint64(math.MaxUint64)
 	if r.opt.To != 0 {
 		until = r.source.Config.Start + r.opt.To
 	}
-	return r.source.Play(a, until)
+	return r.source.Play(a, min(from, until), until)
+}
+
+// from is since when the lives of blocks are to be known.
+func (r *runner) from() uint64 {
+	if r.births.wanted || r.opt.From == 0 {
+		return 0
+	}
+	return r.source.Config.Start + r.opt.From
 }
 
 func (r *runner) observing() *analyzer.Analyzer {
@@ -122,7 +130,7 @@ func (g *grouping) or() needs {
 
 // pass goes through the trace, and then judges the blocks that live at the end of the span.
 func (r *runner) pass() error {
-	notes, err := r.play(r.analyzer)
+	notes, err := r.play(r.analyzer, r.from())
 	if err = errors.Join(err, r.err); err != nil {
 		return err
 	}

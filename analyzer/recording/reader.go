@@ -24,12 +24,16 @@ type Reader struct {
 	// and with 1 at the end. An error of it ends the playing, as the error of that.
 	Watch func(done float64) error
 
+	// Savepoints, if not nil, are used and made as the recording is played, and are to be of this file.
+	Savepoints *Savepoints
+
 	file   io.ReaderAt
 	size   int64
 	header Header
 	blocks []place // all that can be read, in their order
 	gaps   []Gap   // as the heads tell
 	more   int     // gaps beyond those that are kept
+	total  uint64  // events that the blocks have
 	end    *ending // nil: the recording was not closed
 
 	zip     decompressor
@@ -194,6 +198,7 @@ func (w *walker) take(h head) error {
 	}
 	w.next, w.last, w.damaged, w.told = h.number+1, h.last, false, nil
 	r.blocks = append(r.blocks, p)
+	r.total += uint64(h.events)
 	return nil
 }
 

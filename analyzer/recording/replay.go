@@ -21,8 +21,8 @@ const End = math.MaxUint64
 type Rooms struct{ Sites, Blocks uint64 }
 
 // ReportAt is the Report that the trace would have ended with at an instant, ns of CLOCK_MONOTONIC, with all sites
-// and names. It plays the recording from its beginning to there. What the recording lacks is among the Report's
-// warnings, and in missing.
+// and names. It plays the recording from its beginning to there, or from the last of Savepoints before. What the recording
+// lacks is among the Report's warnings, and in missing.
 func (r *Reader) ReportAt(at uint64, rooms Rooms, opt analyzer.ReportOptions) (out *report.Report, missing []string, err error) {
 	c, err := r.header.Config.Analyzer(rooms.Sites, rooms.Blocks)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *Reader) ReportAt(at uint64, rooms Rooms, opt analyzer.ReportOptions) (o
 	}
 	a := analyzer.New(c)
 	defer a.Close()
-	p := player{reader: r, analyzer: a, until: at}
+	p := player{reader: r, analyzer: a, until: at, since: at}
 	if err := p.play(); err != nil {
 		return nil, nil, err
 	}
@@ -43,7 +43,13 @@ func (r *Reader) ReportAt(at uint64, rooms Rooms, opt analyzer.ReportOptions) (o
 // losses, after the analyzer has taken it.
 // missing says in sentences what the recording lacks until there, and how it ended.
 func (r *Reader) Play(a *analyzer.Analyzer, until uint64, told func(input.Input)) (missing []string, err error) {
-	p := player{reader: r, analyzer: a, until: until, told: told}
+	return r.PlayFrom(a, 0, until, told)
+}
+
+// PlayFrom is as Play, for whom what came before an instant is of no interest but for its outcome: it may begin at one of
+// Savepoints then, and the analyzer's Observer is not told of what was before that.
+func (r *Reader) PlayFrom(a *analyzer.Analyzer, from, until uint64, told func(input.Input)) (missing []string, err error) {
+	p := player{reader: r, analyzer: a, until: until, since: min(from, until), told: told}
 	err = p.play()
 	return p.warnings(), err
 }
@@ -75,6 +81,7 @@ type player struct {
 	reader   *Reader
 	analyzer *analyzer.Analyzer
 	until    uint64
+	since    uint64 // what comes before is of no interest but for its outcome
 	last     uint64 // time of the last input that has one
 	event    uint64 // that of the last event; 0: none yet
 	reached  int    // the block where it ended
@@ -91,6 +98,8 @@ type player struct {
 	err        error
 	told       func(input.Input) // nil: nobody is
 	held       holdings
+	done       uint64    // events in the blocks that were played
+	saved      time.Time // when the last of Savepoints was made or begun with
 }
 
 // give gives the analyzer an input.
@@ -104,12 +113,11 @@ func (p *player) give(in input.Input) {
 func (p *player) play() (err error) {
 	defer p.catch(&err)
 	r := p.reader
-	p.last = r.header.Config.Start
-	p.reached = len(r.blocks)
-	first, err := p.begin()
+	first, err := p.start()
 	if err != nil {
 		return err
 	}
+	p.reached = len(r.blocks)
 	for i := first; i < len(r.blocks); i++ {
 		err := r.watch(i)
 		if err == nil {
@@ -125,8 +133,19 @@ func (p *player) play() (err error) {
 		if err != nil {
 			return err
 		}
+		p.done += uint64(r.blocks[i].head.events)
+		r.Savepoints.offer(i+1, p)
 	}
 	return r.watch(len(r.blocks))
+}
+
+// start gives what was known where the playing begins, and returns the block that comes next.
+func (p *player) start() (int, error) {
+	if s := p.reader.Savepoints.before(p.since); s != nil {
+		return p.resume(s), nil
+	}
+	p.last, p.saved = p.reader.header.Config.Start, time.Now()
+	return p.begin()
 }
 
 func (p *player) playBlock(b *place) error {

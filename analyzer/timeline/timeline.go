@@ -89,7 +89,7 @@ func Make(src Source, o Options) (*Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	res, err := query.Run(query.Source{Config: src.Config, End: src.End, Play: func(a *analyzer.Analyzer, until uint64) ([]string, error) {
+	res, err := query.Run(query.Source{Config: src.Config, End: src.End, Play: func(a *analyzer.Analyzer, _, until uint64) ([]string, error) { // the inputs are told from the beginning on
 		c.begin()
 		return src.Play(a, until, c.take)
 	}}, q, query.Options{From: o.From, To: to, Timeline: time.Duration(c.step)})

@@ -166,7 +166,7 @@ func querySource(r *recording.Reader, memory uint64) (query.Source, error) {
 		return query.Source{}, err
 	}
 	first, last := r.Span()
-	return query.Source{Config: config, End: last - first, Play: func(a *analyzer.Analyzer, until uint64) ([]string, error) {
-		return r.Play(a, until, nil)
+	return query.Source{Config: config, End: last - first, Play: func(a *analyzer.Analyzer, from, until uint64) ([]string, error) {
+		return r.PlayFrom(a, from, until, nil)
 	}}, nil
 }

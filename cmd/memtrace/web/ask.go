@@ -166,7 +166,7 @@ func (p *place) options() query.Options {
 }
 
 // query asks the recording.
-func (s *Server) query(r *http.Request, p place, filter, by string) (*answer, error) {
+func (s *Server) query(r *http.Request, p place, filter, by string) (*query.Result, error) {
 	if !p.file.recorded() {
 		return nil, errAsked{errNoRecording}
 	}
@@ -194,12 +194,12 @@ func (s *Server) query(r *http.Request, p place, filter, by string) (*answer, er
 	if done < 1 {
 		return nil, errPending(done)
 	}
-	return value.(*answer), nil
+	return value.(*query.Result), nil
 }
 
 func weighResult(v any) uint64 {
-	r := v.(*answer)
-	return uint64(len(r.Groups)+len(r.Blocks)+1)<<9 + uint64(len(r.comms))<<6
+	r := v.(*query.Result)
+	return uint64(len(r.Groups)+len(r.Blocks)+1) << 9
 }
 
 // kindOf is the kind of bytes that is asked for.

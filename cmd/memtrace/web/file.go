@@ -29,14 +29,18 @@ type File struct {
 	end   uint64            // ns since start
 	rooms recording.Rooms   // of one analyzer
 	sort  string            // of sites
+	saved *recording.Savepoints
 }
 
+// savepointEvents is how many events there are between two Savepoints at least: they are played in 0.1 s or so.
+const savepointEvents = 1 << 18
+
 // Open reads a file that was opened, which it keeps until the program's end where that is a recording. memory is
-// what one Report may take, in bytes; rooms are those of an analyzer.
+// what its Report may take, in bytes, and half as much is for going to other instants quickly; rooms are those of an analyzer.
 func Open(name string, f *os.File, memory uint64, rooms recording.Rooms, sort string) (*File, error) {
 	var begin [8]byte
 	n, _ := f.ReadAt(begin[:], 0)
-	out := &File{name: name, f: f, rooms: rooms, sort: sort}
+	out := &File{name: name, f: f, rooms: rooms, sort: sort, saved: recording.NewSavepoints(memory/2, savepointEvents)}
 	var err error
 	if !recording.Is(begin[:n]) {
 		if out.last, out.note, err = export.Read(bufio.NewReader(f), memory); err != nil {
@@ -73,13 +77,13 @@ var errNoRecording = errors.New("a saved Report is of one time, and has no singl
 // recorded says that the file is a recording.
 func (f *File) recorded() bool { return f.head != nil }
 
-// reader reads the recording from its beginning.
+// reader reads the recording.
 func (f *File) reader(watch func(float64) error) (*recording.Reader, error) {
 	r, err := recording.Open(f.f, f.size)
 	if err != nil {
 		return nil, err
 	}
-	r.Watch = watch
+	r.Watch, r.Savepoints = watch, f.saved
 	return r, nil
 }
 
@@ -104,39 +108,15 @@ func (f *File) timeline(o timeline.Options, watch func(float64) error) (*timelin
 	}}, o)
 }
 
-// An answer is that of a query, and the names of the processes in it.
-type answer struct {
-	*query.Result
-	comms map[uint32]string // by PID; of several of one PID, the last one's
-}
-
-// maxComms is how many names of processes an answer has.
-const maxComms = 1 << 16
-
-func (a *answer) name(info *input.ProcessInfo) {
-	if _, known := a.comms[info.PID]; known || len(a.comms) < maxComms {
-		a.comms[info.PID] = info.Comm
-	}
-}
-
 // query answers a query.
-func (f *File) query(q *query.Query, o query.Options, watch func(float64) error) (*answer, error) {
+func (f *File) query(q *query.Query, o query.Options, watch func(float64) error) (*query.Result, error) {
 	r, config, err := f.play(watch)
 	if err != nil {
 		return nil, err
 	}
-	out := &answer{comms: make(map[uint32]string)}
-	out.Result, err = query.Run(query.Source{Config: config, End: f.end, Play: func(a *analyzer.Analyzer, until uint64) ([]string, error) {
-		return r.Play(a, until, func(in input.Input) {
-			switch v := in.(type) {
-			case input.Started:
-				out.name(&v.ProcessInfo)
-			case input.Described:
-				out.name(&v.ProcessInfo)
-			}
-		})
+	return query.Run(query.Source{Config: config, End: f.end, Play: func(a *analyzer.Analyzer, from, until uint64) ([]string, error) {
+		return r.PlayFrom(a, from, until, nil)
 	}}, q, o)
-	return out, err
 }
 
 func (f *File) play(watch func(float64) error) (*recording.Reader, analyzer.Config, error) {

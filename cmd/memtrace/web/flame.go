@@ -3,9 +3,11 @@ package web
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/flame"
@@ -44,7 +46,7 @@ func (s *Server) flame(r *http.Request) (any, error) {
 	if k.Counts() {
 		doc.Unit = "count"
 	}
-	var stacks []flame.Stack
+	var stacks iter.Seq[flame.Stack]
 	switch {
 	case doc.Diff:
 		stacks, err = s.changed(r, p, k, doc)
@@ -60,7 +62,7 @@ func (s *Server) flame(r *http.Request) (any, error) {
 	return doc, nil
 }
 
-func (d *flameDoc) draw(stacks []flame.Stack, v url.Values) {
+func (d *flameDoc) draw(stacks iter.Seq[flame.Stack], v url.Values) {
 	opt := flame.Options{
 		Inverted: v.Get("inverted") != "", Focus: v.Get("focus"), Hide: v.Get("hide"), Search: v.Get("find"), Zoom: v.Get("zoom"), Least: least,
 	}
@@ -74,7 +76,7 @@ func (d *flameDoc) draw(stacks []flame.Stack, v url.Values) {
 }
 
 // reported are the stacks of a Report.
-func (s *Server) reported(r *http.Request, p place, k export.Kind, doc *flameDoc) ([]flame.Stack, error) {
+func (s *Server) reported(r *http.Request, p place, k export.Kind, doc *flameDoc) (iter.Seq[flame.Stack], error) {
 	have, err := s.report(r, p)
 	if err != nil {
 		return nil, err
@@ -83,15 +85,17 @@ func (s *Server) reported(r *http.Request, p place, k export.Kind, doc *flameDoc
 		doc.Kinds = append(doc.Kinds, export.Kind(kind))
 	}
 	doc.Command = p.reportCommand("export", "--format folded --kind "+string(k))
-	var out []flame.Stack
-	for _, one := range export.Stacks(have, k) {
-		value := one.Bytes
-		if k.Counts() {
-			value = one.Count
+	return func(yield func(flame.Stack) bool) {
+		for one := range export.Stacks(have, k) {
+			value := one.Bytes
+			if k.Counts() {
+				value = one.Count
+			}
+			if !yield(flame.Stack{Steps: one.Steps, Value: value, Count: one.Count}) {
+				return
+			}
 		}
-		out = append(out, flame.Stack{Steps: one.Steps, Value: value, Count: one.Count})
-	}
-	return out, nil
+	}, nil
 }
 
 // kindsAsked are the kinds that are known of blocks that a query finds.
@@ -115,7 +119,7 @@ func figureOf(f *query.Figures, k export.Kind) (value, count uint64, ok bool) {
 }
 
 // asked are the stacks of the blocks that a query finds.
-func (s *Server) asked(r *http.Request, p place, k export.Kind, filter string, doc *flameDoc) ([]flame.Stack, error) {
+func (s *Server) asked(r *http.Request, p place, k export.Kind, filter string, doc *flameDoc) (iter.Seq[flame.Stack], error) {
 	if _, _, ok := figureOf(&query.Figures{}, k); !ok {
 		return nil, errAsked{fmt.Errorf("%s is known of a whole Report alone, not of a span or of blocks that a filter finds: choose one of %v, or an instant", k, kindsAsked)}
 	}
@@ -124,22 +128,28 @@ func (s *Server) asked(r *http.Request, p place, k export.Kind, filter string, d
 		return nil, err
 	}
 	doc.Kinds, doc.Notes, doc.Command = kindsAsked, append(doc.Notes, res.Notes...), p.queryCommand(filter, "site")
-	var out []flame.Stack
-	add := func(f *query.Figures, steps []export.Step) {
-		if value, count, _ := figureOf(f, k); value > 0 {
-			out = append(out, flame.Stack{Steps: steps, Value: value, Count: count})
+	return func(yield func(flame.Stack) bool) {
+		x := export.NewStepper()
+		for i := range res.Groups {
+			g := &res.Groups[i]
+			value, count, _ := figureOf(&g.Figures, k)
+			if value > 0 && !yield(flame.Stack{Steps: x.Steps(fmt.Sprintf("%s (%d)", g.Comm, g.PID), g.Stack), Value: value, Count: count}) {
+				return
+			}
 		}
-	}
-	for i := range res.Groups {
-		g := &res.Groups[i]
-		add(&g.Figures, export.StepsOf(fmt.Sprintf("%s (%d)", res.comms[g.PID], g.PID), g.Stack))
-	}
-	for what, f := range map[string]*query.Figures{"[call sites that are not listed]": res.Rest, "[blocks whose call sites found no room]": res.NoRoom} {
-		if f != nil {
-			add(f, []export.Step{{Label: what}})
+		for _, rest := range []struct {
+			what string
+			f    *query.Figures
+		}{{"[call sites that are not listed]", res.Rest}, {"[blocks whose call sites found no room]", res.NoRoom}} {
+			if rest.f == nil {
+				continue
+			}
+			value, count, _ := figureOf(rest.f, k)
+			if value > 0 && !yield(flame.Stack{Steps: []export.Step{{Label: rest.what}}, Value: value, Count: count}) {
+				return
+			}
 		}
-	}
-	return out, nil
+	}, nil
 }
 
 // commsOf are the names of processes by PID; of several of one PID, the last one's.
@@ -152,7 +162,7 @@ func commsOf(r *report.Report) map[uint32]string {
 }
 
 // changed are the stacks of two Reports. base names the file of the first one, base_at its time.
-func (s *Server) changed(r *http.Request, p place, k export.Kind, doc *flameDoc) ([]flame.Stack, error) {
+func (s *Server) changed(r *http.Request, p place, k export.Kind, doc *flameDoc) (iter.Seq[flame.Stack], error) {
 	v := r.URL.Query()
 	if v.Get("filter") != "" {
 		return nil, errAsked{errors.New("two times are compared by their Reports, which have no single blocks: leave the filter out, or compare less")}
@@ -188,5 +198,5 @@ func (s *Server) changed(r *http.Request, p place, k export.Kind, doc *flameDoc)
 		one.Value = min(one.Grown, math.MaxUint64-one.Shrunk) + one.Shrunk
 		out = append(out, one)
 	}
-	return out, nil
+	return slices.Values(out), nil
 }

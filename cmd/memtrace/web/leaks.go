@@ -46,9 +46,9 @@ func (s *Server) leaks(r *http.Request) (any, error) {
 		doc.Checked = doc.Checked || have.Processes[i].LeakCheck != nil
 	}
 	find := strings.ToLower(r.URL.Query().Get("find"))
-	sites, comms := have.SiteIndex(), commsOf(have)
+	sites, comms, steps := have.SiteIndex(), commsOf(have), export.NewStepper()
 	for i := range have.Leaks {
-		one := leakOf(i, have, sites[have.Leaks[i].Site], comms)
+		one := leakOf(i, have, sites[have.Leaks[i].Site], comms, steps)
 		if find == "" || one.has(find) {
 			doc.Leaks = append(doc.Leaks, one)
 		}
@@ -61,14 +61,14 @@ func (s *Server) leaks(r *http.Request) (any, error) {
 	return doc, nil
 }
 
-func leakOf(i int, r *report.Report, site *report.Site, comms map[uint32]string) leakDoc {
+func leakOf(i int, r *report.Report, site *report.Site, comms map[uint32]string, steps *export.Stepper) leakDoc {
 	l := &r.Leaks[i]
 	one := leakDoc{Number: i, Leak: *l, Process: comms[uint32(l.PID)], Stack: []export.Step{}}
 	if site == nil {
 		return one
 	}
 	one.Function = export.Clip(site.Function)
-	one.Stack = export.StepsOf(fmt.Sprintf("%s (%d)", one.Process, l.PID), site.Stack)
+	one.Stack = slices.Clone(steps.Steps(fmt.Sprintf("%s (%d)", one.Process, l.PID), site.Stack))
 	if len(one.Stack) > maxStack {
 		one.More, one.Stack = len(one.Stack)-maxStack, one.Stack[len(one.Stack)-maxStack:]
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/query"
 )
 
@@ -35,7 +34,7 @@ func (s *Server) askedTable(r *http.Request, p place, filter string, doc *tableD
 	}
 	doc.Notes, doc.Command = append(doc.Notes, res.Notes...), p.queryCommand(filter, doc.By)
 	if doc.By == query.None {
-		doc.blocks(res.Result)
+		doc.blocks(res)
 		return nil
 	}
 	key := doc.By
@@ -47,7 +46,7 @@ func (s *Server) askedTable(r *http.Request, p place, filter string, doc *tableD
 		g := &res.Groups[i]
 		row := tableRow{Key: g.Key, exact: figuresOf(&g.Figures)}
 		if len(g.Stack) > 0 {
-			row.Stack = export.StepsOf(fmt.Sprintf("%s (%d)", res.comms[g.PID], g.PID), g.Stack)
+			row.process, row.frames = fmt.Sprintf("%s (%d)", g.Comm, g.PID), g.Stack
 		}
 		doc.Rows = append(doc.Rows, row)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/memtrace/memtrace/analyzer/export"
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
@@ -53,7 +52,7 @@ func (d *tableDoc) sites(r *report.Report) {
 	comms := commsOf(r)
 	for i := range r.Sites {
 		s := &r.Sites[i]
-		row := tableRow{Key: s.Function, Stack: export.StepsOf(fmt.Sprintf("%s (%d)", comms[uint32(s.PID)], s.PID), s.Stack)}
+		row := tableRow{Key: s.Function, process: fmt.Sprintf("%s (%d)", comms[uint32(s.PID)], s.PID), frames: s.Stack}
 		row.exact = []uint64{
 			s.LiveBytes, s.LiveCount, s.PeakLiveBytes, s.ResidentBytes, s.UntouchedBytes, s.SwappedBytes, s.AllocBytes, s.AllocCount, s.FreeCount, s.TemporaryCount, s.Faults, s.OldestNS,
 		}

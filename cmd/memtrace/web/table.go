@@ -47,6 +47,9 @@ type tableRow struct {
 	Stack []export.Step `json:"stack,omitempty"` // the process first
 	More  int           `json:"more,omitempty"`  // frames that are left out
 	exact []uint64
+
+	process string          // what the stack's is called; "": the row has none
+	frames  []*report.Frame // of which Stack is made where it is shown
 }
 
 // table answers with a table of a file.
@@ -75,6 +78,9 @@ func (r *tableRow) finish() {
 	r.Cells = make([]float64, len(r.exact))
 	for i, n := range r.exact {
 		r.Cells[i] = float64(n)
+	}
+	if r.process != "" {
+		r.Stack = export.StepsOf(r.process, r.frames)
 	}
 	if len(r.Stack) > maxStack {
 		r.More, r.Stack = len(r.Stack)-maxStack, r.Stack[len(r.Stack)-maxStack:]
@@ -149,9 +155,9 @@ func groupings(p *place, filter string) []string {
 func (d *tableDoc) order(by string, up bool, find string) error {
 	d.All = len(d.Rows)
 	if find = strings.ToLower(find); find != "" {
-		rows := make([]tableRow, 0, len(d.Rows))
+		rows, steps := make([]tableRow, 0, len(d.Rows)), export.NewStepper()
 		for _, row := range d.Rows {
-			if row.has(find) {
+			if row.has(find, steps) {
 				rows = append(rows, row)
 			}
 		}
@@ -188,10 +194,12 @@ func (d *tableDoc) order(by string, up bool, find string) error {
 	return nil
 }
 
-func (r *tableRow) has(text string) bool {
+func (r *tableRow) has(text string, steps *export.Stepper) bool {
 	return strings.Contains(strings.ToLower(r.Key), text) ||
 		slices.ContainsFunc(r.Texts, func(s string) bool { return strings.Contains(strings.ToLower(s), text) }) ||
-		slices.ContainsFunc(r.Stack, func(s export.Step) bool { return strings.Contains(strings.ToLower(s.Label+"\x00"+s.Module), text) })
+		r.process != "" && slices.ContainsFunc(steps.Steps(r.process, r.frames), func(s export.Step) bool {
+			return strings.Contains(strings.ToLower(s.Label+"\x00"+s.Module), text)
+		})
 }
 
 // reportGroupings are those of a Report, and its processes.
