@@ -19,6 +19,8 @@ const (
 	// pollInterval is how long an event waits at most in a ring that does not
 	// fill up to the wake-up threshold.
 	pollInterval = 50 * time.Millisecond
+	// relaxedInterval is that of Config.Relaxed.
+	relaxedInterval = 500 * time.Millisecond
 	// watermarkMargin covers the difference between the kernel's fast clock
 	// and CLOCK_MONOTONIC (kernel/time/timekeeping.c, ktime_get_mono_fast_ns).
 	watermarkMargin = 20_000
@@ -50,6 +52,7 @@ type drain struct {
 	life      []event.Event
 	malformed atomic.Uint64
 	depth     int // most frames of a stack
+	poll      time.Duration
 	code      codeNews
 	pythons   *pythons
 	valve     *valve        // nil: nothing is done about rings that fill up
@@ -62,7 +65,7 @@ type drain struct {
 }
 
 // startDrain makes the rings for every online CPU and starts to read them.
-func startDrain(k *kernelHalf, depth int, code codeNews, v *valve, p *pythons) (*drain, error) {
+func startDrain(k *kernelHalf, c Config, code codeNews, v *valve, p *pythons) (*drain, error) {
 	cpus, err := onlineCPUs()
 	if err != nil {
 		return nil, err
@@ -70,7 +73,10 @@ func startDrain(k *kernelHalf, depth int, code codeNews, v *valve, p *pythons) (
 	d := &drain{
 		merger: &merger{}, epoll: -1, wake: -1,
 		out: make(chan *Batch, maxBatches), batches: newBatches(),
-		quit: make(chan struct{}), done: make(chan struct{}), code: code, depth: depth, valve: v, pythons: p,
+		quit: make(chan struct{}), done: make(chan struct{}), code: code, depth: c.StackDepth, poll: pollInterval, valve: v, pythons: p,
+	}
+	if c.Relaxed {
+		d.poll = relaxedInterval
 	}
 	for _, cpu := range cpus {
 		err = errors.Join(err, d.open(k, cpu))
@@ -151,7 +157,7 @@ func (d *drain) run() {
 			return
 		}
 		// An error is EINTR or nothing that waiting less could not mend.
-		_, _ = unix.EpollWait(d.epoll, events, int(pollInterval/time.Millisecond))
+		_, _ = unix.EpollWait(d.epoll, events, int(d.poll/time.Millisecond))
 	}
 }
 

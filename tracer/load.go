@@ -37,6 +37,9 @@ type Config struct {
 	Everywhere     bool      // put probes into files, whoever maps them, not into processes
 	RingBytes      int       // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
 	TableCache     FileCache // of unwinding tables; nil: none
+	// Relaxed costs less where little happens, for a trace of weeks: events may wait in the rings for half a second,
+	// and code that a process maps is noticed only once a stack was met in it, which is then cut.
+	Relaxed bool
 
 	// Mapped is told when a process has mapped code, ns of CLOCK_MONOTONIC; loaded says
 	// that its loader did (WatchLoader), in a thread that was not stopped. It is called from
@@ -146,6 +149,9 @@ func (k *kernelHalf) configure(c Config) error {
 	}
 	if !storage {
 		withoutTaskStorage(spec)
+	}
+	if c.Touch {
+		withoutSlots(spec)
 	}
 	if err := shapeHits(spec, c.Sampling); err != nil {
 		return err
@@ -326,4 +332,10 @@ func parseCPUList(list string) ([]int, error) {
 		}
 	}
 	return cpus, nil
+}
+
+// withoutSlots shrinks the table of threads by their IDs, 22 MB, where no call of an allocator leaves anything for its
+// return: threads then have their state in the task storage.
+func withoutSlots(spec *ebpf.CollectionSpec) {
+	spec.Maps[bpf.MemtraceMapThreadSlots].MaxEntries = 1
 }

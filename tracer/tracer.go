@@ -61,12 +61,12 @@ func New(c Config) (*Tracer, error) {
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
-		t.updater = startTableUpdater(spaces, t.notifyMapped)
+		t.updater = startTableUpdater(spaces, t.notifyMapped, !c.Relaxed)
 	}
 	if t.valve, err = openValve(kernel.coll.Maps, c); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	if t.drain, err = startDrain(kernel, c.StackDepth, t.newCode, t.valve, t.pythons); err != nil {
+	if t.drain, err = startDrain(kernel, c, t.newCode, t.valve, t.pythons); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -103,7 +103,7 @@ func (c Config) resolveTouch() (_ Config, err error) {
 	if c.Faults, err = ChooseFaultSource(c.Faults); err != nil {
 		return c, err
 	}
-	c.Mechanism = NoProbes
+	c.Mechanism, c.Pressure = NoProbes, 0 // there are no blocks to sample
 	return c.resolveUnwind()
 }
 

@@ -32,19 +32,29 @@ const (
 	maxStaleDelay = 5 * time.Second
 )
 
-func startTableUpdater(s *spaces, tell func(pids map[int]uint64)) *tableUpdater {
+// startTableUpdater begins to update tables. watch says that code is to be noticed as it is mapped.
+func startTableUpdater(s *spaces, tell func(pids map[int]uint64), watch bool) *tableUpdater {
 	k := &tableUpdater{spaces: s, notify: tell, stale: make(chan int, staleQueue), quit: make(chan struct{})}
-	var err error
-	if k.watch, err = startMapWatch(); err == nil { // else later, by what the unwinder reports
-		k.done.Add(1)
-		ownthread.Go(func() {
-			defer k.done.Done()
-			hurry()
-			k.watch.run(k.remapped)
-		})
+	if watch {
+		k.watchMappings()
 	}
 	k.done.Go(k.run)
 	return k
+}
+
+// watchMappings has code noticed as it is mapped, where that can be; else that is later, by what the unwinder reports.
+func (u *tableUpdater) watchMappings() {
+	watch, err := startMapWatch()
+	if err != nil {
+		return
+	}
+	u.watch = watch
+	u.done.Add(1)
+	ownthread.Go(func() {
+		defer u.done.Done()
+		hurry()
+		watch.run(u.remapped)
+	})
 }
 
 // updaterNice is the priority of the thread that loads tables (setpriority(2)):

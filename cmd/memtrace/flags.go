@@ -55,6 +55,7 @@ type settings struct {
 	verbose    bool
 	commands   bool // memtrace's command line is in Reports
 	jvmPerfMap bool // JVMs are asked for the names of their code
+	lasts      bool // the trace goes on without any process: others may be ordered
 }
 
 func traceFlags() []cli.Flag {

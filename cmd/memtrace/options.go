@@ -71,6 +71,7 @@ func agentDetails() map[string]cmdline.Detail {
 		"check-config":  {Group: groupAgent},
 		"config check":  {Group: groupShow, Metavar: "FILE", Values: cmdline.Files},
 		"config format": {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON)}},
+		"serve data":    {Group: groupAgent, Metavar: "DIR", Values: cmdline.Files},
 	}
 }
 
