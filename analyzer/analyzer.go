@@ -211,7 +211,7 @@ func (a *Analyzer) closeWindow(now uint64) {
 				continue
 			}
 		}
-		s.live.windows.record(a.windows, sample{s.held(), s.liveCount})
+		s.live.windows.record(a.windows, s.level())
 		if s.liveCount == 0 && s.live.windows.idle() {
 			a.unwatch(s)
 		}
@@ -276,7 +276,7 @@ func (a *Analyzer) visitBlock(p *process, b block, now uint64) {
 		return
 	}
 	s.live.oldest = min(s.live.oldest, b.time)
-	if p.damage.doubts(b) {
+	if p.doubts(b) {
 		s.live.doubtful.bytes += b.size
 		s.live.doubtful.count++
 	}

@@ -93,8 +93,10 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash, pool uint64) {
 		return
 	}
 	if displaced { // its free was not seen
-		a.events.Overwritten++
-		p.replaced.note(b.addr, b.time)
+		if !p.freesUnseen() {
+			a.events.Overwritten++
+			p.replaced.note(b.addr, b.time)
+		}
 		a.close(p, old, b.time)
 		a.tellEnded(p, old, ByOverwrite, b.time)
 	}
@@ -118,9 +120,11 @@ func (a *Analyzer) alloc(p *process, e *event.Event, hash, pool uint64) {
 	if b.interval != 0 {
 		a.extendAlloc(p, s, b)
 	}
-	s.peakBytes = max(s.peakBytes, s.held())
-	if held := p.held(); held > t.PeakBytes {
-		t.PeakBytes, t.PeakAtNS = held, b.time
+	if !p.freesUnseen() { // else much of what it seems to hold may be gone
+		s.peakBytes = max(s.peakBytes, s.held())
+		if held := p.held(); held > t.PeakBytes {
+			t.PeakBytes, t.PeakAtNS = held, b.time
+		}
 	}
 	if a.config.Observer != nil {
 		a.tellBorn(p, b, e)
@@ -161,7 +165,7 @@ func (a *Analyzer) freeUnknown(p *process, e *event.Event, hash uint64) {
 
 // freed accounts for a block that a thread has freed.
 func (a *Analyzer) freed(p *process, b block, e *event.Event) {
-	temporary := a.temporary(b, e)
+	temporary := !p.freesUnseen() && a.temporary(b, e)
 	if temporary {
 		s := a.sites.at(b.site)
 		s.tempCount++
@@ -187,7 +191,9 @@ func (a *Analyzer) close(p *process, b block, now uint64) {
 	s.freeCount++
 	s.liveCount--
 	s.liveBytes -= b.size
-	s.lifetimes.Add(stats.DurationBucket(now-min(now, b.time)), 1)
+	if !p.freesUnseen() {
+		s.lifetimes.Add(stats.DurationBucket(now-min(now, b.time)), 1)
+	}
 	if p.pools != nil {
 		p.pools.leave(b, a.intervals.excess(b))
 	}
@@ -229,6 +235,9 @@ func (a *Analyzer) reallocOld(p *process, e *event.Event) {
 		p.heap.remove(e.Old, hash)
 		a.freed(p, b, e)
 		return
+	}
+	if p.freesUnseen() {
+		return // another thread may have been given the address meanwhile
 	}
 	if p.replaced.explain(e.Old, began) {
 		a.events.Overwritten--

@@ -127,9 +127,12 @@ func (a *Analyzer) reportProcesses(top int) []report.Process {
 			ID: p.id, PID: int(p.info.PID), InnerPIDs: p.info.InnerPIDs, Comm: p.info.Comm, Exe: p.info.Exe,
 			ExitCode: p.exitCode, Exited: p.exited, Execs: p.execs, TracedNS: p.traced(a.at),
 			Attached: p.info.Attached, Allocators: allocators, Unprobed: p.info.Unprobed,
-			Heap: p.total, GoHeap: p.goHeap.report(a), LeakCheck: p.check, Loss: p.lossReport(),
+			Heap: p.total, GoHeap: p.goHeap.report(a), LeakCheck: p.check, Loss: p.lossReport(), FreeWalk: p.freeWalkReport(),
 		})
 		p.extras.extend(&out[len(out)-1].Heap)
+		if h := &out[len(out)-1].Heap; p.freesUnseen() && p.held() > h.PeakBytes {
+			h.PeakBytes, h.PeakAtNS = p.held(), a.at
+		}
 		p.pages.fill(&out[len(out)-1])
 		p.touched.fill(&out[len(out)-1])
 		out[len(out)-1].Mappings, out[len(out)-1].MappingsMore = reportMappings(p.pages.mappings, top)
@@ -219,6 +222,9 @@ func (s *site) report(id siteID, now uint64) report.Site {
 	}
 	if s.live != nil {
 		out.DoubtfulCount, out.DoubtfulBytes = s.live.doubtful.count, s.live.doubtful.bytes
+		if s.proc.freesUnseen() {
+			out.PeakLiveBytes = max(s.peakBytes, s.held())
+		}
 	}
 	s.extras.extendSite(&out)
 	return out

@@ -34,6 +34,7 @@ type heldProcess struct {
 	regions []event.Event
 	pools   *pools
 	damage  *damage
+	walk    freeWalk
 	goHeap  []input.Input
 }
 
@@ -82,7 +83,7 @@ func (a *Analyzer) heldProcess(p *process) heldProcess {
 	h := heldProcess{
 		info: p.info, sites: make(map[siteID]heldSite), slots: make([]slot, 0, p.heap.count),
 		carried: input.Carried{PID: p.info.PID, Execs: p.execs, Child: p.child, Copies: p.copies, Partial: p.partial},
-		stacks:  a.appendStacks(nil, p.info.PID, p.image), damage: p.damage.inherited(), pools: p.pools.copied(),
+		stacks:  a.appendStacks(nil, p.info.PID, p.image), damage: p.damage.inherited(), walk: p.walk.inherited(), pools: p.pools.copied(),
 	}
 	if p.damage != nil {
 		h.damage.spans = slices.Clone(p.damage.spans) // with their events

@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/memtrace/memtrace/analyzer/input"
@@ -75,6 +76,7 @@ func (x *heldGiver) process(h *heldProcess) {
 	x.blocks(h, in)
 	x.flush()
 	x.damage(h)
+	x.walk(h)
 }
 
 // stacks gives stacks and their names, in an order by which they take little room.
@@ -186,4 +188,15 @@ func (x *heldGiver) damage(h *heldProcess) {
 		}
 	}
 	x.one(repair)
+}
+
+// walk gives what the last walk of a process whose frees are not seen has told.
+func (x *heldGiver) walk(h *heldProcess) {
+	if !h.info.FreesUnseen || h.walk.began == 0 {
+		return
+	}
+	unsure := slices.Sorted(maps.Keys(h.walk.unsure))
+	for _, in := range input.FreeWalks(input.FreeWalk{PID: h.info.PID, Began: x.checkpoint.start + h.walk.began, TookNS: h.walk.took, Still: h.walk.still}, nil, unsure) {
+		x.one(in)
+	}
 }

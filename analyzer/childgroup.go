@@ -98,7 +98,7 @@ func (c *childGroup) exec(a *Analyzer, p *process, at uint64) {
 		p.verdicts = nil // on blocks that are gone with the program
 	}
 	c.leave(a, p, ByExec, at)
-	next := c.join(a, ProcessInfo{PID: pid, UID: p.info.UID}, nil)
+	next := c.join(a, ProcessInfo{PID: pid, UID: p.info.UID, FreesUnseen: p.info.FreesUnseen}, nil)
 	next.image.noStacks, next.damage = true, p.damage // what was lost may be the new program's
 	c.count--
 }

@@ -51,6 +51,7 @@ func (a *Analyzer) clone(from *process, child uint32, now uint64) error {
 	p.describe(info)
 	if heap != nil {
 		p.heap, p.pools, p.damage = heap, from.pools.clone(), from.damage.inherited()
+		p.walk = from.walk.inherited()
 		p.copies = n
 		a.inherited += n
 		a.inherit(p)

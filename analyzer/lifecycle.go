@@ -102,6 +102,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	p.checked = false
 	p.replaced, p.pages, p.verdicts, p.leaked, p.check = overwrites{}, correlation{}, nil, nil, nil
 	p.goHeap = nil
+	p.walk = freeWalk{}
 	p.unseen, p.info.GoHeap, p.info.Untraced, p.info.Probed = unseen{}, false, nil, 0
 	p.partial, p.info.Attached, p.info.Unprobed = false, false, false
 }

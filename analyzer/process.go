@@ -20,6 +20,7 @@ type process struct {
 	faults   pendingFaults
 	replaced overwrites
 	damage   *damage      // nil: no event of it was lost
+	walk     freeWalk     // of --probes allocs
 	pools    *pools       // nil: no event told of one
 	regions  *regionTable // nil until the first
 	touched  *touchTable  // nil until a page fault has a stack
@@ -117,7 +118,7 @@ func (a *Analyzer) addProcess(info ProcessInfo) {
 		a.startProcess(info, a.earlyImages[info.PID])
 		delete(a.earlyImages, info.PID)
 	case p.info.PID == info.PID:
-		p.describe(info)
+		a.describe(info)
 	default:
 		a.waiting[info.PID] = info
 	}
@@ -128,6 +129,9 @@ func (a *Analyzer) describe(info ProcessInfo) {
 	switch p := a.byPID[info.PID]; {
 	case p == nil:
 	case p.info.PID == info.PID:
+		if p.freesUnseen() && !info.FreesUnseen {
+			p.seesFrees(max(a.latest, a.at))
+		}
 		p.describe(info)
 	default:
 		a.waiting[info.PID] = info

@@ -52,7 +52,8 @@ type liveStats struct {
 	ageBytes stats.Histogram // live bytes by stats.DurationBucket of their age
 	oldest   uint64          // when the oldest live block was allocated, ns since Config.Start
 	pages    sitePages
-	doubtful sample // live blocks whose free may have been lost
+	doubtful sample // live blocks whose free may not have been seen
+	walked   sample // live blocks at the last walk, where frees are not seen
 }
 
 // sitePages are the bytes of a site's live blocks whose page is resident,

@@ -54,6 +54,8 @@ func (a *Analyzer) Take(in input.Input) {
 		a.setPause(v)
 	case input.Repair:
 		a.repair(v)
+	case input.FreeWalk:
+		a.walked(v)
 	case input.Instant:
 		a.mark(v.Now)
 	case input.Names:

@@ -74,7 +74,7 @@ func (a *Analyzer) judge(p *process, v *input.Verdicts) ([]report.Leak, leakedBl
 		if b.time < p.forkedAt { // a copy of its parent's, which has a verdict on it
 			continue
 		}
-		k := key{b.site, l.Kind, p.damage.doubts(b)}
+		k := key{b.site, l.Kind, p.doubts(b)}
 		i, ok := index[k]
 		if !ok {
 			i = uint32(len(verdicts))
@@ -82,7 +82,7 @@ func (a *Analyzer) judge(p *process, v *input.Verdicts) ([]report.Leak, leakedBl
 			verdicts = append(verdicts, report.Leak{Site: int(b.site), Process: p.id, PID: int(p.info.PID), Kind: reach.Kind(l.Kind).String(),
 				Confidence: confidence(v), Why: why(v, l.Kind), OldestNS: b.time, NewestNS: b.time})
 			if k.doubt {
-				p.damage.downgrade(&verdicts[i])
+				p.downgrade(&verdicts[i])
 			}
 			extra = append(extra, excess{})
 		}

@@ -7,10 +7,10 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // Pending returns the addresses of blocks of a process that have been recorded,
@@ -22,39 +22,65 @@ func (t *Tracer) Pending(pid int) ([]uint64, error) {
 	if t.cookies.caches.empty() {
 		return nil, nil
 	}
+	var out []uint64
+	err := t.eachThread(pid, func(state *bpf.MemtraceThread) error {
+		block, err := pendingOf(pid, state)
+		if block != 0 {
+			out = append(out, block)
+		}
+		return err
+	})
+	return out, err
+}
+
+// Resizing lists the blocks of process pid that its threads are just giving to realloc: what becomes of such
+// a block is not known before the call has returned.
+func (t *Tracer) Resizing(pid int) ([]uint64, error) {
+	var out []uint64
+	err := t.eachThread(pid, func(state *bpf.MemtraceThread) error {
+		switch probe.Shape(state.Shape) {
+		case probe.Realloc, probe.Reallocarray, probe.Resize:
+			if state.Sp != 0 && state.Old != 0 {
+				out = append(out, state.Old)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// eachThread calls fn with the state of each thread of process pid that has one.
+func (t *Tracer) eachThread(pid int, fn func(state *bpf.MemtraceThread) error) error {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
-		return nil, fmt.Errorf("list the threads of process %d: %w", pid, err)
+		return fmt.Errorf("list the threads of process %d: %w", pid, err)
 	}
 	slots := t.kernel.coll.Maps[bpf.MemtraceMapThreadSlots]
-	var out []uint64
 	for _, task := range tasks {
 		tid, err := strconv.ParseUint(task.Name(), 10, 32)
 		if err != nil {
 			continue
 		}
-		block, err := pendingOf(slots, pid, uint32(tid))
-		if err != nil {
-			return out, err
+		var state bpf.MemtraceThread
+		if err := slots.Lookup(uint32(tid)&(slots.MaxEntries()-1), &state); err != nil {
+			return fmt.Errorf("read the state of thread %d: %w", tid, err)
 		}
-		if block != 0 {
-			out = append(out, block)
+		if state.Owner&(1<<tidBits-1) != tid {
+			continue
+		}
+		if err := fn(&state); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // tidBits are those of a slot's owner that hold the thread's ID; bpf/headers/self.h.
 const tidBits = 22
 
 // pendingOf returns the block of one thread, or 0.
-func pendingOf(slots *ebpf.Map, pid int, tid uint32) (uint64, error) {
-	var state bpf.MemtraceThread
-	err := slots.Lookup(tid&(slots.MaxEntries()-1), &state)
-	if err != nil {
-		return 0, fmt.Errorf("read the state of thread %d: %w", tid, err)
-	}
-	if state.Owner&(1<<tidBits-1) != uint64(tid) || state.Pending == 0 {
+func pendingOf(pid int, state *bpf.MemtraceThread) (uint64, error) {
+	if state.Pending == 0 {
 		return 0, nil
 	}
 	word, err := readWord(pid, state.PendingAt)

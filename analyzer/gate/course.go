@@ -18,7 +18,8 @@ type course struct {
 	pid    int
 	comm   string
 	points []point
-	every  int // of so many Reports one is kept
+	every  int    // of so many Reports one is kept
+	walked uint64 // FreeWalk.WalkedNS of the last one
 	seen   int
 }
 
@@ -31,7 +32,13 @@ const (
 )
 
 func (c *course) add(ns uint64, p *report.Process) {
-	c.pid, c.comm = p.PID, p.Comm // which is the program's own only shortly after its exec
+	c.pid, c.comm = p.PID, p.Comm  // which is the program's own only shortly after its exec
+	if f := p.FreeWalk; f != nil { // in between, what is gone still counts as live
+		if f.WalkedNS == c.walked {
+			return
+		}
+		c.walked = f.WalkedNS
+	}
 	c.every = max(c.every, 1)
 	if c.seen++; (c.seen-1)%c.every != 0 {
 		return

@@ -17,6 +17,7 @@ type figure struct {
 	kinds    bool // its subject is a kind of leak; otherwise a process
 	traced   bool // it takes the trace of allocations
 	overTime bool // one look does not tell it
+	frees    bool // it takes the time at which blocks are freed
 
 	// read gives the figure of one process at one Report, false where that
 	// was not measured (later than the warm-up, of which base is the end).
@@ -38,7 +39,7 @@ var figures = []figure{
 	{name: "pss", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.PSS })},
 	{name: "uss", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.USS })},
 	{name: "swap", value: inBytes, show: showBytes, read: usage(func(u *report.Usage) uint64 { return u.Swap })},
-	{name: "heap", value: inBytes, show: showBytes, traced: true, overTime: true, summedChildren: true, read: heap},
+	{name: "heap", value: inBytes, show: showBytes, traced: true, frees: true, overTime: true, summedChildren: true, read: heap},
 	{name: growthFigure, value: inRate, show: showRate, traced: true, overTime: true},
 	{name: "allocs", value: inCount, show: showCount, traced: true, overTime: true, summedChildren: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocCount })},
 	{name: "alloc.bytes", value: inBytes, show: showBytes, traced: true, overTime: true, summedChildren: true, sum: true, read: since(func(h *report.Heap) uint64 { return h.AllocBytes })},

@@ -101,6 +101,17 @@ func (r Rules) NeedBlocks() bool {
 	})
 }
 
+// NeedFrees names the rules that take the time at which blocks are freed.
+func (r Rules) NeedFrees() (out []string) {
+	for i := range r {
+		old := slices.Contains(r[i].kinds(), "old")
+		if old || r[i].figure != nil && r[i].figure.frees {
+			out = append(out, r[i].text)
+		}
+	}
+	return out
+}
+
 // NeedLeaks reports whether any rule is about leaks.
 func (r Rules) NeedLeaks() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool { return len(r.kinds()) > 0 })

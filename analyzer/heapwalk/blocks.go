@@ -27,7 +27,7 @@ func (b Block) Size() uint64 { return b.meta & maxSize }
 func (b Block) Group() uint32 { return uint32(b.meta >> groupShift & maxGroups) }
 
 // cached: it is freed, and kept for quick reuse.
-func (b Block) cached() bool { return b.meta&cachedBit != 0 }
+func (b *Block) cached() bool { return b.meta&cachedBit != 0 }
 
 // A blockList holds blocks in ascending order, 16 bytes each.
 type blockList struct {

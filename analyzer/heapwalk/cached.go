@@ -1,6 +1,9 @@
 package heapwalk
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Freed blocks that the next one's header calls in use, for quick reuse, are in
 // singly linked lists: of each thread (tcache), and, up to 2.42, of each arena
@@ -28,7 +31,8 @@ var tableLayouts = []tableLayout{{0x250, 64, 64}, {0x290, 128, 64}, {0x300, 152,
 const (
 	exactLists = 64      // lists whose chunks are of one size
 	maxCached  = 1 << 22 // in all lists of a process
-	listTries  = 5
+	listTries  = 8
+	leastKey   = 1 << 47 // a random key is none below, as what a program writes most often is
 )
 
 // layoutOf is the layout of lists that may hang from a chunk of this size; one
@@ -46,35 +50,90 @@ func layoutOf(chunk uint64) tableLayout {
 var errList = errors.New("a list of freed blocks changes while it is read, or is corrupt")
 
 // A lister follows the lists and notes which blocks are in them.
+//
+// The process goes on meanwhile, and may take a block off a list and write to
+// it. What a block's first word is then, a pointer to another block of the
+// program's as likely as not, must not be followed as a link. So where freed
+// blocks have a key, a block counts as freed only as long as it has it: malloc
+// clears it as it hands the block out.
 type lister struct {
 	m      *memory
 	blocks *blockList
+	random uint64          // the process's key; 0: it has none, or no block shows it
 	keys   map[uint64]bool // that mark freed blocks
 	tables []uint64        // blocks from which threads' lists hang
 	cached int
+	marked int    // blocks with a key
 	fast   uint64 // bytes of chunks in fastbins
+	open   openLists
 }
 
-// thread follows the lists that hang from a block, if they do. False: it is
-// an ordinary block.
-func (l *lister) thread(block, chunk uint64) (bool, error) {
-	for range listTries {
-		is, err := l.table(block, chunk)
-		if err == nil {
-			return is, nil
+// openLists are those of threads that could not be followed to their ends: a
+// block of such a size may be in one.
+type openLists struct {
+	sizes map[uint64]bool // of chunks
+	from  uint64          // and all chunks of so many bytes or more; 0: none
+}
+
+func (o *openLists) add(list int) {
+	if list >= exactLists {
+		o.from = minChunk + chunkAlign*exactLists
+		return
+	}
+	if o.sizes == nil {
+		o.sizes = make(map[uint64]bool)
+	}
+	o.sizes[minChunk+chunkAlign*uint64(list)] = true
+}
+
+// has reports whether a block may be in such a list.
+func (o *openLists) has(b *Block) bool {
+	chunk := b.Size() + 8
+	return o.sizes[chunk] || o.from != 0 && chunk >= o.from
+}
+
+// threads follows the lists that hang from those of the chunks that have some.
+func (l *lister) threads(chunks []chunk) error {
+	votes := make(map[uint64]int)
+	var tables []chunk
+	for _, c := range chunks {
+		heads, err := l.table(c)
+		if err != nil && !errors.Is(err, errUnreadable) {
+			return err
 		}
-		if !errors.Is(err, errList) && !errors.Is(err, errUnreadable) {
-			return false, err
+		if heads == nil {
+			continue
+		}
+		tables = append(tables, c)
+		for _, head := range heads {
+			if key := l.m.word(head + 8); head != 0 && key >= leastKey {
+				votes[key]++
+			}
 		}
 	}
-	return false, nil // so are its blocks: the key may give them away
+	for key, n := range votes {
+		if n > votes[l.random] {
+			l.random = key
+		}
+	}
+	if l.random != 0 {
+		l.keys[l.random] = true
+	}
+	for _, c := range tables {
+		if err := l.thread(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (l *lister) table(block, chunk uint64) (bool, error) {
-	layout := layoutOf(chunk)
+// table returns the heads of the lists that hang from a chunk's block; nil:
+// it is an ordinary block.
+func (l *lister) table(c chunk) ([]uint64, error) {
+	layout := layoutOf(c.size)
 	heads := make([]uint64, layout.lists)
-	if err := l.m.words(block+layout.entries, heads); err != nil {
-		return false, err
+	if err := l.m.words(c.block()+layout.entries, heads); err != nil {
+		return nil, err
 	}
 	any := false
 	for i, head := range heads {
@@ -83,19 +142,83 @@ func (l *lister) table(block, chunk uint64) (bool, error) {
 		}
 		any = true
 		if size, ok := l.sizeOf(head); !ok || i < exactLists && size != minChunk+chunkAlign*uint64(i) {
-			return false, nil
+			return nil, nil
 		}
 	}
 	if !any {
-		return false, nil
+		return nil, nil
 	}
-	l.tables = append(l.tables, block)
-	for _, head := range heads {
-		if err := l.list(head, 0, true); err != nil {
-			return true, err
+	return heads, nil
+}
+
+// thread follows all lists of one thread.
+func (l *lister) thread(c chunk) error {
+	layout := layoutOf(c.size)
+	key := l.random
+	if key == 0 {
+		key = l.ownKey(c)
+	}
+	before := l.marked
+	for i := range layout.lists {
+		err := errList
+		for tries := 0; err != nil && tries < listTries; tries++ {
+			err = l.fromHead(c.block()+layout.entries+8*uint64(i), key)
+			if err != nil && !errors.Is(err, errList) && !errors.Is(err, errUnreadable) {
+				return err
+			}
+		}
+		if err != nil {
+			l.open.add(i)
 		}
 	}
-	return true, nil
+	if key == 0 || l.marked > before { // else it only looks like one
+		l.tables = append(l.tables, c.block())
+	}
+	return nil
+}
+
+// ownKey is the table's address where that is the key (2.29 to 2.33), else 0.
+func (l *lister) ownKey(c chunk) uint64 {
+	layout := layoutOf(c.size)
+	heads := make([]uint64, layout.lists)
+	if l.m.words(c.block()+layout.entries, heads) != nil {
+		return 0
+	}
+	for _, head := range heads {
+		if head != 0 && l.m.word(head+8) == c.block() {
+			l.keys[c.block()] = true
+			return c.block()
+		}
+	}
+	return 0
+}
+
+// fromHead follows the list whose head stands at a place.
+func (l *lister) fromHead(at, key uint64) error {
+	var head [1]uint64
+	if err := l.m.words(at, head[:]); err != nil {
+		return err
+	}
+	if key != 0 {
+		_, err := l.list(head[0], 0, key)
+		return err
+	}
+	found, err := l.list(head[0], 0, 0)
+	if err != nil {
+		return err
+	}
+	return l.markIf(found, at, head[0])
+}
+
+// markIf marks blocks as freed that were on a list without a key, if its head has not changed meanwhile.
+func (l *lister) markIf(found []*Block, at, head uint64) error {
+	if len(found) > 0 && l.m.word(at) != head {
+		return errList
+	}
+	for _, b := range found {
+		b.meta |= cachedBit
+	}
+	return nil
 }
 
 // sizeOf returns the size of the chunk whose block begins at addr.
@@ -107,46 +230,42 @@ func (l *lister) sizeOf(addr uint64) (uint64, bool) {
 	return l.blocks.at(i).Size() + 8, true
 }
 
-// list follows a list to its end and marks what is in it. Links point toward
-// blocks, less back bytes.
-func (l *lister) list(addr, back uint64, keyed bool) error {
+// list follows a list to its end. Links point toward blocks, less back bytes.
+// With a key it marks what is in the list; without, it returns that.
+func (l *lister) list(addr, back, key uint64) (found []*Block, err error) {
 	mark, steps, until := addr, 0, 1 // Brent's search for a cycle
 	for addr != 0 {
 		if l.cached++; l.cached > maxCached {
-			return errList
+			return nil, errList
 		}
 		block := addr + back
 		i, ok := l.blocks.find(block)
 		if !ok {
-			return errList
+			return nil, errList
 		}
 		var w [2]uint64
 		if err := l.m.words(block, w[:]); err != nil {
-			return err
-		}
-		b := l.blocks.at(i)
-		if b.cached() && !keyed {
-			return nil // the rest is, too
-		}
-		b.meta |= cachedBit
-		if !keyed {
-			l.fast += b.Size() + 8
-		}
-		if keyed && w[1] != 0 {
-			l.keys[w[1]] = true
+			return nil, err
 		}
 		next, ok := l.next(w[0], block, back)
-		if !ok {
-			return errList
+		if !ok || key != 0 && w[1] != key {
+			return nil, errList
+		}
+		b := l.blocks.at(i)
+		if key != 0 {
+			b.meta |= cachedBit
+			l.marked++
+		} else {
+			found = append(found, b)
 		}
 		if addr = next; addr == mark {
-			return errList
+			return nil, errList
 		}
 		if steps++; steps == until {
 			mark, steps, until = addr, 0, 2*until
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // next undoes the protection of a link that stands at addr, if it has one.
@@ -169,21 +288,37 @@ func (l *lister) fastbins(a *allocator, x *arena) (bool, error) {
 	if !ok {
 		return true, nil
 	}
-	for range listTries {
-		var heads [fastBins]uint64
-		if err := l.m.words(x.addr+offset, heads[:]); err != nil {
+	whole := true
+	for i := range uint64(fastBins) {
+		followed, err := l.fastbin(x.addr + offset + 8*i)
+		if err != nil {
 			return false, err
 		}
-		whole := true
-		for _, head := range heads {
-			err := l.list(head, headBytes, false)
-			if err != nil && !errors.Is(err, errList) && !errors.Is(err, errUnreadable) {
-				return false, err
-			}
-			whole = whole && err == nil
+		whole = whole && followed
+	}
+	return whole, nil
+}
+
+// fastbin follows the one whose head stands at a place.
+func (l *lister) fastbin(at uint64) (bool, error) {
+	for range listTries {
+		var head [1]uint64
+		if err := l.m.words(at, head[:]); err != nil {
+			return false, err
 		}
-		if whole {
+		found, err := l.list(head[0], headBytes, 0)
+		fresh := slices.DeleteFunc(slices.Clone(found), (*Block).cached)
+		if err == nil {
+			err = l.markIf(found, at, head[0])
+		}
+		if err == nil {
+			for _, b := range fresh {
+				l.fast += b.Size() + 8
+			}
 			return true, nil
+		}
+		if !errors.Is(err, errList) && !errors.Is(err, errUnreadable) {
+			return false, err
 		}
 	}
 	return false, nil

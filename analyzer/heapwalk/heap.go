@@ -42,6 +42,7 @@ type Heap struct {
 	free   []zone
 	own    []span          // the allocator's own records
 	keys   map[uint64]bool // second words of cached blocks
+	open   openLists       // threads' lists that could not be followed
 	arenas []span          // where chunk follows on chunk, ascending
 	gaps   []bool          // of those: not all of it could be gone through
 	listed bool            // all blocks with a mapping of their own were found
@@ -134,9 +135,24 @@ func openHeap(p *procfs.Process, o Options) (*memory, *allocator, error) {
 type heapWalk struct {
 	m      *memory
 	a      *allocator
-	groups *grouper
+	groups *grouper // nil: which blocks there are is all that is asked
 	heap   *Heap
 	tables []chunk
+}
+
+// walkArenas goes through the arenas alone, for which blocks there are.
+func (s *heapWalk) walkArenas() error {
+	s.heap = &Heap{Arenas: len(s.a.arenas)}
+	for _, r := range s.m.regions(s.a) {
+		if err := s.region(r); err != nil {
+			return err
+		}
+	}
+	if err := s.lists(); err != nil {
+		return err
+	}
+	s.records()
+	return nil
 }
 
 func (s *heapWalk) walk() error {
@@ -205,7 +221,7 @@ func (c chunk) zone() span {
 }
 
 func (s *heapWalk) addFree(v *view, z span) error {
-	if z.end-z.start < 8 {
+	if s.groups == nil || z.end-z.start < 8 {
 		return nil
 	}
 	sum, err := v.hash(z)
@@ -221,7 +237,11 @@ func (s *heapWalk) add(c chunk) {
 	if layoutOf(c.size).lists > 0 {
 		s.tables = append(s.tables, c)
 	}
-	s.heap.blocks.add(newBlock(c.block(), c.usable(), s.groups.of(c.usable(), c.head)))
+	group := uint32(0)
+	if s.groups != nil {
+		group = s.groups.of(c.usable(), c.head)
+	}
+	s.heap.blocks.add(newBlock(c.block(), c.usable(), group))
 }
 
 func (s *heapWalk) addMapped(c mappedChunk) {
@@ -236,10 +256,8 @@ func (s *heapWalk) addMapped(c mappedChunk) {
 // lists finds out which blocks are freed although they look allocated.
 func (s *heapWalk) lists() error {
 	l := &lister{m: s.m, blocks: &s.heap.blocks, keys: make(map[uint64]bool)}
-	for _, c := range s.tables {
-		if _, err := l.thread(c.block(), c.size); err != nil {
-			return err
-		}
+	if err := l.threads(s.tables); err != nil {
+		return err
 	}
 	for i := range s.a.arenas {
 		x := &s.a.arenas[i]
@@ -251,7 +269,7 @@ func (s *heapWalk) lists() error {
 			s.heap.Unlisted++
 		}
 	}
-	s.heap.keys = l.keys
+	s.heap.keys, s.heap.open = l.keys, l.open
 	s.heap.InUse -= l.fast
 	slices.Sort(l.tables)
 	for _, block := range slices.Compact(l.tables) {

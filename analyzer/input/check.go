@@ -57,6 +57,47 @@ type Repair struct {
 	Unsure []Block // of which it could not be told
 }
 
+// FreeWalk says which blocks of a process, whose frees are not seen, are free by the allocator's own records
+// (ProcessInfo.FreesUnseen). It comes once all events until the end of the last look have been given. A block
+// that was handed out again after Began is another one, and none that it names. Blocks from before Began that
+// it does not name live as of then. Where there are very many, several come in turn, all but the last with More.
+type FreeWalk struct {
+	PID    uint32
+	Began  uint64   // ns, CLOCK_MONOTONIC
+	TookNS uint64   // of the processor's time, at most
+	Still  bool     // nothing ran meanwhile: the figures are those of one instant
+	Freed  []uint64 // addresses, ascending, each as the distance from the one before
+	Unsure []uint64 // likewise: of which it could not be told
+	More   bool     // others belong to the same look
+}
+
+// maxWalked bounds how many addresses are in one FreeWalk.
+const maxWalked = 1 << 19
+
+// FreeWalks makes the FreeWalks of one look from addresses, which ascend. The rest of each is that of like.
+func FreeWalks(like FreeWalk, freed, unsure []uint64) (out []FreeWalk) {
+	for {
+		like.Freed, freed = steps(freed)
+		like.Unsure, unsure = steps(unsure)
+		like.More = len(freed)+len(unsure) > 0
+		out = append(out, like)
+		if !like.More {
+			return out
+		}
+	}
+}
+
+// steps turns the first addresses into distances and returns the others.
+func steps(addrs []uint64) (steps, rest []uint64) {
+	n := min(len(addrs), maxWalked)
+	steps = make([]uint64, n)
+	var last uint64
+	for i, addr := range addrs[:n] {
+		steps[i], last = addr-last, addr
+	}
+	return steps, addrs[n:]
+}
+
 // A Block is a live block, as it was when the question was asked.
 type Block struct {
 	Addr, Size  uint64
@@ -66,3 +107,4 @@ type Block struct {
 func (Verdicts) input() {}
 func (Paused) input()   {}
 func (Repair) input()   {}
+func (FreeWalk) input() {}

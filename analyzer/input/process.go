@@ -2,17 +2,19 @@ package input
 
 // ProcessInfo describes a traced process.
 type ProcessInfo struct {
-	PID        uint32
-	InnerPIDs  []int  // its IDs in PID namespaces within the initial one
-	UID        uint32 // that it acts as
-	Comm       string
-	Exe        string
-	Attached   bool     // attached while running: blocks from before are unknown
-	Probed     uint64   // ns, CLOCK_MONOTONIC: since when all of its calls are seen; 0: they may not be
-	Unprobed   bool     // none of its allocations is seen: it has no allocator that can be probed
-	Allocators []string // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
-	GoHeap     bool     // its Go code allocates from a heap that is not seen, beside the one that is
-	Untraced   []string // functions that may allocate, by their names, and are not probed, as --alloc-fn takes them
+	PID       uint32
+	InnerPIDs []int  // its IDs in PID namespaces within the initial one
+	UID       uint32 // that it acts as
+	Comm      string
+	Exe       string
+	Attached  bool   // attached while running: blocks from before are unknown
+	Probed    uint64 // ns, CLOCK_MONOTONIC: since when all of its calls are seen; 0: they may not be
+	// FreesUnseen: it has no probe on free, and FreeWalks tell which blocks are gone (--probes allocs).
+	FreesUnseen bool
+	Unprobed    bool     // none of its allocations is seen: it has no allocator that can be probed
+	Allocators  []string // such as "glibc /usr/lib/x86_64-linux-gnu/libc.so.6"
+	GoHeap      bool     // its Go code allocates from a heap that is not seen, beside the one that is
+	Untraced    []string // functions that may allocate, by their names, and are not probed, as --alloc-fn takes them
 }
 
 // Started makes a process known; its events are ignored before. For one that is known and has not exited it

@@ -32,9 +32,10 @@ const (
 	tagTouches
 	tagGoStacks
 	tagGoHeap
-	tagHeld // as tagEvents; in checkpoints alone, as what follows
+	tagHeld // as tagEvents; in checkpoints alone, as the next two
 	tagCheckpoint
 	tagCarried
+	tagFreeWalk
 )
 
 // others are the types of all inputs without columns of their own, by tag.
@@ -51,6 +52,7 @@ var others = map[byte]reflect.Type{
 	tagVerdicts:    reflect.TypeFor[input.Verdicts](),
 	tagPaused:      reflect.TypeFor[input.Paused](),
 	tagRepair:      reflect.TypeFor[input.Repair](),
+	tagFreeWalk:    reflect.TypeFor[input.FreeWalk](),
 	tagInstant:     reflect.TypeFor[input.Instant](),
 	tagPoolName:    reflect.TypeFor[input.PoolName](),
 	tagWindow:      reflect.TypeFor[input.Window](),

@@ -124,7 +124,7 @@ func (p *player) playState(s *state) (int, error) {
 // takeState gives one input of a checkpoint.
 func (p *player) takeState(in input.Input) error {
 	switch v := in.(type) {
-	case input.Checkpoint, input.Carried, *input.Held, input.Started, input.Described, input.Stack, input.PoolName, input.ProcessLoss, input.Loss, input.Repair:
+	case input.Checkpoint, input.Carried, *input.Held, input.Started, input.Described, input.Stack, input.PoolName, input.ProcessLoss, input.Loss, input.Repair, input.FreeWalk:
 	case input.LeftOut:
 		p.leftOut = v // what is told later counts from the trace's beginning
 		return nil

@@ -33,6 +33,7 @@ func addProcesses(p *page, r *report.Report) {
 			addPools(p, proc)
 		}
 		addGoHeap(p, proc.GoHeap)
+		addFreeWalk(p, proc.FreeWalk)
 		addProcessLoss(p, proc.Loss)
 		addCheck(p, proc.LeakCheck)
 	}
@@ -173,12 +174,12 @@ func addHeap(p *page, r *report.Report, proc *report.Process) {
 	h := proc.Heap
 	p.flow(plain, "  Heap  ", []string{
 		size(h.LiveBytes) + plusMinus(h.Estimate.LiveBytes(), size) + " live in " + counted(h.LiveCount, "block", "blocks") + plusMinus(h.Estimate.LiveCount(), count) + ofSamples(h.Estimate.LiveOf()),
-		"peak " + size(h.PeakBytes) + " at " + duration(h.PeakAtNS),
+		peak(proc),
 	}, ", ")
 	p.flow(plain, "        ", []string{
 		withRate("allocated", h.AllocCount, traced(r, proc)) + ", " + size(h.AllocBytes) + plusMinus(h.Estimate.AllocBytes(), size),
 		withRate("freed", h.FreeCount, traced(r, proc)),
-		"temporary " + percent(h.TemporaryCount, h.AllocCount),
+		temporary(proc),
 	}, "; ")
 	if h.CorrelatedNS == 0 {
 		p.line(plain, "        resident: "+unread("measured", proc))
@@ -189,6 +190,22 @@ func addHeap(p *page, r *report.Report, proc *report.Process) {
 		"untouched " + size(h.UntouchedBytes),
 		"swapped " + size(h.SwappedBytes),
 	}, ", ")
+}
+
+// peak says when most was live: at the looks at the heap alone, where frees are not seen.
+func peak(proc *report.Process) string {
+	text := size(proc.Heap.PeakBytes) + " at " + duration(proc.Heap.PeakAtNS)
+	if proc.FreeWalk != nil {
+		return "peak when read " + text
+	}
+	return "peak " + text
+}
+
+func temporary(proc *report.Process) string {
+	if proc.FreeWalk != nil {
+		return "temporary not known"
+	}
+	return "temporary " + percent(proc.Heap.TemporaryCount, proc.Heap.AllocCount)
 }
 
 func withRate(what string, n, windowNS uint64) string {

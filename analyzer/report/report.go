@@ -163,6 +163,8 @@ type Process struct {
 	LeakCheck *LeakCheck `json:"leak_check,omitempty"`
 	// Loss is what the trace did not see of the process; nil where nothing of it was lost.
 	Loss *ProcessLoss `json:"loss,omitempty"`
+	// FreeWalk is which of its blocks are gone, of a process that has or had no probe on free; nil where all frees were seen.
+	FreeWalk *FreeWalk `json:"free_walk,omitempty"`
 	// HeapWalk is how the heap of a process that was not traced was read from
 	// outside; nil where it was traced. Heap then has live blocks only.
 	HeapWalk *HeapWalk `json:"heap_walk,omitempty"`
@@ -400,7 +402,8 @@ type Site struct {
 	SwappedBytes   uint64   `json:"swapped_bytes"`
 	Faults         uint64   `json:"faults"`
 	// DoubtfulCount and DoubtfulBytes are live blocks that may have been freed:
-	// events of the process were lost while they lived, and a free may be among them.
+	// events of the process were lost while they lived, and a free may be among them,
+	// or the process has no probe on free (Process.FreeWalk).
 	DoubtfulCount uint64      `json:"doubtful_count,omitempty"`
 	DoubtfulBytes uint64      `json:"doubtful_bytes,omitempty"`
 	OldestNS      uint64      `json:"oldest_ns"`      // age of the oldest live block

@@ -85,8 +85,8 @@ func (s *session) hooks() *launch.Hooks {
 }
 
 // looksAtEnd reports whether a process's last figures are read as it exits, even without a check for leaks.
-// They are for the command that we started.
-func (s *session) looksAtEnd(pid int) bool { return s.command == pid }
+// They are for the command that we started, and for whoever's live blocks would not be known otherwise.
+func (s *session) looksAtEnd(pid int) bool { return s.command == pid || s.allocs }
 
 // guard watches the processes that were attached to. Their children are held at their first instruction, and they
 // are looked at as they exit.
@@ -223,7 +223,9 @@ func (s *session) lookAtEnd(e launch.Ending) {
 	if s.leaks && s.atExit != exitOff {
 		t.unchecked = s.checkEnding(t, e)
 	}
-	s.repair(t, still(t, e))
+	if !t.check || !t.freesUnseen { // else the check has done so
+		s.repair(t, still(t, e))
+	}
 	s.correlateTarget(t) // last, so that it tells where the leaked blocks are
 	if t.check {
 		s.take(input.Paused{PID: uint32(t.pid), PausedNS: uint64(time.Since(e.Since))})

@@ -17,7 +17,7 @@ func TestNewbornHasItsObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{targets: map[int]*target{2: {pid: 2, child: true}}, attacher: newAttacher(&tracer.Tracer{}, fs)}
+	s := &session{targets: map[int]*target{2: {pid: 2, child: true}}, attacher: newAttacher(&tracer.Tracer{}, fs, false)}
 	s.attacher.probed[2] = []probe.Object{{Inode: 1}}
 	if child := s.attachedChild(2); child == nil || len(child.objects) != 1 {
 		t.Errorf("the child is %+v, want one with an object", child)

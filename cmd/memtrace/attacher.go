@@ -48,6 +48,10 @@ type attacher struct {
 	left     map[int]bool // processes that another tracer has
 
 	unwatched error // of watchLoader
+
+	allocs    bool          // --probes allocs: free has no probe where it needs none
+	withFrees map[int]error // processes in which it has, and why
+	saidFrees []string      // reasons that were told
 }
 
 // fileID tells mapped files apart.
@@ -75,15 +79,15 @@ const (
 	detachPoll    = time.Millisecond
 )
 
-func newAttacher(t *tracer.Tracer, fs procfs.FS) *attacher {
+func newAttacher(t *tracer.Tracer, fs procfs.FS, allocs bool) *attacher {
 	return &attacher{
-		tracer: t, fs: fs,
+		tracer: t, fs: fs, allocs: allocs,
 		probed: make(map[int][]probe.Object), heldChildren: make(map[int]bool), attachedAtStart: make(map[int]bool),
 		held: make(map[int]bool), late: make(map[int]bool), execs: make(map[int]int),
 		noAllocator: make(map[int]noAllocatorExec), files: make(map[fileID]*os.File),
 		since: make(map[fileID]uint64), looked: make(map[int]probe.Mappings),
 		tracing: make(map[int]probe.Tracing), stops: make(map[int]fileID),
-		attaches: make(map[int]int), mayCall: make(map[int]bool), left: make(map[int]bool),
+		withFrees: make(map[int]error), attaches: make(map[int]int), mayCall: make(map[int]bool), left: make(map[int]bool),
 	}
 }
 
@@ -175,7 +179,7 @@ func (a *attacher) attach(pid int, objects []probe.Object) ([]probe.Object, erro
 		return nil, fmt.Errorf("attach to process %d: %w: it is left alone", pid, errors.Join(reasons...))
 	}
 	a.note(pid, reasons)
-	if err := a.tracer.Attach(pid, unpatched); err != nil {
+	if err := a.attachChosen(pid, unpatched); err != nil {
 		return nil, err
 	}
 	// It may have been changed meanwhile.
@@ -220,6 +224,7 @@ func (a *attacher) detach(pid int) error {
 	a.mu.Lock()
 	delete(a.probed, pid)
 	delete(a.stops, pid)
+	delete(a.withFrees, pid)
 	a.mu.Unlock()
 	return a.tracer.Detach(pid)
 }
@@ -390,6 +395,7 @@ func (a *attacher) inherit(child int, held bool) (err error) {
 			return errTooManyChildren
 		}
 	}
+	a.inheritFrees(child, parent)
 	if _, err := a.extend(child, slices.Clone(objects)); err != nil {
 		return err
 	}
@@ -476,6 +482,7 @@ func (a *attacher) forget(pid int) {
 	delete(a.stops, pid)
 	delete(a.mayCall, pid)
 	delete(a.left, pid)
+	delete(a.withFrees, pid)
 }
 
 // skipped is how many children were not attached to, as too many came.

@@ -18,7 +18,7 @@ func TestObjectsMoveWithAnExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newAttacher(&tracer.Tracer{}, fs)
+	f := newAttacher(&tracer.Tracer{}, fs, false)
 	before, after := []probe.Range{{Start: 0x1000, End: 0x2000}}, []probe.Range{{Start: 0x7000, End: 0x8000}}
 	f.probed[1] = []probe.Object{{Inode: 1, Text: before}, {Inode: 2, Text: before}}
 	handed := f.of(1)

@@ -131,7 +131,7 @@ func (s *session) forked(e event.Event) {
 	t.objects, t.probed = s.attacher.of(pid), e.Time
 	switch {
 	case parent != nil:
-		t.base, t.noAllocator, t.left, t.goHeap = parent.base, parent.noAllocator, slices.Clone(parent.left), parent.goHeap
+		t.base, t.noAllocator, t.left, t.goHeap, t.freesUnseen = parent.base, parent.noAllocator, slices.Clone(parent.left), parent.goHeap, parent.freesUnseen
 	case !everywhere:
 		t.base = &analyzer.Baseline{}
 	}
@@ -139,7 +139,7 @@ func (s *session) forked(e event.Event) {
 		t.base, t.probed = &analyzer.Baseline{}, 0
 	}
 	s.setTarget(t)
-	s.take(input.Described{ProcessInfo: t.describe()})
+	s.take(input.Described{ProcessInfo: s.describe(t)})
 	go s.awaitExit(t)
 }
 
@@ -194,7 +194,7 @@ func (s *session) probed(t *target, still bool) {
 			t.base = base
 		}
 	}
-	s.take(input.Described{ProcessInfo: t.describe()})
+	s.take(input.Described{ProcessInfo: s.describe(t)})
 	s.say("attached to the child %d", t.pid)
 }
 
@@ -205,7 +205,7 @@ func (s *session) incomplete(t *target, err error) {
 		if !t.replaced {
 			t.untraced = err
 		}
-		s.take(input.Described{ProcessInfo: t.describe()})
+		s.take(input.Described{ProcessInfo: s.describe(t)})
 	}
 }
 

@@ -50,6 +50,7 @@ type settings struct {
 	hold       bool   // children are stopped at their first instruction until they have their probes
 	events     bool
 	filter     eventFilter
+	allocs     bool    // --probes allocs
 	overhead   float64 // limit on the probes' share of the targets' time; 0: none
 	memory     uint64  // that memtrace may take, bytes
 	verbose    bool

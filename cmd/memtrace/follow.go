@@ -376,7 +376,7 @@ func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Obj
 func (s *session) extended(t *target, news []probe.Object) {
 	t.objects = s.attacher.of(t.pid)
 	t.found(news, false)
-	s.take(input.Described{ProcessInfo: t.describe()})
+	s.take(input.Described{ProcessInfo: s.describe(t)})
 	s.warnOfUnseen(t)
 	s.say("attached to process %d (%d more files)", t.pid, len(news))
 }

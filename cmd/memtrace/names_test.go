@@ -47,7 +47,7 @@ func TestEndedProcessIsNamed(t *testing.T) {
 	}
 	s := &session{analyzer: analyzer.New(analyzer.Config{})}
 	s.take(input.Started{ProcessInfo: analyzer.ProcessInfo{PID: uint32(pid), Comm: "before", Exe: "/bin/before", Allocators: []string{"known"}}})
-	s.known.look(fs, newAttacher(nil, fs), pid)
+	s.known.look(fs, newAttacher(nil, fs, false), pid)
 	s.nameEnded(pid)
 	info, known := s.analyzer.Info(uint32(pid))
 	if !known || info.Comm != want.comm || info.Exe != want.exe || !slices.Equal(info.InnerPIDs, want.inner) {

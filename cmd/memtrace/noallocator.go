@@ -78,7 +78,7 @@ func (s *session) execedUnprobed(pid int) *target {
 		t.child = true
 	}
 	t.base, t.space, t.noAllocator = nil, nil, true // of the program before; the names that it gave stay
-	s.take(input.Described{ProcessInfo: t.describe()})
+	s.take(input.Described{ProcessInfo: s.describe(t)})
 	if err := s.attachTarget(t, nil, true); err != nil && !isGone(err) {
 		s.warn("%v", err)
 		return nil

@@ -203,8 +203,9 @@ func advancedDetails() map[string]cmdline.Detail {
 
 // Values of --probes.
 const (
-	probesFull = "full"
-	probesNone = "none"
+	probesFull   = "full"
+	probesAllocs = "allocs"
+	probesNone   = "none"
 )
 
 // Values of flags that the tracer checks.
@@ -212,6 +213,6 @@ var (
 	unwinders        = []string{"auto", "dwarf", "fp", "none"}
 	attachMechanisms = []string{"auto", "uprobe_session", "uprobe_multi", "perf_cookie", "perf"}
 	faultSources     = []string{"auto", "kprobe", "fexit", "raw_tracepoint", "tracepoint", "off"}
-	probeChoices     = []string{probesFull, probesNone}
+	probeChoices     = []string{probesFull, probesAllocs, probesNone}
 	nameForms        = []string{"full", "short"}
 )

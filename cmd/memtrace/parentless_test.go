@@ -23,7 +23,7 @@ func TestParentlessChildrenAreCounted(t *testing.T) {
 	}
 	a := analyzer.New(analyzer.Config{})
 	defer a.Close()
-	s := &session{fs: fs, analyzer: a, targets: make(map[int]*target), attacher: newAttacher(&tracer.Tracer{}, fs)}
+	s := &session{fs: fs, analyzer: a, targets: make(map[int]*target), attacher: newAttacher(&tracer.Tracer{}, fs, false)}
 	for n := range 3 {
 		child := exec.Command("sleep", "600")
 		if err := child.Start(); err != nil {

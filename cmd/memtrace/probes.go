@@ -9,7 +9,7 @@ import (
 )
 
 func probesFlag() cli.Flag {
-	return &cli.StringFlag{Name: "probes", Value: probesFull, Usage: "none: no probe on any allocator; sites are those that touched the resident pages first"}
+	return &cli.StringFlag{Name: "probes", Value: probesFull, Usage: "allocs: none on free, glibc's own records tell what is gone; none: none at all, sites are who touched pages first"}
 }
 
 // checkProbes checks --probes, and refuses what there is no answer to without probes. It reads what the other
@@ -17,6 +17,10 @@ func probesFlag() cli.Flag {
 func (s *settings) checkProbes(c *cli.Context) error {
 	if given := c.String("probes"); given != "" && !slices.Contains(probeChoices, given) {
 		return noneOf("--probes", given, probeChoices)
+	}
+	if c.String("probes") == probesAllocs {
+		s.allocs = true
+		return s.checkAllocs(c)
 	}
 	if !s.tracer.Touch {
 		return nil
@@ -39,6 +43,27 @@ func (s *settings) checkProbes(c *cli.Context) error {
 	case s.tracer.Unwind == "none":
 		return usageError("--probes none tells sites by their call stacks: leave out --unwind none")
 	}
+	return nil
+}
+
+// checkAllocs refuses what cannot be known without a probe on free. It reads what the other flags have set.
+func (s *settings) checkAllocs(c *cli.Context) error {
+	if refused := s.gate.rules.NeedFrees(); len(refused) > 0 {
+		return usageError("--probes allocs does not see when a block is freed: --fail-on %s needs that; leave out --probes allocs", refused[0])
+	}
+	switch {
+	case s.chosen.all:
+		return usageError("--probes allocs reads the heap of each process: choose processes instead of --all")
+	case s.overhead != 0 || s.tracer.Interval != 0:
+		return usageError("--probes allocs needs every allocation to tell which blocks are gone: leave out --max-overhead and --sample-bytes")
+	case len(s.functions.Functions) > 0 || s.functions.Family != "" || len(s.functions.Layers()) > 0:
+		return usageError("--probes allocs is for glibc's malloc: leave out --alloc-fn, --free-fn, --layer and --allocator")
+	case c.IsSet("back-pressure") && s.tracer.Pressure != 0:
+		return usageError("--probes allocs needs every allocation to tell which blocks are gone: --back-pressure can be 0 alone")
+	case s.events:
+		return usageError("--probes allocs sees no frees to print: leave out --events")
+	}
+	s.tracer.Pressure = 0
 	return nil
 }
 

@@ -52,7 +52,12 @@ const repairsApart = 50 * time.Millisecond
 // lost and its allocator's own records can be read. threads are all of its
 // threads where it stands still; nil: it runs.
 func (s *session) repair(t *target, threads []reach.Thread) {
-	if s.noteLosses(); !s.analyzer.HasLost(uint32(t.pid)) {
+	s.noteLosses()
+	if t.freesUnseen {
+		s.walkFrees([]*target{t}, threads)
+		return
+	}
+	if !s.analyzer.HasLost(uint32(t.pid)) {
 		return
 	}
 	if !s.syncEvents() {
@@ -106,8 +111,9 @@ func (s *session) repairAll() {
 	if s.stopping || !s.syncEvents() { // children may be among what waits
 		return
 	}
+	s.walkAll(func(*target) bool { return true })
 	for _, t := range s.targets {
-		if !t.exited && !t.shared && t.held.Alive() {
+		if !t.exited && !t.shared && !t.freesUnseen && t.held.Alive() {
 			s.repair(t, nil)
 		}
 	}

@@ -103,7 +103,7 @@ func newSession(s settings, out output) (*session, error) {
 		newInterval: make(chan time.Duration, 1), calls: make(chan sessionCall), over: make(chan struct{}), guarded: make(map[int]bool),
 		ptraceDetached: make(map[int]bool), ptracedByOther: make(map[int]bool), unseen: make(map[string]bool),
 		warnedNoAllocator: make(map[string]bool), unprobed: make(map[int]time.Time), losses: make(losses), code: code,
-		finder: probe.NewFinder(fs.Root(), s.functions), attacher: newAttacher(t, fs),
+		finder: probe.NewFinder(fs.Root(), s.functions), attacher: newAttacher(t, fs, s.allocs),
 	}
 	wrong := x.startAnalyzer()
 	x.follower = newFollower(x)
@@ -138,7 +138,7 @@ func (s *session) attachTarget(t *target, objects []probe.Object, all bool) erro
 	t.untraced = nil
 	t.objects, t.probed = s.attacher.of(t.pid), now()
 	t.noAllocator = len(objects) == 0 // the probes of a program before stay in its files
-	s.take(input.Started{ProcessInfo: t.describe()})
+	s.take(input.Started{ProcessInfo: s.describe(t)})
 	s.warnOfUnseen(t)
 	if !all {
 		// Only now: what the process mapped while we attached may hold
@@ -307,8 +307,11 @@ func (s *session) window() time.Duration {
 // tick correlates with /proc and shows a Report, which costs as much as all else
 // where there are many sites: not where nobody looks at it.
 func (s *session) tick() {
+	flight := s.flight()
+	reports := s.out.wantsIntervals() || s.gate.active() || flight.needsReports()
+	s.walkAll(func(t *target) bool { return t.walkPace.Ready(time.Now()) && (reports || !t.walked) })
 	s.correlate(false)
-	if flight := s.flight(); s.out.wantsIntervals() || s.gate.active() || flight.needsReports() {
+	if reports {
 		r := s.report(false)
 		s.out.interval(r)
 		if flight.needsReports() {
@@ -367,7 +370,7 @@ func (s *session) reattach(t *target) {
 	if t.probesLost || t.noAllocator || s.stopping {
 		return
 	}
-	reattached, err := s.tracer.Reattach(t.pid, t.objects)
+	reattached, err := s.tracer.Reattach(t.pid, s.attacher.chosen(t.pid, t.objects))
 	if err != nil && !reattached {
 		if !t.held.Alive() {
 			return

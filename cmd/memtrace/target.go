@@ -22,20 +22,23 @@ const initPIDNamespace = 0xEFFFFFFC
 
 // target is one process under trace.
 type target struct {
-	pid     int
-	held    *procfs.Held
-	objects []probe.Object     // attached to; the attacher owns their files
-	left    []probe.Object     // of them: those of a program before, which this one does not map
-	space   *symbol.Space      // the namer's; nil: none of its own is known
-	base    *analyzer.Baseline // nil where the trace saw every block
-	pace    analyzer.Pace
-	exited  bool
-	since   uint64 // ns: when it lived for certain, no later than its first event
+	pid      int
+	held     *procfs.Held
+	objects  []probe.Object     // attached to; the attacher owns their files
+	left     []probe.Object     // of them: those of a program before, which this one does not map
+	space    *symbol.Space      // the namer's; nil: none of its own is known
+	base     *analyzer.Baseline // nil where the trace saw every block
+	pace     analyzer.Pace
+	walkPace analyzer.Pace // of the walks of its heap, where frees are not seen
+	exited   bool
+	since    uint64 // ns: when it lived for certain, no later than its first event
 
 	profile      *goProfile // of a Go program; nil: not looked for yet
 	profiledExec uint64     // execed as it was looked for
 
 	noAllocator bool      // it has no allocator that can be probed
+	walked      bool      // its heap was looked at for freed blocks
+	freesUnseen bool      // free has no probe in it (--probes allocs)
 	goHeap      bool      // it has a heap of Go's runtime beside those that are probed
 	child       bool      // it was made by a process under trace
 	shared      bool      // its memory is its parent's, until it executes a program

@@ -38,7 +38,7 @@ func jobOf(t *testing.T, rule string, leaks bool) (*session, *target) {
 	t.Cleanup(a.Close)
 	s := &session{
 		settings: settings{leaks: leaks, atExit: exitAfter, gate: &job{rules: rules}},
-		fs:       fs, analyzer: a, out: discardOutput{}, attacher: newAttacher(nil, fs), names: noNames(t),
+		fs:       fs, analyzer: a, out: discardOutput{}, attacher: newAttacher(nil, fs, false), names: noNames(t),
 		targets: make(map[int]*target), unprobed: make(map[int]time.Time),
 	}
 	child, err := holdTarget(fs, os.Getppid())

@@ -196,7 +196,29 @@ func TestProbesNoneIsRefusedWithWhatNeedsProbes(t *testing.T) {
 			t.Errorf("%s ended with %d and said %q, want %q", flags, code, said, want)
 		}
 	}
-	if said, code := asProgram(t, t.TempDir(), `"$0" -p 1 --probes allocs`); code != exitUsage || !strings.Contains(said, `"allocs"`) {
-		t.Errorf("--probes allocs ended with %d and said %q", code, said)
+	if said, code := asProgram(t, t.TempDir(), `"$0" -p 1 --probes some`); code != exitUsage || !strings.Contains(said, `"some"`) {
+		t.Errorf("--probes some ended with %d and said %q", code, said)
+	}
+}
+
+// What takes every free, or all allocations, is refused where free has no probe.
+func TestProbesAllocsIsRefusedWithWhatNeedsFrees(t *testing.T) {
+	t.Parallel()
+	for flags, want := range map[string]string{
+		"-p 1 --fail-on old":           "does not see when a block is freed: --fail-on old",
+		"-p 1 --fail-on 'heap>1MB'":    "--fail-on heap>1",
+		"-p 1 --max-overhead 1%":       "leave out --max-overhead",
+		"-p 1 --sample-bytes 1MiB":     "--sample-bytes",
+		"-p 1 --back-pressure 1MiB":    "--back-pressure can be 0 alone",
+		"-p 1 --allocator jemalloc":    "--allocator",
+		"-p 1 --alloc-fn my_alloc":     "--alloc-fn",
+		"-p 1 --events":                "--events",
+		"--all --risk-interpreters":    "--all",
+		"-p 1 --fail-on leak,heap>1GB": "--fail-on",
+	} {
+		said, code := asProgram(t, t.TempDir(), `"$0" --probes allocs `+flags)
+		if code != exitUsage || !strings.Contains(said, want) {
+			t.Errorf("%s ended with %d and said %q, want %q", flags, code, said, want)
+		}
 	}
 }

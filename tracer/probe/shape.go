@@ -58,6 +58,12 @@ func (s Shape) maps() bool {
 	return s == Mmap || s == Munmap || s >= Mremap && s <= Sbrk
 }
 
+// OfBlocks says whether the function hands out, resizes or releases blocks, rather than maps memory or makes pools.
+func (p *Probe) OfBlocks() bool { return p.Shape != ShapeNone && !p.Shape.maps() }
+
+// OnlyFrees says whether the function releases a block and does no more.
+func (p *Probe) OnlyFrees() bool { return p.Shape == Free }
+
 // releases says whether the function gives memory back and no more, so that
 // its entry tells everything and no depth is kept for it.
 func (s Shape) releases() bool {
