@@ -64,7 +64,7 @@ func (w *FreeWalk) Skip(blocks []uint64) {
 	}
 }
 
-// Took is how long Look took.
+// Took is how much of a processor's time Look took.
 func (w *FreeWalk) Took() time.Duration { return w.judged.Took }
 
 // Blocks is how many blocks were asked about.

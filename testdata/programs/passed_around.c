@@ -1,0 +1,93 @@
+/*
+ * Blocks that threads free for one another, 32 at a go: each of SLOTS
+ * places always holds one block, of a size of its own, and THREADS threads put
+ * new ones in the place of any of them. So the program has SLOTS blocks at any
+ * instant, and at most one more for each thread. Blocks look like the nodes of a
+ * list: a pointer to another block, then a small number.
+ *
+ *   passed_around run|attach [SLOTS [THREADS]]
+ *
+ * It answers once all places are filled and the threads run, and again once
+ * they have ended; the answer adds "most_bytes", the size of the largest block.
+ */
+#include "target.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#define MAX_THREADS 16
+
+struct node {
+	struct node *next;
+	uint64_t number;
+};
+
+static struct site of_passed = {.function = "pass_around"};
+static struct node **slots;
+static long slot_count, thread_count;
+static volatile int stop;
+static pthread_barrier_t filled;
+
+static uint64_t size_of(uint64_t slot)
+{
+	static const uint16_t sizes[] = {24, 24, 40, 56, 104, 200, 424, 1000, 1500, 5000};
+	return sizes[slot % COUNT_OF(sizes)];
+}
+
+NOIPA void pass_around(uint64_t slot, uint64_t other)
+{
+	struct node *fresh = malloc(size_of(slot));
+	fresh->next = __atomic_load_n(&slots[other], __ATOMIC_RELAXED);
+	fresh->number = slot % 64;
+	free(__atomic_exchange_n(&slots[slot], fresh, __ATOMIC_ACQ_REL));
+}
+
+static void *work(void *arg)
+{
+	uint64_t random = 0x9e3779b97f4a7c15 * ((uintptr_t)arg + 1);
+	for (long i = (long)(uintptr_t)arg; i < slot_count; i += thread_count)
+		pass_around((uint64_t)i, 0);
+	pthread_barrier_wait(&filled);
+	for (uint64_t turn = 0; !stop; turn++) {
+		if (turn % 32 == 0) /* or a tracer that gets no processor loses events */
+			usleep(500);
+		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+		pass_around(random % (uint64_t)slot_count, (random >> 20) % (uint64_t)slot_count);
+	}
+	return NULL;
+}
+
+static void answer(void)
+{
+	struct site *all[] = {&of_passed};
+	of_passed.live_count = (uint64_t)slot_count;
+	of_passed.live_bytes = 0;
+	for (long i = 0; i < slot_count; i++)
+		of_passed.live_bytes += size_of((uint64_t)i);
+	target_answer("passed_around", 1, all, COUNT_OF(all));
+	say(",\"most_bytes\":5000");
+	target_end();
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[MAX_THREADS];
+	target_begin(argc, argv);
+	slot_count = target_argument(argc, argv, 0, 4000);
+	thread_count = target_argument(argc, argv, 1, 4);
+	if (slot_count < 1 || thread_count < 1 || thread_count > MAX_THREADS)
+		return 2;
+	slots = mmap(NULL, (size_t)slot_count * sizeof *slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (slots == MAP_FAILED)
+		return 3;
+	pthread_barrier_init(&filled, NULL, (unsigned)thread_count + 1);
+	for (long i = 0; i < thread_count; i++)
+		pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)i);
+	pthread_barrier_wait(&filled);
+	answer();
+	stop = 1;
+	for (long i = 0; i < thread_count; i++)
+		pthread_join(threads[i], NULL);
+	answer();
+	return 0;
+}
