@@ -3,9 +3,7 @@
 package analyzer
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
@@ -38,7 +36,6 @@ func (a *Analyzer) NewFreeWalk(pid uint32, began uint64) *FreeWalk {
 		}
 		return true
 	})
-	slices.SortFunc(w.claims, func(x, y heapwalk.Claim) int { return cmp.Compare(x.Addr, y.Addr) })
 	return w
 }
 

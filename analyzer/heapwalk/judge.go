@@ -1,6 +1,7 @@
 package heapwalk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -20,8 +21,7 @@ type Judged struct {
 	Read  uint64        // bytes
 }
 
-// Judge says of each claim, in the order of their addresses, whether it is
-// allocated. They must be blocks that were allocated before the call, each with
+// Judge says of each claim whether it is allocated, and sorts them by address. They must be blocks that were allocated before the call, each with
 // the size that it was asked for last, and all later calls of the allocator
 // that hand out such an address must be known to the caller. What it finds may
 // have changed again as it returns.
@@ -44,6 +44,7 @@ func Judge(p *procfs.Process, o Options, claims []Claim) (Judged, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began := threadTime()
+	slices.SortFunc(claims, func(x, y Claim) int { return cmp.Compare(x.Addr, y.Addr) })
 	j := judge{p: p, o: o, claims: claims}
 	err := j.run()
 	j.Took = threadTime() - began

@@ -5,10 +5,12 @@
  * instant, and at most one more for each thread. Blocks look like the nodes of a
  * list: a pointer to another block, then a small number.
  *
- *   passed_around run|attach [SLOTS [THREADS]]
+ *   passed_around run|attach [SLOTS [THREADS [KEPT]]]
  *
  * It answers once all places are filled and the threads run, and again once
  * they have ended; the answer adds "most_bytes", the size of the largest block.
+ * With KEPT it has so many blocks more, of 24 bytes, among the others; it never
+ * frees these, and "kept" has their addresses.
  */
 #include "target.h"
 
@@ -16,15 +18,17 @@
 #include <sys/mman.h>
 
 #define MAX_THREADS 16
+#define MAX_KEPT 1000
 
 struct node {
 	struct node *next;
 	uint64_t number;
 };
 
-static struct site of_passed = {.function = "pass_around"};
+static struct site of_passed = {.function = "pass_around"}, of_kept = {.function = "keep"};
 static struct node **slots;
-static long slot_count, thread_count;
+static long slot_count, thread_count, kept_count;
+static void *kept[MAX_KEPT];
 static volatile int stop;
 static pthread_barrier_t filled;
 
@@ -32,6 +36,11 @@ static uint64_t size_of(uint64_t slot)
 {
 	static const uint16_t sizes[] = {24, 24, 40, 56, 104, 200, 424, 1000, 1500, 5000};
 	return sizes[slot % COUNT_OF(sizes)];
+}
+
+NOIPA void keep(long i)
+{
+	kept[i] = malloc(24);
 }
 
 NOIPA void pass_around(uint64_t slot, uint64_t other)
@@ -45,8 +54,11 @@ NOIPA void pass_around(uint64_t slot, uint64_t other)
 static void *work(void *arg)
 {
 	uint64_t random = 0x9e3779b97f4a7c15 * ((uintptr_t)arg + 1);
-	for (long i = (long)(uintptr_t)arg; i < slot_count; i += thread_count)
+	for (long i = (long)(uintptr_t)arg; i < slot_count; i += thread_count) {
 		pass_around((uint64_t)i, 0);
+		if (i < kept_count)
+			keep(i);
+	}
 	pthread_barrier_wait(&filled);
 	for (uint64_t turn = 0; !stop; turn++) {
 		if (turn % 32 == 0) /* or a tracer that gets no processor loses events */
@@ -59,13 +71,19 @@ static void *work(void *arg)
 
 static void answer(void)
 {
-	struct site *all[] = {&of_passed};
+	struct site *all[] = {&of_passed, &of_kept};
+	of_kept.live_count = (uint64_t)kept_count;
+	of_kept.live_bytes = 24 * of_kept.live_count;
 	of_passed.live_count = (uint64_t)slot_count;
 	of_passed.live_bytes = 0;
 	for (long i = 0; i < slot_count; i++)
 		of_passed.live_bytes += size_of((uint64_t)i);
 	target_answer("passed_around", 1, all, COUNT_OF(all));
 	say(",\"most_bytes\":5000");
+	for (long i = 0; i < kept_count; i++)
+		say("%s%llu", i ? "," : ",\"kept\":[", (unsigned long long)(uintptr_t)kept[i]);
+	if (kept_count)
+		say("]");
 	target_end();
 }
 
@@ -75,7 +93,8 @@ int main(int argc, char **argv)
 	target_begin(argc, argv);
 	slot_count = target_argument(argc, argv, 0, 4000);
 	thread_count = target_argument(argc, argv, 1, 4);
-	if (slot_count < 1 || thread_count < 1 || thread_count > MAX_THREADS)
+	kept_count = target_argument(argc, argv, 2, 0);
+	if (kept_count < 0 || kept_count > MAX_KEPT || slot_count < kept_count || slot_count < 1 || thread_count < 1 || thread_count > MAX_THREADS)
 		return 2;
 	slots = mmap(NULL, (size_t)slot_count * sizeof *slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (slots == MAP_FAILED)
