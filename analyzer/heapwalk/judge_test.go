@@ -92,7 +92,7 @@ func startPassing(t *testing.T) (p *procfs.Process, kept []uint64) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "passed_around")
 	compile(t, "gcc", "-O1", "-fno-builtin", "-pthread", "-o", program, programs+"/passed_around.c")
-	cmd := exec.Command(program, "attach", "2000", "4", "1000")
+	cmd := exec.Command(program, "attach", "2000", "4", "1000", "0")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

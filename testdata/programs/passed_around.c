@@ -1,16 +1,16 @@
 /*
- * Blocks that threads free for one another, 32 at a go: each of SLOTS
+ * Blocks that threads free for one another, 32 at a go, with a pause of PAUSE µs in between: each of SLOTS
  * places always holds one block, of a size of its own, and THREADS threads put
  * new ones in the place of any of them. So the program has SLOTS blocks at any
  * instant, and at most one more for each thread. Blocks look like the nodes of a
  * list: a pointer to another block, then a small number.
  *
- *   passed_around run|attach [SLOTS [THREADS [KEPT]]]
+ *   passed_around run|attach [SLOTS [THREADS [KEPT [PAUSE]]]]
  *
  * It answers once all places are filled and the threads run, and again once
  * they have ended; the answer adds "most_bytes", the size of the largest block.
- * With KEPT it has so many blocks more, of 24 bytes, among the others; it never
- * frees these, and "kept" has their addresses.
+ * With KEPT it has so many blocks more, of 24 bytes, among the others, and all
+ * others point to these; it never frees them, and "kept" has their addresses.
  */
 #include "target.h"
 
@@ -27,8 +27,8 @@ struct node {
 
 static struct site of_passed = {.function = "pass_around"}, of_kept = {.function = "keep"};
 static struct node **slots;
-static long slot_count, thread_count, kept_count;
-static void *kept[MAX_KEPT];
+static long slot_count, thread_count, kept_count, pause_us;
+static struct node *kept[MAX_KEPT];
 static volatile int stop;
 static pthread_barrier_t filled;
 
@@ -40,13 +40,19 @@ static uint64_t size_of(uint64_t slot)
 
 NOIPA void keep(long i)
 {
-	kept[i] = malloc(24);
+	struct node *node = malloc(24);
+	node->next = NULL;
+	node->number = 1;
+	__atomic_store_n(&kept[i], node, __ATOMIC_RELEASE);
 }
 
 NOIPA void pass_around(uint64_t slot, uint64_t other)
 {
 	struct node *fresh = malloc(size_of(slot));
-	fresh->next = __atomic_load_n(&slots[other], __ATOMIC_RELAXED);
+	if (kept_count)
+		fresh->next = __atomic_load_n(&kept[other % (uint64_t)kept_count], __ATOMIC_ACQUIRE);
+	else
+		fresh->next = __atomic_load_n(&slots[other], __ATOMIC_RELAXED);
 	fresh->number = slot % 64;
 	free(__atomic_exchange_n(&slots[slot], fresh, __ATOMIC_ACQ_REL));
 }
@@ -61,8 +67,8 @@ static void *work(void *arg)
 	}
 	pthread_barrier_wait(&filled);
 	for (uint64_t turn = 0; !stop; turn++) {
-		if (turn % 32 == 0) /* or a tracer that gets no processor loses events */
-			usleep(500);
+		if (pause_us && turn % 32 == 0) /* or a tracer that gets no processor loses events */
+			usleep((useconds_t)pause_us);
 		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
 		pass_around(random % (uint64_t)slot_count, (random >> 20) % (uint64_t)slot_count);
 	}
@@ -94,6 +100,7 @@ int main(int argc, char **argv)
 	slot_count = target_argument(argc, argv, 0, 4000);
 	thread_count = target_argument(argc, argv, 1, 4);
 	kept_count = target_argument(argc, argv, 2, 0);
+	pause_us = target_argument(argc, argv, 3, 500);
 	if (kept_count < 0 || kept_count > MAX_KEPT || slot_count < kept_count || slot_count < 1 || thread_count < 1 || thread_count > MAX_THREADS)
 		return 2;
 	slots = mmap(NULL, (size_t)slot_count * sizeof *slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
