@@ -40,10 +40,10 @@ VM_ALLOCATORS := OperatorNewOf|OwnFunction|USDTMechanisms|USDTSample|USDTStacks|
 VM_USER := ConfigurationIsOf|ConfigurationOfSet|WebMistakes|WebShows|WebAnswers|WebRefuses|InterruptBefore|RealReportsFulfil|SeccompFilter|Recording|EndedChildrenHold|ChangelogHasThe|ReadmeNamesThe|TracesPlayBack|LossesPlayBack|ReferenceIsUpToDate|UnquotedLimit|ErrorsAreShort|FlagsAfterTheCommand|EndedProcess|EndingProcess|DoctorsRemedy|FilesAreOpenedAs|KilledInEachPhase|Harmless|NoCheckBeside|ProgramInherits|ExecOfAFile|DebugFileOfAnother|ForgedBuildID|CopiedFileShares|RulesOfOthers|AccountInAUser|ProgramHasItsCallers|Interpreters|AllSpares|SuppressionsOfThe|EndedThreads|ChildrenOfAReplaced|LeaksOfA|GridOf|MovedText|LeaksOnEach|MemoryThatJemalloc|OwnProgramBreak|AllocatorThatRuns|LeakInALibrary|LibrariesThatAre|FurtherEntry|UnknownEntry|UnexplainedGrowth|Viewer|SignalsArePassedOn|StoppedAndFrozen|USDTLayerThat|FamilyThat|NoSuchContainer|UntracedAllocatorsAre|NamesOfAProcessWhose|ManyUnchecked|DiffOfTwo
 # Snapshots as files: much data that no kernel has a part in.
 VM_FILES := SmallFilesOfMuch|ManyProcesses|LongNames|ManyPages|Damage|Lies|Bomb|OtherFiles|UnknownFieldsAnd|ReadsWhatWas
-VM_SKIP := $(VM_USER)|$(VM_FILES)|PredictedResultsOfOther|MissedFrees|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
+VM_SKIP := $(VM_USER)|$(VM_FILES)|PredictedResultsOfOther|MissedFrees|ProbesAllocsKeeps|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
 # What depends on how our programs count, rather than on the kernel's ways to attach them: the oldest and the newest kernel,
 # which take most of these ways between them, run it. Each start of memtrace takes an emulator some eight seconds.
-VM_ENDS_ONLY ?= ^Test(StopsOutlast|ExecByAnother|FunctionsThatAreLeft|SampledTotals|PressedCalls|PressedSample|SamplingTracer|TimeOfChildren|Regions|PendingBlocks|PredictedResults|StacksEqualBacktrace|USDTPool|OuterFrames|SignalsAre|FreeThatCalls|PatchedCode|AllocatorsAfterExec|RunFindsWhat|USDTDoctor)
+VM_ENDS_ONLY ?= ^Test(StopsOutlast|ExecByAnother|FunctionsThatAreLeft|SampledTotals|PressedCalls|PressedSample|SamplingTracer|TimeOfChildren|Regions|PendingBlocks|PredictedResults|StacksEqualBacktrace|USDTPool|OuterFrames|SignalsAre|FreeThatCalls|PatchedCode|AllocatorsAfterExec|RunFindsWhat|USDTDoctor|ProbesAllocs)
 VM_TEST_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=500s -test.skip=^Test($(VM_SKIP))
 # What depends on the size of pages.
 VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegions|TestUntracedHeap
@@ -55,7 +55,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-python bench-programs bench-touch bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-python bench-programs bench-touch bench-frees bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -283,6 +283,12 @@ bench-touch: check-root deps-bench build
 	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-touch ./testdata/bench/touch
 	build/bench-touch -o docs/benchmarks.md
 
+# What a trace without a probe on free costs beside a full one, and a walk through a heap. Some three minutes.
+bench-frees: check-root deps-bench build
+	@$(AS_USER) $(MAKE) --no-print-directory testprograms
+	$(AS_USER) env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o build/bench-touch ./testdata/bench/touch
+	build/bench-touch -frees -rounds 7 -o docs/benchmarks.md
+
 # Where each nanosecond of the BPF programs goes: they are built to end after each of their steps, by clang-19, in
 # build/ladder alone. A quarter of an hour, a third of it to build them.
 bench-ladder: check-root deps-bench build
@@ -300,7 +306,7 @@ harm-cycles: check-root deps-test build
 
 # All of docs/benchmarks.md in one run: some three hours.
 bench-all:
-	@for part in bench bench-grid bench-sustained bench-stacks bench-python bench-programs bench-touch bench-ladder bench-recording; do $(MAKE) --no-print-directory $$part || exit; done
+	@for part in bench bench-grid bench-sustained bench-stacks bench-python bench-programs bench-touch bench-frees bench-ladder bench-recording; do $(MAKE) --no-print-directory $$part || exit; done
 
 # How fast names are, on a big binary that is built once.
 bench-names: deps-bench build/bigdwarf

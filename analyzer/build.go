@@ -218,13 +218,13 @@ func (s *site) report(id siteID, now uint64) report.Site {
 		FreeCount: s.freeCount, TemporaryCount: s.tempCount,
 		PeakLiveBytes: s.peakBytes, Faults: s.faults,
 		ResidentBytes: pages.resident, UntouchedBytes: pages.untouched, SwappedBytes: pages.swapped,
-		OldestNS: s.oldestAge(now), GrowthBytes: s.growth(),
+		OldestNS: s.oldestAge(now), GrowthBytes: s.growth(), FreesUnseen: s.proc.freesUnseen() || s.proc.walk.until != 0,
 	}
 	if s.live != nil {
 		out.DoubtfulCount, out.DoubtfulBytes = s.live.doubtful.count, s.live.doubtful.bytes
-		if s.proc.freesUnseen() {
-			out.PeakLiveBytes = max(s.peakBytes, s.held())
-		}
+	}
+	if s.proc.freesUnseen() {
+		out.PeakLiveBytes = max(s.peakBytes, s.held())
 	}
 	s.extras.extendSite(&out)
 	return out

@@ -4,7 +4,7 @@
 //
 // Analyzer.Take is the one way in: see the package input. A Report depends on the Config and on what
 // Take was given, in that order, and on nothing else; an Analyzer reads no clock, no file and no process.
-// What does (Sampler, Check, Repair, Untraced) stands beside it, looks at its live blocks, and changes
+// What does (Sampler, Check, Repair, FreeWalk, Untraced) stands beside it, looks at its live blocks, and changes
 // nothing there: what it finds goes to Take as well.
 //
 // An Analyzer is used from one goroutine; it holds no locks.

@@ -3,9 +3,7 @@
 package analyzer
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/heapwalk"
@@ -38,7 +36,6 @@ func (a *Analyzer) NewFreeWalk(pid uint32, began uint64) *FreeWalk {
 		}
 		return true
 	})
-	slices.SortFunc(w.claims, func(x, y heapwalk.Claim) int { return cmp.Compare(x.Addr, y.Addr) })
 	return w
 }
 
@@ -64,7 +61,7 @@ func (w *FreeWalk) Skip(blocks []uint64) {
 	}
 }
 
-// Took is how long Look took.
+// Took is how much of a processor's time Look took.
 func (w *FreeWalk) Took() time.Duration { return w.judged.Took }
 
 // Blocks is how many blocks were asked about.

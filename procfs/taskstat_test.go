@@ -54,3 +54,15 @@ func TestParseTaskStat(t *testing.T) {
 		t.Errorf("a line that is cut short: %v", err)
 	}
 }
+
+func TestTaskRan(t *testing.T) {
+	ran, err := parseTaskRan([]byte("Name:\tS: R\nState:\tS (sleeping)\nThreads:\t1\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"))
+	if err != nil || ran != (TaskRan{'S', 695}) || !ran.Waits() {
+		t.Errorf("%+v, %v", ran, err)
+	}
+	for _, text := range []string{"", "State:\n", "State:\tR (running)\n", "State:\tR (running)\nvoluntary_ctxt_switches:\tx\nnonvoluntary_ctxt_switches:\t1\n"} {
+		if ran, err := parseTaskRan([]byte(text)); err == nil {
+			t.Errorf("%q is %+v", text, ran)
+		}
+	}
+}

@@ -64,7 +64,10 @@ func (s *stack) row() []string {
 		if k.unit == bytesUnit {
 			row = append(row, strconv.FormatUint(s.weights[i].bytes, 10))
 		}
-		if hasCount(k.kind) {
+		switch {
+		case k.kind == Temporary && s.process != nil && s.process.FreeWalk != nil:
+			row = append(row, "") // not known without a probe on free
+		case hasCount(k.kind):
 			row = append(row, strconv.FormatUint(s.weights[i].count, 10))
 		}
 	}

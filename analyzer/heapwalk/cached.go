@@ -3,6 +3,8 @@ package heapwalk
 import (
 	"errors"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Freed blocks that the next one's header calls in use, for quick reuse, are in
@@ -29,6 +31,7 @@ type tableLayout struct {
 var tableLayouts = []tableLayout{{0x250, 64, 64}, {0x290, 128, 64}, {0x300, 152, 76}}
 
 const (
+	maxLists   = 76
 	exactLists = 64      // lists whose chunks are of one size
 	maxCached  = 1 << 22 // in all lists of a process
 	listTries  = 8
@@ -96,13 +99,9 @@ func (o *openLists) has(b *Block) bool {
 func (l *lister) threads(chunks []chunk) error {
 	votes := make(map[uint64]int)
 	var tables []chunk
-	for _, c := range chunks {
-		heads, err := l.table(c)
-		if err != nil && !errors.Is(err, errUnreadable) {
-			return err
-		}
-		if heads == nil {
-			continue
+	err := l.eachHeads(chunks, func(c chunk, heads []uint64) {
+		if !l.isTable(heads) {
+			return
 		}
 		tables = append(tables, c)
 		for _, head := range heads {
@@ -110,6 +109,9 @@ func (l *lister) threads(chunks []chunk) error {
 				votes[key]++
 			}
 		}
+	})
+	if err != nil {
+		return err
 	}
 	for key, n := range votes {
 		if n > votes[l.random] {
@@ -127,14 +129,59 @@ func (l *lister) threads(chunks []chunk) error {
 	return nil
 }
 
-// table returns the heads of the lists that hang from a chunk's block; nil:
-// it is an ordinary block.
-func (l *lister) table(c chunk) ([]uint64, error) {
-	layout := layoutOf(c.size)
-	heads := make([]uint64, layout.lists)
-	if err := l.m.words(c.block()+layout.entries, heads); err != nil {
+// tablesAtOnce is how many blocks one call reads the heads of.
+const tablesAtOnce = 128
+
+// eachHeads calls fn with what would be the heads of lists in each chunk's block. Many blocks have such a size, so
+// that they are read many at once; what can't be read is left out.
+func (l *lister) eachHeads(chunks []chunk, fn func(c chunk, heads []uint64)) error {
+	var heads [maxLists]uint64
+	for len(chunks) > 0 {
+		group := chunks[:min(tablesAtOnce, len(chunks))]
+		buf, err := l.readHeads(group)
+		if err != nil {
+			return err
+		}
+		read := 0
+		for _, c := range group {
+			own := heads[:layoutOf(c.size).lists]
+			if len(buf) < 8*len(own) {
+				break
+			}
+			for k := range own {
+				own[k] = word(buf, k)
+			}
+			buf = buf[8*len(own):]
+			fn(c, own)
+			read++
+		}
+		if read < len(group) {
+			read++ // that one is gone, and those after it were not read
+		}
+		chunks = chunks[read:]
+	}
+	return nil
+}
+
+// readHeads reads the heads of a group one after the other, up to the first that is not there.
+func (l *lister) readHeads(group []chunk) ([]byte, error) {
+	remote := make([]unix.RemoteIovec, 0, len(group))
+	total := 0
+	for _, c := range group {
+		layout := layoutOf(c.size)
+		remote = append(remote, unix.RemoteIovec{Base: uintptr(c.block() + layout.entries), Len: 8 * layout.lists})
+		total += 8 * layout.lists
+	}
+	buf := make([]byte, total)
+	n, err := l.m.readv(buf, remote)
+	if err != nil && !errors.Is(err, unix.EFAULT) && !errors.Is(err, errUnreadable) {
 		return nil, err
 	}
+	return buf[:max(n, 0)], nil
+}
+
+// isTable reports whether heads are those of a thread's lists.
+func (l *lister) isTable(heads []uint64) bool {
 	any := false
 	for i, head := range heads {
 		if head == 0 {
@@ -142,13 +189,10 @@ func (l *lister) table(c chunk) ([]uint64, error) {
 		}
 		any = true
 		if size, ok := l.sizeOf(head); !ok || i < exactLists && size != minChunk+chunkAlign*uint64(i) {
-			return nil, nil
+			return false
 		}
 	}
-	if !any {
-		return nil, nil
-	}
-	return heads, nil
+	return any
 }
 
 // thread follows all lists of one thread.

@@ -16,6 +16,7 @@
 //	heap.go    all of it together: Walk
 //	group.go   what a block's first words tell: a type, text, zeros
 //	claims.go  says which of given blocks are allocated
+//	judge.go   the same of a heap that goes on changing, for a trace without a probe on free
 //	check.go   two walks and scans that agree: what is leaked
 //
 // It knows glibc 2.26 to 2.43 for x86-64 and arm64; another layout gives an

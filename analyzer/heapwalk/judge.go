@@ -1,8 +1,10 @@
 package heapwalk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -13,14 +15,13 @@ import (
 
 // Judged says how claims were judged.
 type Judged struct {
-	Walks int  // of the heap
-	Still bool // no thread of the process has run meanwhile
-	Took  time.Duration
-	Read  uint64 // bytes
+	Walks int           // of the heap
+	Still bool          // no thread of the process has run meanwhile
+	Took  time.Duration // of a processor's time
+	Read  uint64        // bytes
 }
 
-// Judge says of each claim, in the order of their addresses, whether it is
-// allocated. They must be blocks that were allocated before the call, each with
+// Judge says of each claim whether it is allocated, and sorts them by address. They must be blocks that were allocated before the call, each with
 // the size that it was asked for last, and all later calls of the allocator
 // that hand out such an address must be known to the caller. What it finds may
 // have changed again as it returns.
@@ -40,11 +41,21 @@ func Judge(p *procfs.Process, o Options, claims []Claim) (Judged, error) {
 	if o.Thread == 0 {
 		o.Thread = p.PID()
 	}
-	began := time.Now()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := threadTime()
+	slices.SortFunc(claims, func(x, y Claim) int { return cmp.Compare(x.Addr, y.Addr) })
 	j := judge{p: p, o: o, claims: claims}
 	err := j.run()
-	j.Took = time.Since(began)
+	j.Took = threadTime() - began
 	return j.Judged, err
+}
+
+// threadTime is the processor time that this thread has taken (clock_gettime(2)).
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // Linux always has it
+	return time.Duration(t.Nano())
 }
 
 // judge is one Judge under way.

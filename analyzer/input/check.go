@@ -64,7 +64,7 @@ type Repair struct {
 type FreeWalk struct {
 	PID    uint32
 	Began  uint64   // ns, CLOCK_MONOTONIC
-	TookNS uint64   // of the processor's time, at most
+	TookNS uint64   // of a processor's time
 	Still  bool     // nothing ran meanwhile: the figures are those of one instant
 	Freed  []uint64 // addresses, ascending, each as the distance from the one before
 	Unsure []uint64 // likewise: of which it could not be told

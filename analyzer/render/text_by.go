@@ -76,7 +76,12 @@ func groupedColumns(r *report.Report, width int) []columnOf[report.Group] {
 		{title: resident, keep: 4, cell: func(g *group) string { return bytes(g.ResidentBytes) }},
 		allocs,
 		{title: "FREES", keep: 3, cell: func(g *group) string { return shortCount(g.FreeCount) }},
-		{title: "TEMP", keep: 2, cell: func(g *group) string { return percent(g.TemporaryCount, g.AllocCount) }},
+		{title: "TEMP", keep: 2, cell: func(g *group) string {
+			if r.UnseenFrees() {
+				return "?"
+			}
+			return percent(g.TemporaryCount, g.AllocCount)
+		}},
 		{title: "OLDEST", keep: 5, cell: func(g *group) string { return ageOf(g.LiveCount, g.OldestNS) }},
 		sites,
 	}

@@ -86,7 +86,7 @@ func siteColumns(r *report.Report, width int) []column {
 		{title: "ALLOCS", keep: 6, cell: func(s *site) string { return shortCount(s.AllocCount) }},
 		{title: "FREES", keep: 3, cell: func(s *site) string { return shortCount(s.FreeCount) }},
 		{title: "TEMP", keep: 2, cell: func(s *site) string {
-			if s.Basis != "" {
+			if s.Basis != "" || s.FreesUnseen {
 				return "?"
 			}
 			return percent(s.TemporaryCount, s.AllocCount)

@@ -7,7 +7,7 @@ package report
 type FreeWalk struct {
 	Walks    uint64 `json:"walks"`     // of the heap so far
 	WalkedNS uint64 `json:"walked_ns"` // since the attach: when the last one began; 0: there was none
-	TookNS   uint64 `json:"took_ns"`   // that one
+	TookNS   uint64 `json:"took_ns"`   // that one, of a processor's time
 	Still    bool   `json:"still"`     // nothing ran meanwhile: its figures are those of one instant
 	Freed    uint64 `json:"freed"`     // blocks that walks have found gone; others, that their address was handed out again
 	// Newer are live blocks from after the last walk: each may be gone.

@@ -397,6 +397,7 @@ type Site struct {
 	FreeCount      uint64   `json:"free_count"`
 	TemporaryCount uint64   `json:"temporary_count"`
 	PeakLiveBytes  uint64   `json:"peak_live_bytes"`
+	FreesUnseen    bool     `json:"frees_unseen,omitempty"` // its process has or had no probe on free: Process.FreeWalk names what is not exact
 	ResidentBytes  uint64   `json:"resident_bytes"`
 	UntouchedBytes uint64   `json:"untouched_bytes"`
 	SwappedBytes   uint64   `json:"swapped_bytes"`

@@ -1,4 +1,4 @@
-// Command touch measures what --probes none costs: a loop of malloc and free, a C++ compiler and redis, each alone
+// Command touch measures what --probes none costs, or with -frees what --probes allocs does: a loop of malloc and free, a C++ compiler and redis, each alone
 // and traced in turns, and writes the medians into docs/benchmarks.md.
 package main
 
@@ -31,14 +31,19 @@ func main() {
 	}
 	rounds := flag.Int("rounds", 5, "how often each is measured")
 	out := flag.String("o", "", "document to write into")
+	frees := flag.Bool("frees", false, "measure --probes allocs beside a full trace instead")
 	flag.Parse()
-	text, err := measure(*rounds)
+	name, measured := "touch", measure
+	if *frees {
+		name, measured = "frees", measureFrees
+	}
+	text, err := measured(*rounds)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Print(text)
 	if *out != "" {
-		if err := section.Write(*out, "touch", text); err != nil {
+		if err := section.Write(*out, name, text); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -137,7 +142,7 @@ func runLoop(loop string, traced bool) (float64, error) {
 }
 
 func runCompiler(dir string, traced bool) (float64, error) {
-	compiler, err := exec.Command("g++", "-print-prog-name=cc1plus").Output()
+	compiler, err := compilerCommand()
 	if err != nil {
 		return 0, err
 	}
@@ -146,8 +151,7 @@ func runCompiler(dir string, traced bool) (float64, error) {
 		return 0, err
 	}
 	file := filepath.Join(dir, "times")
-	cmd := under(traced, self, strings.TrimSpace(string(compiler)), "-quiet", "-O2", "-imultiarch", "x86_64-linux-gnu", "-D_GNU_SOURCE",
-		source+"/unit.cc", "-o", os.DevNull)
+	cmd := under(traced, append([]string{self}, compiler...)...)
 	cmd.Env = append(os.Environ(), timesIn+"="+file)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("%w: %s", err, text)
@@ -157,6 +161,15 @@ func runCompiler(dir string, traced bool) (float64, error) {
 		return 0, err
 	}
 	return strconv.ParseFloat(string(text), 64)
+}
+
+// compilerCommand compiles a C++ file without a driver.
+func compilerCommand() ([]string, error) {
+	compiler, err := exec.Command("g++", "-print-prog-name=cc1plus").Output()
+	if err != nil {
+		return nil, err
+	}
+	return []string{strings.TrimSpace(string(compiler)), "-quiet", "-O2", "-imultiarch", "x86_64-linux-gnu", "-D_GNU_SOURCE", source + "/unit.cc", "-o", os.DevNull}, nil
 }
 
 const redisPort = "16399"

@@ -67,8 +67,12 @@ func (m *Screen) siteFigures(s *report.Site) []string {
 			render.Prose(fmt.Sprintf("Allocated %s (%s), freed %s", render.Counted(s.AllocCount, "block", "blocks"),
 				render.Size(s.AllocBytes), render.Counted(s.FreeCount, "block", "blocks")), m.width))
 	}
-	lives := "Lifetimes: " + render.Percent(s.FreeCount, s.AllocCount) + " of all blocks were freed, " +
-		render.Percent(s.TemporaryCount, s.AllocCount) + " before their thread's next allocation"
+	lives := "Lifetimes: " + render.Percent(s.FreeCount, s.AllocCount) + " of all blocks were freed, "
+	if s.FreesUnseen {
+		lives += "when is not known (--probes allocs)"
+	} else {
+		lives += render.Percent(s.TemporaryCount, s.AllocCount) + " before their thread's next allocation"
+	}
 	if s.LiveCount > 0 {
 		lives += "; the oldest live one is " + render.Duration(s.OldestNS) + " old"
 	}

@@ -1,0 +1,146 @@
+package heapwalk
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/memtrace/memtrace/procfs"
+)
+
+// TestJudge: of a program that waits, every block that it has is allocated and none that it freed is, whatever
+// keeps it: one look tells, and says that nothing ran.
+func TestJudge(t *testing.T) {
+	program := buildTruth(t)
+	for name, tunables := range map[string]string{
+		"default": "", "no_tcache": "glibc.malloc.tcache_count=0", "no_mmap": "glibc.malloc.mmap_max=0", "all_mmap": "glibc.malloc.mmap_threshold=4096",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := startTruth(t, program, []string{"GLIBC_TUNABLES=" + tunables})
+			var claims []Claim
+			for addr, size := range c.blocks {
+				claims = append(claims, Claim{Addr: addr, Size: size})
+			}
+			for addr := range c.freed {
+				if _, again := c.blocks[addr]; !again {
+					claims = append(claims, Claim{Addr: addr, Size: 100})
+				}
+			}
+			var judged Judged
+			for !judged.Still { // it is about to wait
+				var err error
+				if judged, err = Judge(c.process, Options{}, claims); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if judged.Walks != 1 {
+				t.Errorf("%+v of a program that waits", judged)
+			}
+			again := 0 // given to the C library meanwhile, which has a block for each of the three threads
+			for _, claim := range claims {
+				want := Freed
+				if _, live := c.blocks[claim.Addr]; live {
+					want = Allocated
+				}
+				if claim.State == want {
+					continue
+				}
+				if again++; want != Freed || again > 3 {
+					t.Errorf("block %#x of %d bytes: %d, want %d", claim.Addr, claim.Size, claim.State, want)
+				}
+			}
+		})
+	}
+}
+
+// TestJudgeWhileBlocksArePassedAround: threads free each other's blocks and have others in their place, which look
+// like nodes of a list. Blocks that are never freed meanwhile are never called free.
+func TestJudgeWhileBlocksArePassedAround(t *testing.T) {
+	p, kept := startPassing(t)
+	const looks = 40
+	for range looks {
+		claims := make([]Claim, 0, len(kept))
+		for _, addr := range kept {
+			claims = append(claims, Claim{Addr: addr, Size: keptBytes})
+		}
+		judged, err := Judge(p, Options{}, claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allocated := 0
+		for _, c := range claims {
+			switch c.State {
+			case Freed:
+				t.Fatalf("block %#x lives, and is called free: %+v", c.Addr, judged)
+			case Allocated:
+				allocated++
+			}
+		}
+		if judged.Still {
+			t.Errorf("nothing ran, it is said of four threads that run: %+v", judged)
+		}
+		t.Logf("%d of %d are known to live, in %v", allocated, len(claims), judged.Took)
+	}
+}
+
+// keptBytes is the size of the blocks that passed_around keeps, as it says.
+const keptBytes = 24
+
+// startPassing starts passed_around and returns the blocks that it keeps.
+func startPassing(t *testing.T) (p *procfs.Process, kept []uint64) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "passed_around")
+	compile(t, "gcc", "-O1", "-fno-builtin", "-pthread", "-o", program, programs+"/passed_around.c")
+	cmd := exec.Command(program, "attach", "2000", "4", "1000", "0")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	if !lines.Scan() {
+		t.Fatal("the program said nothing")
+	}
+	if _, err := in.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	if !lines.Scan() {
+		t.Fatal("the program did not answer")
+	}
+	_, list, _ := strings.Cut(lines.Text(), `"kept":[`)
+	list, _, _ = strings.Cut(list, "]")
+	for word := range strings.SplitSeq(list, ",") {
+		kept = append(kept, parseAddress(t, word))
+	}
+	fs, err := procfs.New(procfs.DefaultRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = fs.Process(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p, kept
+}
+
+func parseAddress(t *testing.T, word string) uint64 {
+	t.Helper()
+	addr, err := strconv.ParseUint(word, 10, 64)
+	if err != nil {
+		t.Fatalf("the program said %q: %v", word, err)
+	}
+	return addr
+}
