@@ -25,7 +25,7 @@ func CheckGrouping(word string) error {
 	case word == "" || slices.Contains(Groupings(), word):
 		return nil
 	case word == "thread":
-		return fmt.Errorf("thread: not known, as a call site's figures are those of all threads (by is one of %s)", strings.Join(Groupings(), ", "))
+		return fmt.Errorf("thread: not known, as a call site's figures are those of all threads; of a recording, memtrace query FILE --by thread tells (by is one of %s)", strings.Join(Groupings(), ", "))
 	case word == "type":
 		return fmt.Errorf("type: not known, as an allocator is not told what a block is for; memtrace leaks -p PID of a process that is not "+
 			"traced groups blocks by what they begin with (by is one of %s)", strings.Join(Groupings(), ", "))

@@ -118,11 +118,16 @@ func (s *stream) write(r *report.Report) error {
 type screen struct {
 	stream
 	terminal *trace.Terminal
+	threads  *threadSums
 }
 
 func (s *screen) wantsIntervals() bool { return true }
 
-func (s *screen) interval(r *report.Report) { s.terminal.Show(r) }
+func (s *screen) interval(r *report.Report) {
+	s.terminal.Show(r, s.threads.list(time.Now()), s.threads.sampled)
+}
+
+func (s *screen) events(events []event.Event) { s.threads.add(events) }
 
 func (s *screen) warning(string) {} // the Report has it; the terminal is taken
 
@@ -181,7 +186,7 @@ func (s *session) traceOutput() output {
 		}
 		if !s.quiet && tui.Usable(os.Stdout, os.Getenv) {
 			s.listed = max(s.top, screenSites)
-			return &screen{stream: base, terminal: s.startScreen()}
+			return &screen{stream: base, terminal: s.startScreen(), threads: newThreadSums(s.threadName)}
 		}
 	}
 	if s.eachInterval(terminal) {

@@ -217,10 +217,12 @@ func (x *terminal) pressViews(size [2]int) {
 	x.until(`(?m)^ *PID .*PROCESS`)
 	x.keys("n")
 	x.until(`Losses: nothing lost`)
-	x.keys("Tab")
+	x.keys("Tab", "Tab") // threads, and round
 	x.until(`SITE +LIVE`)
 	x.keys("t")
-	x.until(`by thread: not known`)
+	x.until(`(?m)ALLOCATED.*THREAD$`)
+	x.keys("Escape")
+	x.until(`SITE +LIVE`)
 	x.keys("+")
 	if size[0] >= 80 {
 		x.until(`every 500ms`)
@@ -338,5 +340,37 @@ func TestTraceQuietInATerminal(t *testing.T) {
 	x.until(`ended 0`)
 	if text := x.run("capture-pane", "-p", "-S", "-"); strings.Count(text, "Losses: nothing lost") != 1 || !strings.Contains(text, "by_malloc at ") {
 		t.Errorf("there is not one result on the terminal:\n%s", text)
+	}
+}
+
+// By thread: who allocates, as the program does it (see testdata/programs/cross_thread_free.c): one thread allocates all blocks.
+func TestTraceInATerminalShowsThreads(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]int{{40, 15}, {80, 24}} {
+		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
+			t.Parallel()
+			c := program(t, "cross_thread_free", "5000")
+			x := startInTerminal(t, fmt.Sprintf("-p %d -i 200ms", c.cmd.Process.Pid))
+			x.run("resize-window", "-x", fmt.Sprint(size[0]), "-y", fmt.Sprint(size[1]))
+			x.until(fmt.Sprintf(`cross_thread_free \(pid %d\)|pid %[1]d`, c.cmd.Process.Pid))
+			x.keys("t")
+			if err := c.proceed(); err != nil {
+				t.Fatal(err)
+			}
+			bytes := regexp.QuoteMeta(render.ShortSize(c.total(t, "alloc_bytes")))
+			row := fmt.Sprintf(`(?m)^ *%s +5000 +\S+/s +(\d+) (cross_thread|\?)`, bytes) // it has ended, maybe before its name was read
+			if size[0] < 80 {
+				row = fmt.Sprintf(`(?m)^ *%s .*(cross_|\?)`, bytes)
+			}
+			lines := x.until(row)
+			if m := regexp.MustCompile(row).FindStringSubmatch(strings.Join(lines, "\n")); size[0] >= 80 && m[1] == fmt.Sprint(c.cmd.Process.Pid) {
+				t.Errorf("the blocks are the first thread's: %q", m[0])
+			}
+			x.keys("q")
+			x.until(`ended 0`)
+			if err := c.end(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

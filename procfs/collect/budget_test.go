@@ -184,6 +184,38 @@ func TestTotalBudgetTakesOldestFirst(t *testing.T) {
 	}
 }
 
+// A process that grows is walked before others that only stir, and those have their turns all the same.
+func TestTotalBudgetTakesThoseThatMovedMost(t *testing.T) {
+	tr := newTree(t)
+	for pid := 10; pid < 20; pid++ {
+		tr.put(pid, 1, 100, 0)
+	}
+	var m Meter
+	c := tr.open(Budget{Total: m.Predict(100*pageSize, 0) + time.Microsecond, MaxAge: time.Hour})
+	tr.pass(c, 0)
+	walked := make(map[int]int)
+	for i := 1; i <= 40; i++ {
+		for pid := 10; pid < 20; pid++ {
+			tr.put(pid, 1, 100, i) // a fault each
+		}
+		tr.put(17, 1, 100+20*i, i)
+		p := tr.pass(c, time.Second)
+		for _, x := range p.Processes {
+			if x.MemoryAt.Equal(p.At) {
+				walked[x.PID]++
+			}
+		}
+		if i == 1 && (p.Walks.Done == 0 || !p.find(17).MemoryAt.Equal(p.At)) {
+			t.Errorf("the one that grew is not walked first: %+v", p.Walks)
+		}
+	}
+	for pid := 10; pid < 20; pid++ {
+		if least := map[bool]int{true: 8, false: 1}[pid == 17]; walked[pid] < least {
+			t.Errorf("process %d was walked %d times, want %d or more: %v", pid, walked[pid], least, walked)
+		}
+	}
+}
+
 // c10 is what a little over two walks of 100 pages are predicted to take.
 func c10(t *testing.T) time.Duration {
 	t.Helper()

@@ -43,6 +43,8 @@ type Collector struct {
 	order   []*entry // as in the last pass, by PID
 	before  []*entry // for match to write the next order into
 	walks   []*entry // to be walked in this pass
+	byAge   []*entry // those that want to be walked in this pass, the oldest figures first
+	byMove  []*entry // the same, by how far RSS has moved
 	lacking []*entry // whose swap status is to tell, in this pass
 	pids    []int
 	pass    Pass
@@ -52,9 +54,11 @@ type Collector struct {
 
 	credit   time.Duration // left of Budget.Total
 	creditAt time.Time
-	kin      map[kin]bool // of processes that began or ended
-	now      func() time.Time
-	cpu      func() time.Duration // that this thread has used
+	// oldestNext says whose turn it is to be walked: see spread.
+	oldestNext bool
+	kin        map[kin]bool // of processes that began or ended
+	now        func() time.Time
+	cpu        func() time.Duration // that this thread has used
 
 	maxMappings int // that a process may have
 }

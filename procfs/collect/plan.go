@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"slices"
@@ -27,6 +28,12 @@ type walkState struct {
 	predict  time.Duration
 	took     time.Duration
 	relative bool // a process that it shares pages with began or ended since
+	chosen   bool // for this pass
+}
+
+// moved is by how many bytes RSS has changed since the last walk; of a process without one, all of it.
+func (w *walkState) moved() uint64 {
+	return max(w.seen.rss, w.walked.rss) - min(w.seen.rss, w.walked.rss)
 }
 
 // plan chooses those to walk in this pass, in c.walks.
@@ -76,6 +83,7 @@ func (c *Collector) consider(e *entry, at time.Time) {
 	first := w.last.IsZero()
 	w.relative = w.relative || c.hasKin(&e.p)
 	e.p.Behind = !first && (w.relative || w.seen != w.walked)
+	w.chosen = false
 	if w.predict = c.predict(e, at); first && w.mappings == 0 && c.mayBeTooLong(e) {
 		w.count(e)
 		w.predict = c.predict(e, at)
@@ -133,7 +141,8 @@ func (w *walkState) count(e *entry) {
 	}
 }
 
-// spread leaves for later passes what goes over the total, the oldest first.
+// spread leaves for later passes what goes over the total. By turns it takes the process whose RSS has moved
+// most, and the one whose last walk is the longest ago: a figure that is far off is mended soon, and none waits for ever.
 // A walk is allowed as long as there is credit; what it takes beyond that is
 // paid back by the next passes. The first pass is free.
 func (c *Collector) spread(at time.Time) {
@@ -148,24 +157,38 @@ func (c *Collector) spread(at time.Time) {
 	c.credit += time.Duration(float64(total) * at.Sub(c.creditAt).Seconds())
 	c.credit = min(c.credit, total*maxCredit)
 	c.creditAt = at
-	slices.SortStableFunc(c.walks, func(a, b *entry) int { return a.walk.last.Compare(b.walk.last) })
-	for i, e := range c.walks {
-		if c.credit <= 0 {
-			c.putOff(c.walks[i:])
-			c.walks = c.walks[:i]
-			return
+	c.byAge = append(c.byAge[:0], c.walks...)
+	slices.SortStableFunc(c.byAge, func(a, b *entry) int { return a.walk.last.Compare(b.walk.last) })
+	c.byMove = append(c.byMove[:0], c.byAge...)
+	slices.SortStableFunc(c.byMove, func(a, b *entry) int { return cmp.Compare(b.walk.moved(), a.walk.moved()) })
+	c.walks = c.walks[:0]
+	age, move := c.byAge, c.byMove
+	for len(c.walks) < len(c.byAge) && c.credit > 0 {
+		next := &move
+		if c.oldestNext {
+			next = &age
 		}
+		e := (*next)[0]
+		if *next = (*next)[1:]; e.walk.chosen {
+			continue
+		}
+		e.walk.chosen, c.oldestNext = true, !c.oldestNext
+		c.walks = append(c.walks, e)
 		c.credit -= e.walk.predict
 	}
+	c.putOff(c.byAge)
 }
 
 // maxCredit is how many seconds' worth of the total may be saved up.
 const maxCredit = 5
 
-func (c *Collector) putOff(rest []*entry) {
-	for _, e := range rest {
-		c.pass.Walks.Deferred++
-		e.deferred()
+// putOff leaves those that were not chosen for later passes.
+func (c *Collector) putOff(waiting []*entry) {
+	for _, e := range waiting {
+		if !e.walk.chosen {
+			c.pass.Walks.Deferred++
+			e.deferred()
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ type Figure struct {
 	State State
 	// Estimated says that the kernel itself only estimates the figure.
 	Estimated bool
+	// Stale says that the memory has changed since the figure was read.
+	Stale bool
 }
 
 // Of returns a known figure.
@@ -34,7 +36,7 @@ func (f Figure) minus(o Figure) Figure {
 	case !o.Known():
 		return o
 	}
-	return Figure{N: f.N - o.N, State: Known, Estimated: f.Estimated || o.Estimated}
+	return Figure{N: f.N - o.N, State: Known, Estimated: f.Estimated || o.Estimated, Stale: f.Stale || o.Stale}
 }
 
 // sum adds figures up. Parts that are None count as nothing; with any other
@@ -43,6 +45,7 @@ type sum struct {
 	total     Figure
 	partial   bool
 	estimated bool
+	stale     bool
 }
 
 func (s *sum) add(f Figure) {
@@ -50,7 +53,7 @@ func (s *sum) add(f Figure) {
 	case Known:
 		s.total.N += f.N
 		s.total.State = Known
-		s.estimated = s.estimated || f.Estimated
+		s.estimated, s.stale = s.estimated || f.Estimated, s.stale || f.Stale
 	case None:
 		if s.total.State == Unread && !s.partial {
 			s.total.State = None
@@ -66,7 +69,7 @@ func (s *sum) add(f Figure) {
 // value is the sum as a cell; a partial one is marked as a lower bound.
 func (s *sum) value(u Unit) Value {
 	f := s.total
-	f.Estimated = s.estimated
+	f.Estimated, f.Stale = s.estimated, s.stale
 	return Value{Figure: f, Unit: u, AtLeast: s.partial && f.Known()}
 }
 
@@ -108,5 +111,5 @@ func share(part, whole Figure) Figure {
 	case whole.N == 0:
 		return Figure{State: None}
 	}
-	return Figure{N: int64(float64(part.N) / float64(whole.N) * 10_000), State: Known, Estimated: part.Estimated || whole.Estimated}
+	return Figure{N: int64(float64(part.N) / float64(whole.N) * 10_000), State: Known, Estimated: part.Estimated || whole.Estimated, Stale: part.Stale || whole.Stale}
 }

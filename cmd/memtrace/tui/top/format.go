@@ -36,7 +36,7 @@ func (v Value) String() string {
 	switch {
 	case v.AtLeast:
 		return ">" + s
-	case v.Estimated:
+	case v.Estimated, v.Stale:
 		return "~" + s
 	}
 	return s

@@ -29,6 +29,7 @@ var keyHelp = []string{
 	"?  no permission: root or CAP_SYS_PTRACE (from 6.15 CAP_PERFMON) reads it",
 	"…  not read yet, or left out to stay within the stall budget   -  there is none",
 	">  at least: some parts could not be read      ~  the kernel only estimates it",
+	"~  dim: it was read before the memory changed, and waits for the stall budget",
 	"",
 }
 

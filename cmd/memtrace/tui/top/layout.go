@@ -176,7 +176,7 @@ func cell(t *Table, row int, p placed, selected bool, th *tui.Theme) string {
 		return s // its own style covers the row
 	case v.Strong:
 		return tui.Styled(s, th.Strong)
-	case !v.Known():
+	case !v.Known(), v.Stale:
 		return tui.Styled(s, th.Dim)
 	case c.Unit == Bar:
 		return tui.Styled(s, th.Bar)

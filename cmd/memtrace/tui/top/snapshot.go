@@ -97,6 +97,14 @@ type Process struct {
 	Trend    []int64 // RSS, oldest first
 }
 
+// withinRSS is a part of RSS as it can be now: one of an earlier walk may be more than is resident by now.
+func (p *Process) withinRSS(f Figure) Figure {
+	if f.Known() && p.RSS.Known() && f.N > p.RSS.N {
+		f.N, f.Stale = p.RSS.N, true
+	}
+	return f
+}
+
 func (p *Process) id() ID { return ID{PID: p.PID, Start: p.Start} }
 
 // Subject is the process whose threads or mappings are shown.

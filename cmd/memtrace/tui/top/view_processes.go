@@ -78,8 +78,8 @@ func sizeColumns() []column[Process] {
 		{size("virt", "VIRT", 9, "address space mapped"), get(func(p *Process) Figure { return p.Virt })},
 		{size("rss", "RSS", 1, "resident memory, shared pages counted whole (statm)"), get(func(p *Process) Figure { return p.RSS })},
 		{size("shr", "SHR", 6, "file and shmem pages in RSS, whether shared or not (statm)"), get(func(p *Process) Figure { return p.Shared })},
-		{size("pss", "PSS", 0, "resident memory, each shared page divided by how many processes map it"), get(func(p *Process) Figure { return p.PSS })},
-		{size("uss", "USS", 1, "resident memory that no other process maps: what ending it would free"), get(func(p *Process) Figure { return p.USS })},
+		{size("pss", "PSS", 0, "resident memory, each shared page divided by how many processes map it"), get(func(p *Process) Figure { return p.withinRSS(p.PSS) })},
+		{size("uss", "USS", 1, "resident memory that no other process maps: what ending it would free"), get(func(p *Process) Figure { return p.withinRSS(p.USS) })},
 		{size("swap", "SWAP", 5, "memory in swap, divided like PSS where the kernel tells"), get(func(p *Process) Figure { return p.Swap })},
 	}
 }

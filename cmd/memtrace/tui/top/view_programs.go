@@ -49,8 +49,8 @@ func (g *program) add(p *Process, twin bool) {
 		return
 	}
 	g.rss.add(p.RSS)
-	g.pss.add(p.PSS)
-	g.uss.add(p.USS)
+	g.pss.add(p.withinRSS(p.PSS))
+	g.uss.add(p.withinRSS(p.USS))
 	g.swap.add(p.Swap)
 	g.delta.add(p.DeltaPSS)
 }
@@ -78,7 +78,7 @@ func programTable(s *Snapshot, o options) *Table {
 			func(g *program) Value { v := g.pss.value(Percent); v.Figure = share(v.Figure, total); return v }},
 		{Column{Name: "cpu", Title: "%CPU", Unit: Percent, Width: 5, Rank: 4, Doc: "of one core, all of them together"}, get(Percent, func(g *program) *sum { return &g.cpu })},
 		{Column{Name: "delta", Title: "ΔPSS", Unit: Change, Width: 6, Rank: 2, Live: true, Doc: "change of PSS since the last refresh"},
-			func(g *program) Value { return strongFrom(o.threshold, g.delta.total) }},
+			func(g *program) Value { return strongFrom(o.threshold, g.delta.value(Change).Figure) }},
 		{barColumn("share", "", "PSS next to the largest program's", 3),
 			func(g *program) Value { return drawn(o.drawing().Bar(g.pss.total.N, largest, barWidth)) }},
 		{Column{Name: "user", Title: "USER", Width: 8, Rank: 6, Doc: "user, or how many users"},

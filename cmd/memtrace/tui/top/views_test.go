@@ -1,8 +1,12 @@
 package top
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/tui"
 )
 
 func TestProcessView(t *testing.T) {
@@ -29,6 +33,34 @@ func TestProcessView(t *testing.T) {
 	}
 	if got := cellOf(t, table, ID{PID: 2, Start: 1}, "command").String(); got != "[kthreadd]" {
 		t.Errorf("kernel thread is %q", got)
+	}
+}
+
+// What was read before the memory changed is marked, and none of it is more than what is resident now.
+func TestStaleFiguresAreMarked(t *testing.T) {
+	s := example()
+	p := &s.Processes[0] // of 900M, 880M and 870M
+	p.Behind, p.PSS.Stale, p.USS.Stale, p.RSS = true, true, true, known(875*mib)
+	redis := ID{PID: 101, Start: 1010}
+	table := processTable(s, options{command: withoutPath})
+	for column, want := range map[string]string{"rss": "875M", "pss": "~875M", "uss": "~870M", "swap": "1.00M"} {
+		if got := cellOf(t, table, redis, column).String(); got != want {
+			t.Errorf("%s is %q, want %q", column, got, want)
+		}
+	}
+	if got := cellOf(t, programTable(s, options{}), ID{Name: "redis-server"}, "pss").String(); !strings.HasPrefix(got, "~") {
+		t.Errorf("the program's PSS is %q, of which a part is stale", got)
+	}
+	at := slices.IndexFunc(table.Columns, func(c Column) bool { return c.Name == "pss" })
+	row := 0
+	for table.ID(row) != redis {
+		row++
+	}
+	if drawn := cell(table, row, placed{column: at, width: 7}, false, &tui.ColourTheme); drawn != "\x1b[2m  ~875M\x1b[0m" {
+		t.Errorf("a stale figure is drawn as %q, and is to be dim", drawn)
+	}
+	if got := rowJSON(table, row, []int{at}); !reflect.DeepEqual(got["stale"], []string{"pss"}) {
+		t.Errorf("JSON has %v", got)
 	}
 }
 

@@ -108,13 +108,13 @@ func longest(t *Table, rows []int, col int) int {
 // legendOf explains the marks that stand in the rows.
 func legendOf(t *Table, rows []int) []string {
 	var seen [len(stateMarks)]bool
-	atLeast, estimated := false, false
+	atLeast, estimated, stale := false, false, false
 	for _, row := range rows {
 		for col := range t.Columns {
 			v := t.Cell(row, col)
 			seen[v.State] = true
 			atLeast = atLeast || v.AtLeast
-			estimated = estimated || v.Estimated
+			estimated, stale = estimated || v.Estimated, stale || v.Stale
 		}
 	}
 	var lines []string
@@ -129,6 +129,9 @@ func legendOf(t *Table, rows []int) []string {
 	}
 	if estimated {
 		lines = append(lines, "~  the kernel only estimates it")
+	}
+	if stale {
+		lines = append(lines, "~  read before the memory changed, to stay within the stall budget")
 	}
 	return lines
 }
@@ -232,11 +235,11 @@ func writeJSON(b *bytes.Buffer, s *Snapshot, t *Table, rows []int, o WriteOption
 }
 
 // rowJSON writes figures that are not known as null and says why in "unknown";
-// "at_least" and "estimated" list the figures that are such.
+// "at_least", "estimated" and "stale" list the figures that are such.
 func rowJSON(t *Table, row int, columns []int) map[string]any {
 	out := make(map[string]any, len(columns))
 	unknown := make(map[string]string)
-	var atLeast, estimated []string
+	var atLeast, estimated, stale []string
 	for _, col := range columns {
 		name, v := t.Columns[col].Name, t.Cell(row, col)
 		out[name] = jsonCell(v)
@@ -249,6 +252,9 @@ func rowJSON(t *Table, row int, columns []int) map[string]any {
 		if v.Estimated {
 			estimated = append(estimated, name)
 		}
+		if v.Stale {
+			stale = append(stale, name)
+		}
 	}
 	if len(unknown) > 0 {
 		out["unknown"] = unknown
@@ -258,6 +264,9 @@ func rowJSON(t *Table, row int, columns []int) map[string]any {
 	}
 	if len(estimated) > 0 {
 		out["estimated"] = estimated
+	}
+	if len(stale) > 0 {
+		out["stale"] = stale
 	}
 	return out
 }

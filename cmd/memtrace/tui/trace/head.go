@@ -263,7 +263,7 @@ func unseen(r *report.Report) bool {
 
 // tabLine lists the views with their keys, and how many leaks and warnings there are.
 func (m *Screen) tabLine() string {
-	names := [views]string{"Sites", "Growth, leaks", "Mapped", "Pools", "Processes", "Notes"}
+	names := [views]string{"Sites", "Growth, leaks", "Mapped", "Pools", "Processes", "Notes", "Threads"}
 	counts := [views]int{leaksView: len(m.shown.Leaks), notesView: len(m.shown.Warnings)}
 	if m.width < 70 {
 		names[leaksView], names[processesView] = "Growth", "Procs"

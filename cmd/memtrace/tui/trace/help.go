@@ -9,7 +9,7 @@ var keyHelp = []string{
 	"↑ ↓ j k        move, also PgUp PgDn Home End",
 	"Enter          a site's stack, history, sizes and lifetimes; a group's sites",
 	"Esc            back: page, filter, group, view",
-	"1 … 6, Tab     views                   l m p n    growth and leaks, mapped, pools, notes",
+	"1 … 7, Tab     views                   l m p n t  growth and leaks, mapped, pools, notes, threads",
 	"s r            sort by the next figure, reverse the order",
 	"g              group by function, caller, file, module, size, or not",
 	"/              filter: words in any frame of the stack; !word: without it",
@@ -29,6 +29,7 @@ var keyHelp = []string{
 	"TEMP           freed before their thread's next allocation",
 	"OLDEST         age of the oldest live block",
 	"TREND          LIVE at the last updates, from 120 columns on",
+	"RATE           bytes that a thread allocated a second, since the update before",
 	"GROWS          how fast the live bytes of a site keep rising",
 	"",
 }

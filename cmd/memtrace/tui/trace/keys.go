@@ -78,7 +78,7 @@ func (m *Screen) command(name string) {
 	case "n":
 		m.look(notesView)
 	case "t":
-		m.message = "by thread: not known, as a site's figures are those of all threads"
+		m.look(threadsView)
 	case "space", "f":
 		m.freeze()
 	case "+", "=":

@@ -35,6 +35,8 @@ func (m *Screen) rowsOf(v view) list {
 		return m.poolList()
 	case processesView:
 		return m.processList()
+	case threadsView:
+		return m.threadList()
 	case notesView:
 		return list{}
 	}

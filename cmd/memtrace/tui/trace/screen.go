@@ -38,6 +38,7 @@ const (
 	poolsView
 	processesView
 	notesView
+	threadsView
 	views
 )
 
@@ -52,9 +53,12 @@ type Screen struct {
 	shown    *report.Report // the latest, or that of the freeze
 	shownAt  time.Time      // when it came
 	latestAt time.Time
-	history  history
-	missed   uint64 // Reports that could not be shown
-	frozen   bool
+	// What threads have done by the latest Report, and by the shown one.
+	latestThreads, threads []render.ThreadSum
+	sampledThreads         bool
+	history                history
+	missed                 uint64 // Reports that could not be shown
+	frozen                 bool
 
 	view    view
 	order   string // a word of --sort
@@ -103,7 +107,7 @@ func (m *Screen) Show(r *report.Report, at time.Time, missed uint64) {
 
 // thaw shows the latest Report.
 func (m *Screen) thaw() {
-	m.shown, m.shownAt = m.latest, m.latestAt
+	m.shown, m.shownAt, m.threads = m.latest, m.latestAt, m.latestThreads
 	m.build()
 }
 

@@ -379,7 +379,21 @@ func TestPages(t *testing.T) {
 	d.keys("tab", "tab", "shift+tab")
 	d.want("tabs", "GROWS")
 	d.keys("t")
-	d.want("threads", "by thread: not known")
+	d.want("no threads", "No allocation seen yet")
+	d.Threads([]render.ThreadSum{
+		{PID: 4242, TID: 4243, Name: "worker", AllocBytes: 5 << 20, AllocCount: 12_000, PerSecond: 2048},
+		{PID: 4242, TID: 4242, Name: "service", AllocBytes: 100, AllocCount: 11_000}, {AllocCount: 7},
+	}, false)
+	d.Show(r, d.now, 0)
+	d.want("threads", "ALLOCATED", "5.00M", "12.0k", "2.00K/s", "4243 worker", "11.0k", "4242 service", "[all other threads]", "1 of 3", "7 Threads")
+	d.lacks("threads", "sample")
+	d.keys("/", "w", "o", "r", "k", "enter")
+	d.want("one thread", "4243 worker", "1 of 1")
+	d.lacks("one thread", "4242 service")
+	d.keys("esc", "space")
+	d.Threads(nil, true)
+	d.Show(r, d.now, 0)
+	d.want("frozen threads", "4243 worker")
 }
 
 func TestFreezeAgeAndInterval(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
@@ -27,12 +28,19 @@ const (
 type Terminal struct {
 	program *tea.Program
 	out     *output
-	mail    chan *report.Report // at most one Report waits
-	missed  atomic.Uint64       // Reports that were not shown, as the terminal took nothing
+	mail    chan update   // at most one waits
+	missed  atomic.Uint64 // Reports that were not shown, as the terminal took nothing
 	quit    chan struct{}
 	stop    sync.Once
 	done    chan struct{} // the program has ended
 	hangup  chan os.Signal
+}
+
+// An update is what the Screen shows next.
+type update struct {
+	report  *report.Report
+	threads []render.ThreadSum
+	sampled bool
 }
 
 // Start takes the terminal. o.End is also called when the terminal is gone. Stop must follow.
@@ -42,7 +50,7 @@ func Start(file *os.File, o Options) *Terminal {
 	}
 	end := sync.OnceFunc(o.End)
 	o.End = end
-	t := &Terminal{mail: make(chan *report.Report, 1), quit: make(chan struct{}), done: make(chan struct{}), hangup: make(chan os.Signal, 1)}
+	t := &Terminal{mail: make(chan update, 1), quit: make(chan struct{}), done: make(chan struct{}), hangup: make(chan os.Signal, 1)}
 	t.out = newOutput(file, end)
 	options := []tea.ProgramOption{tea.WithOutput(t.out), tea.WithoutSignalHandler(), tea.WithFPS(int(time.Second / frame))}
 	if o.Keyless {
@@ -74,42 +82,42 @@ func (t *Terminal) forward(end func()) {
 			return
 		case <-t.hangup:
 			end()
-		case r := <-t.mail:
-			r = t.latest(r)
-			if r == nil {
+		case u := <-t.mail:
+			u, ok := t.latest(u)
+			if !ok {
 				return
 			}
-			t.program.Send(reportMsg{r, time.Now(), t.missed.Load()})
+			t.program.Send(reportMsg{u, time.Now(), t.missed.Load()})
 		}
 	}
 }
 
-// latest waits for the terminal, and returns the latest Report then; nil after Stop.
-func (t *Terminal) latest(r *report.Report) *report.Report {
+// latest waits for the terminal, and returns the latest update then; false after Stop.
+func (t *Terminal) latest(u update) (update, bool) {
 	for {
 		idle, dropped := t.out.idle()
 		if dropped {
 			t.program.Send(tea.ClearScreen())
 		}
 		if idle {
-			return r
+			return u, true
 		}
 		select {
 		case <-t.quit:
-			return nil
-		case r = <-t.mail:
+			return update{}, false
+		case u = <-t.mail:
 			t.missed.Add(1)
 		case <-time.After(busyWait):
 		}
 	}
 }
 
-// Show shows r as soon as the terminal can take it, and returns at once. r must not change
-// afterwards. If an earlier Report still waits, r replaces it.
-func (t *Terminal) Show(r *report.Report) {
+// Show shows r, and what threads have done until then (see Screen.Threads), as soon as the terminal can take it, and returns at once. Neither
+// must change afterwards. If an earlier Report still waits, r replaces it.
+func (t *Terminal) Show(r *report.Report, threads []render.ThreadSum, sampled bool) {
 	for {
 		select {
-		case t.mail <- r:
+		case t.mail <- update{r, threads, sampled}:
 			return
 		default:
 		}
@@ -148,7 +156,7 @@ type model struct {
 // messages of the model to itself, and of the Terminal to it.
 type (
 	reportMsg struct {
-		report *report.Report
+		update
 		at     time.Time
 		missed uint64
 	}
@@ -166,6 +174,7 @@ func age() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { retu
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case reportMsg:
+		m.screen.Threads(msg.threads, msg.sampled)
 		m.screen.Show(msg.report, msg.at, msg.missed)
 	case ageMsg:
 		return m, age()

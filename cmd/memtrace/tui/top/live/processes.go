@@ -67,6 +67,12 @@ func (s *Source) fill(to *top.Process, p *collect.Process, pass *collect.Pass, u
 	to.USS = figure(p.USS())
 	to.Swap = figure(p.Swap())
 	to.Age, to.Behind = p.Age(pass.At), p.Behind
+	for _, f := range []*top.Figure{&to.PSS, &to.USS, &to.Swap} {
+		f.Stale = p.Behind && f.Known()
+	}
+	if !p.Behind && to.PSS.Known() && to.PSS.N > to.RSS.N {
+		to.RSS = to.RSSThen // nothing has changed since the walk, and the kernel's counters lag
+	}
 }
 
 // sinceBoot is the clock that start times are told by: CLOCK_BOOTTIME.
