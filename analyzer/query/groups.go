@@ -30,6 +30,8 @@ type recentGroup struct {
 // newCollector makes what the options ask for.
 func (r *runner) newCollector(deferred bool) collector {
 	switch {
+	case r.span != nil:
+		return r.span
 	case r.opt.Events:
 		return newEventList(&r.opt)
 	case r.opt.Timeline != 0:
@@ -92,7 +94,7 @@ func (g *groups) fill(r *runner) {
 			}
 		}
 		total.merge(t)
-		label := g.label(r, key)
+		label := g.by.of(r, key)
 		m := all[label]
 		if m == nil {
 			m = &merged{site: key.site, key: key.key}
@@ -110,24 +112,24 @@ func (g *groups) fill(r *runner) {
 	}
 }
 
-func (g *groups) label(r *runner, key groupKey) string {
-	if g.by.site != nil {
-		return g.by.site(&r.names, r.names.of(key.site))
+// of is what tells a group from others, for a reader.
+func (g *grouping) of(r *runner, key groupKey) string {
+	if g.site != nil {
+		return g.site(&r.names, r.names.of(key.site))
 	}
-	return g.by.label(key.key)
+	return g.label(key.key)
 }
 
 // list lists the first groups in their order, and sums up the others.
 func (g *groups) list(r *runner, all map[string]*merged) {
 	out := make([]Group, 0, len(all))
 	for label, m := range all {
-		row := Group{Key: label, Figures: m.figures(), sort: m.key, sums: &m.sums}
+		row := Group{Member: Member{Key: label, sort: m.key}, Figures: m.figures(), sums: &m.sums}
 		if g.by.site != nil {
 			row.Sites = m.sites
 		}
 		if g.by.word == "site" {
-			s, site := r.names.of(m.site), m.site
-			row.Key, row.Site, row.PID, row.Comm, row.Stack, row.FunctionFrame = s.function, &site, s.name.Info.PID, s.comm, s.name.Frames, s.name.FunctionFrame
+			row.is(r.names.of(m.site))
 		}
 		out = append(out, row)
 	}

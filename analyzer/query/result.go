@@ -29,8 +29,8 @@ type Result struct {
 	Notes   []string `json:"notes"`
 }
 
-// A Group is blocks that have something in common.
-type Group struct {
+// A Member is what is known of blocks that have something in common, beside their figures.
+type Member struct {
 	Key   string          `json:"key"`
 	Sites int             `json:"sites,omitempty"` // so many call sites, where the grouping goes by them
 	Site  *uint32         `json:"site,omitempty"`  // by site: the lowest Site.ID of a Report of the same trace
@@ -38,9 +38,20 @@ type Group struct {
 	Comm  string          `json:"-"`               // by site: the process's name
 	Stack []*report.Frame `json:"stack,omitempty"` // by site: innermost first
 	// FunctionFrame is the frame of Stack that Key is of.
-	FunctionFrame int `json:"function_frame,omitempty"`
+	FunctionFrame int    `json:"function_frame,omitempty"`
+	sort          uint64 // the number that it goes by
+}
+
+// is has a Member say which site it is of.
+func (m *Member) is(s *site) {
+	number := s.number
+	m.Key, m.Site, m.PID, m.Comm, m.Stack, m.FunctionFrame = s.function, &number, s.name.Info.PID, s.comm, s.name.Frames, s.name.FunctionFrame
+}
+
+// A Group is the figures of blocks that have something in common.
+type Group struct {
+	Member
 	Figures
-	sort uint64 // the number that it goes by
 	sums *sums
 }
 

@@ -10,6 +10,14 @@ import (
 
 // Run answers a query about a trace. Errors are those of the source and of Options.Check.
 func Run(src Source, q *Query, opt Options) (*Result, error) {
+	r, err := newRunner(src, q, opt)
+	if err != nil {
+		return nil, err
+	}
+	return r.run()
+}
+
+func newRunner(src Source, q *Query, opt Options) (*runner, error) {
 	if err := opt.Check(); err != nil {
 		return nil, err
 	}
@@ -21,7 +29,7 @@ func Run(src Source, q *Query, opt Options) (*Result, error) {
 		r.end = opt.To
 	}
 	r.grouping = groupingOf(opt.By)
-	return r.run()
+	return r, nil
 }
 
 // run goes through the trace once if it can.
@@ -43,8 +51,9 @@ type runner struct {
 	opt      Options
 	source   Source
 	grouping *grouping
-	room     int    // for groups
-	end      uint64 // of the span, ns since the trace began
+	span     *spanGroups // what is asked for; nil: a Result
+	room     int         // for groups
+	end      uint64      // of the span, ns since the trace began
 
 	analyzer *analyzer.Analyzer
 	names    siteNames

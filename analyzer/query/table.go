@@ -136,7 +136,7 @@ func groupHeading(by string) string {
 const callersShown = 4
 
 // title is what a group is called: of a site, with its place and callers.
-func (g *Group) title(f figure) string {
+func (g *Member) title(f figure) string {
 	name := f.text(g.Key)
 	if g.Site == nil {
 		return name

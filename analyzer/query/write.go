@@ -41,17 +41,22 @@ func (r *Result) text(width int) []byte {
 	b.WriteString(r.summary())
 	if rows := r.table(true); len(rows) > 1 {
 		b.WriteString("\n")
-		cut := cutEnd
-		if r.By == "file" || r.By == "module" {
-			cut = cutBeginning
-		}
-		rows, gap := fitTable(rows, width, cut)
-		writeTable(&b, rows, strings.Repeat(" ", gap))
+		writeFitted(&b, rows, r.By, width)
 	}
 	for _, line := range r.left() {
 		b.WriteString(line + "\n")
 	}
 	return []byte(b.String())
+}
+
+// writeFitted writes a table whose last column is what groups go by.
+func writeFitted(b *strings.Builder, rows [][]string, by string, width int) {
+	cut := cutEnd
+	if by == "file" || by == "module" {
+		cut = cutBeginning
+	}
+	rows, gap := fitTable(rows, width, cut)
+	writeTable(b, rows, strings.Repeat(" ", gap))
 }
 
 // summary says what all blocks that fulfil the query come to.

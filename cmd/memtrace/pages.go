@@ -138,6 +138,7 @@ func reportPage() page {
 		{Line: "memtrace report heap.json", Text: "show it again"},
 		{Line: "memtrace report heap.json --sort peak --top 50", Text: "by peak, 50 sites"},
 		{Line: "memtrace report app.memtrace --at end-10s", Text: "a recording, ten seconds before its end"},
+		{Line: "memtrace report app.memtrace --from 1m --to 2m --sort survived", Text: "what was born in that minute, and stayed"},
 		{Line: "memtrace report heap.json --format csv > heap.csv", Text: "for a spreadsheet"},
 	}}
 }

@@ -91,42 +91,64 @@ func explained(err error) error {
 
 // queryFile asks a recording.
 func queryFile(c *cli.Context, q *query.Query, opt query.Options, format string) error {
-	memory, err := memoryLimit(c)
+	r, src, err := openBlocksOf(c, "query", "a saved Report has no single blocks")
 	if err != nil {
 		return err
 	}
-	keepWithin(memory)
-	path, at := splitInstant(c.Args().First())
-	if at, err = askedInstant(c, at); err != nil {
-		return err
-	}
-	f, err := openAsCaller(path)
-	if err != nil {
-		return fmt.Errorf("query a recording: %w", withInstantMeant(path, err))
-	}
-	defer func() { _ = f.Close() }()
-	if !isRecording(f) {
-		return fmt.Errorf("query %s: it is no recording; memtrace record -o FILE makes one, and a saved Report has no single blocks", path)
-	}
-	r, err := readRecording(c.Context, f, path)
-	if err != nil {
-		return err
-	}
-	if opt.From, opt.To, err = querySpan(r, at, c.String("from"), c.String("to")); err != nil {
-		return fmt.Errorf("query %s: %w", path, err)
-	}
-	src, err := querySource(r, memory)
-	if err != nil {
-		return fmt.Errorf("query %s: %w", path, err)
+	defer r.close()
+	if opt.From, opt.To, err = querySpan(r.Reader, r.at, c.String("from"), c.String("to")); err != nil {
+		return fmt.Errorf("query %s: %w", r.path, err)
 	}
 	res, err := query.Run(src, q, opt)
 	if err != nil {
-		return fmt.Errorf("query %s: %w", path, err)
+		return fmt.Errorf("query %s: %w", r.path, err)
 	}
 	for _, note := range res.Notes {
 		fmt.Fprintf(os.Stderr, "memtrace: %s\n", render.Clean(note))
 	}
 	return query.Write(os.Stdout, res, format, terminalWidth())
+}
+
+// An openedRecording is one that is asked about its blocks.
+type openedRecording struct {
+	*recording.Reader
+	path, at string // at is the time of FILE@TIME or of --at; "": none
+	file     *os.File
+}
+
+func (r *openedRecording) close() { _ = r.file.Close() }
+
+// openBlocksOf opens the recording that a command names. why says why the command takes nothing else.
+func openBlocksOf(c *cli.Context, command, why string) (out openedRecording, src query.Source, err error) {
+	memory, err := memoryLimit(c)
+	if err != nil {
+		return out, src, err
+	}
+	keepWithin(memory)
+	path, at := splitInstant(c.Args().First())
+	if at, err = askedInstant(c, at); err != nil {
+		return out, src, err
+	}
+	f, err := openAsCaller(path)
+	if err != nil {
+		return out, src, fmt.Errorf("%s a recording: %w", command, withInstantMeant(path, err))
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	if !isRecording(f) {
+		return out, src, fmt.Errorf("%s %s: it is no recording; memtrace record -o FILE makes one, and %s", command, path, why)
+	}
+	out = openedRecording{path: path, at: at, file: f}
+	if out.Reader, err = readRecording(c.Context, f, path); err != nil {
+		return out, src, err
+	}
+	if src, err = querySource(out.Reader, memory); err != nil {
+		err = fmt.Errorf("%s %s: %w", command, path, err)
+	}
+	return out, src, err
 }
 
 // querySpan is the span that is asked for, ns since the trace began.

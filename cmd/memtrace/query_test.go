@@ -211,3 +211,45 @@ func TestQueryMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestReportOfSpan asks what happened in a span of a recording of which all is known by its making.
+func TestReportOfSpan(t *testing.T) {
+	t.Parallel()
+	file := queriedFile(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--from", "50ms", "--to", "100200us"}, `From 50ms to 100ms: 50 blocks of 7.95 KiB born, of which 5 with 5.13 KiB survived and 45 with 2.81 KiB ended; 45 blocks of 2.81 KiB ended in all
+Live: 6 blocks of 384 B before, 11 blocks of 5.51 KiB after
+
+    BORN  BORN COUNT     ENDED  ENDED COUNT  SURVIVED   CHURNED      LIVE  FUNCTION < CALLERS
+4.88 KiB           1       0 B            0  4.88 KiB       0 B  4.88 KiB  grow lines.c:7 < main
+3.06 KiB          49  2.81 KiB           45     256 B  2.81 KiB     640 B  read_line\x1b[31m lines.c:7 < main
+`},
+		{[]string{"--from", "100500us", "--by", "function", "--format", "csv"}, `before_bytes,before_count,born_bytes,born_count,ended_bytes,ended_count,freed_count,survived_bytes,survived_count,churned_bytes,churned_count,live_bytes,live_count,function
+5000,1,10000,1,5000,1,1,10000,1,0,0,10000,1,grow
+640,10,0,0,0,0,0,0,0,0,0,640,10,read_line\x1b[31m
+`},
+		{[]string{"--to", "end", "--sort", "ended", "--top", "1"}, `From 0s to 200ms: 102 blocks of 20.9 KiB born, of which 11 with 10.4 KiB survived and 91 with 10.5 KiB ended; 91 blocks of 10.5 KiB ended in all
+Live: 0 blocks of 0 B before, 11 blocks of 10.4 KiB after
+
+    BORN  BORN COUNT     ENDED  ENDED COUNT  SURVIVED   CHURNED   LIVE  FUNCTION < CALLERS
+6.25 KiB         100  5.62 KiB           90     640 B  5.62 KiB  640 B  read_line\x1b[31m lines.c:7 < main
+… and 1 more groups: 2 blocks of 14.6 KiB born, 1 block of 4.88 KiB ended (--top 0 shows more)
+`},
+	} {
+		out, complaints, code := memtraceSays(t, append([]string{"report", file}, c.args...)...)
+		if out != c.want || code != 0 {
+			t.Errorf("%v: %d, %s\n%s\nwant\n%s", c.args, code, complaints, out, c.want)
+		}
+	}
+	for _, args := range [][]string{
+		{"--from", "50ms", "--at", "60ms"}, {"--from", "50ms", "--format", "markdown"}, {"--from", "50ms", "--sort", "peak"},
+		{"--from", "60ms", "--to", "50ms"}, {"--from", "5"}, {"--to", "1s", "--frames", "3"}, {"--from", "50ms", "--by", "thread"},
+	} {
+		if out, complaints, code := memtraceSays(t, append([]string{"report", file}, args...)...); code == 0 || out != "" || complaints == "" {
+			t.Errorf("%v: %d, %q, %q", args, code, out, complaints)
+		}
+	}
+}

@@ -29,7 +29,7 @@ func savedCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name: "report", Usage: "show the Report of a recording, or a saved one",
-			UsageText: "memtrace report FILE [--at TIME] [options]", Description: reportDescription, Flags: reportFlags(), Action: reportCommand,
+			UsageText: "memtrace report FILE [--at TIME | --from TIME --to TIME] [options]", Description: reportDescription, Flags: reportFlags(), Action: reportCommand,
 		},
 		{
 			Name: "export", Usage: "write a Report as a profile, flame graph or table",
@@ -55,7 +55,8 @@ const savedFiles = "FILE is a recording (memtrace record, -o), or a Report in JS
 	"its start, FILE@end-10s, FILE@2026-11-26T10:00:00Z."
 
 const reportDescription = "Shows a Report as the trace showed it: of a recording the last one, or that of any time, with the blocks that " +
-	"lived then.\n\n" + savedFiles
+	"lived then.\n\n--from and --to show what happened in between, by call site or by what --by says: blocks that were born, of these the ones that " +
+	"survived until the end of the span and those that ended in it, and all blocks that ended. --sort is born, ended, survived, churned, live or count then.\n\n" + savedFiles
 
 const exportDescription = "Writes a Report for other tools. pprof, html, speedscope, csv and parquet have all kinds of bytes; the other " +
 	"formats show the one of --kind. Two files give a picture of what changed: red grew, blue shrank.\n\n" +
@@ -70,6 +71,8 @@ func reportFlags() []cli.Flag {
 		&cli.StringFlag{Name: "by", Usage: "what the sites are grouped by; as in the file unless given"},
 		&cli.IntFlag{Name: "frames", Value: textFrames, Usage: "text: frames to show of each call stack; 0: all"},
 		atFlag(),
+		&cli.StringFlag{Name: "from", Usage: "of a recording: what was born and what ended since this time, and what became of it"},
+		&cli.StringFlag{Name: "to", Usage: "the end of that span; the recording's unless given"},
 		savedMemoryFlag(),
 	}
 }
@@ -106,14 +109,16 @@ func reportCommand(c *cli.Context) error {
 		return noneOf("--format", format, reportFormats)
 	case top < 0:
 		return usageError("--top must not be negative")
-	case given(c, "sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
-		return noneOf("--sort", c.String("sort"), analyzer.SortKeys())
 	case given(c, "by") && report.CheckGrouping(c.String("by")) != nil:
 		return usageError("--by %v", report.CheckGrouping(c.String("by")))
 	case c.Int("frames") < 0:
 		return usageError("--frames must not be negative")
 	case c.NArg() != 1:
 		return usageError("report takes one file: memtrace report FILE (- is stdin)")
+	case c.IsSet("from") || c.IsSet("to"):
+		return reportSpan(c)
+	case given(c, "sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
+		return noneOf("--sort", c.String("sort"), analyzer.SortKeys())
 	}
 	r, _, err := openReport(c, c.Args().First())
 	if err != nil {
