@@ -22,7 +22,8 @@ type Sampler struct {
 	proc      *process     // whose memory was read last
 	execs     int          // which of its programs that was
 	runtime   *runtimemap.Runtime
-	noRuntime string // why that can't be read
+	failed    int    // how often it was looked for and could not be read
+	noRuntime string // why
 }
 
 // Sample reads p's memory and gives it to take. base is the memory from before the attach, nil where the
@@ -40,7 +41,9 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 		s.mappings = new(mappingSums)
 	}
 	r, pid := &s.residency, uint32(p.PID())
+	began := time.Now()
 	runtime := s.findRuntime(p)
+	looked := time.Since(began)
 	r.layout.regions, r.layout.sums = proc.regions, s.mappings
 	r.layout.mapped = func(ranges []input.Range) { take(input.Mapped{PID: pid, Ranges: ranges}) }
 	// All sites there are, of all processes: an array for each would be their product.
@@ -82,26 +85,36 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 		}
 	}
 	take(m)
-	return res.ReadTime, nil
+	return res.ReadTime + looked, nil
 }
+
+// maxFinds is how often a runtime is looked for that can't be read.
+const maxFinds = 10
 
 // findRuntime says where the parts of a process are that a language's runtime uses, and how that is called; nil where there is none.
 func (s *Sampler) findRuntime(p *procfs.Process) *input.Runtime {
 	found := &s.residency.layout.runtime
 	found.ranges = nil
-	if s.runtime == nil && s.noRuntime == "" {
+	if s.runtime == nil && s.failed < maxFinds {
 		runtime, err := runtimemap.Find(p)
 		switch {
 		case err == nil:
 			s.runtime = runtime
 		case errors.Is(err, runtimemap.ErrNone), errors.Is(err, procfs.ErrGone):
 			return nil
-		default:
+		case errors.Is(err, runtimemap.ErrOther):
+			s.failed++
+		default: // its library may be about to be loaded
+			s.failed++
 			s.noRuntime = err.Error()
 		}
 	}
-	if s.runtime == nil {
+	switch {
+	case s.runtime != nil:
+	case s.noRuntime != "":
 		return &input.Runtime{Problem: s.noRuntime}
+	default:
+		return nil
 	}
 	out := &input.Runtime{Name: s.runtime.Name(), Version: s.runtime.Version}
 	var err error

@@ -65,7 +65,7 @@ func (a *Analyzer) functionOf(stack []*report.Frame) (string, int) {
 	if f, i := report.Interpreted(stack); f != nil {
 		return f.Function, i
 	}
-	if i := a.wrappers.outside(stack); i < len(stack) {
+	if i := named(stack, a.wrappers.outside(stack)); i < len(stack) {
 		return stack[i].Function, i
 	}
 	for i, f := range stack {
@@ -74,6 +74,28 @@ func (a *Analyzer) functionOf(stack []*report.Frame) (string, int) {
 		}
 	}
 	return stack[0].Function, 0
+}
+
+// named is the index of the frame that a site is called by, i being that outside of its wrappers. Where this is a runtime's code that says nothing, as
+// that which a JIT compiler made and that has no name, it is that of the wrapper that it called.
+func named(stack []*report.Frame, i int) int {
+	if i == len(stack) || !isRuntimeCode(stack[i]) {
+		return i
+	}
+	for j := i - 1; j >= 0; j-- {
+		if !isRuntimeCode(stack[j]) {
+			return j
+		}
+	}
+	return i
+}
+
+// isRuntimeCode reports whether a function's name says only that a runtime executes a program.
+func isRuntimeCode(f *report.Frame) bool {
+	if f.Function == "[anon]" || strings.HasPrefix(f.Function, "Builtins_") { // V8's
+		return true
+	}
+	return f.Module == "[anon]" && (f.Function == "Interpreter" || strings.HasPrefix(f.Function, "StubRoutines")) // HotSpot's
 }
 
 // outside is the index of the first frame outside of allocators and wrappers; the

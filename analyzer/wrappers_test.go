@@ -69,6 +69,7 @@ func TestFunctionIsOutsideOfWrappers(t *testing.T) {
 	nameless := func(module string) *report.Frame {
 		return &report.Frame{Function: "0x1234", Module: module, Offset: 0x1234}
 	}
+	jit := func(function string) *report.Frame { return &report.Frame{Function: function, Module: "[anon]"} }
 	named, err := wrapper.Read([]string{"grab_*", "_ZN2ns4PoolI*"})
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +97,13 @@ func TestFunctionIsOutsideOfWrappers(t *testing.T) {
 		{[]*report.Frame{nameless("/lib/plugin.so"), own("palloc"), own("makeNode")}, "0x1234", 0},
 		{[]*report.Frame{nameless("/bin/program"), own("fill"), own("palloc"), own("makeNode")}, "0x1234", 0},
 		{[]*report.Frame{nameless(""), own("palloc"), own("makeNode")}, "0x1234", 0},
+		{[]*report.Frame{own("node::NodeArrayBufferAllocator::Allocate(unsigned long)"), own("node::Buffer::New(v8::Isolate*, unsigned long)"), own("Builtins_CallApiCallback"),
+			jit("JS:*createUnsafeBuffer node:internal/buffer:1056:28"), jit("JS:*allocUnsafeSlow node:buffer:414:50"), jit("JS:*load /srv/app.js:2:21")}, "JS:*load /srv/app.js:2:21", 5},
+		{[]*report.Frame{own("node::Buffer::New(v8::Isolate*, unsigned long)"), own("Builtins_CallApiCallback"), own("Builtins_InterpreterEntryTrampoline")}, "node::Buffer::New(v8::Isolate*, unsigned long)", 0},
+		{[]*report.Frame{own("os::malloc(unsigned long, MEMFLAGS)"), own("Unsafe_AllocateMemory0"), jit("[anon]"), own("JavaMain")}, "Unsafe_AllocateMemory0", 1},
+		{[]*report.Frame{own("Unsafe_AllocateMemory0"), jit("void java.nio.DirectByteBuffer.<init>(int)"), jit("Interpreter")}, "void java.nio.DirectByteBuffer.<init>(int)", 1},
+		{[]*report.Frame{own("Unsafe_AllocateMemory0"), jit("void java.nio.DirectByteBuffer.<init>(int)"), jit("void App.load()"), jit("Interpreter")}, "void App.load()", 2},
+		{[]*report.Frame{jit("[anon]"), own("main")}, "[anon]", 0},
 	} {
 		if got, at := a.functionOf(c.stack); got != c.want || at != c.at {
 			t.Errorf("stack %d is called %s, frame %d; want %s, frame %d", i, got, at, c.want, c.at)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,7 +215,7 @@ func TestShown(t *testing.T) {
 	for _, in := range x.inputs {
 		w.Take(in)
 		if v, ok := in.(input.Window); ok {
-			r := &report.Report{Warnings: []string{"the analyzer's", fmt.Sprintf("until %d", v.Now)}, Pressure: &report.Pressure{Phases: 1, SampledNS: v.Now}}
+			r := &report.Report{Warnings: []string{"the analyzer's", fmt.Sprintf("until %d", v.Now)}, Notes: []string{fmt.Sprintf("note of %d", v.Now)}, Pressure: &report.Pressure{Phases: 1, SampledNS: v.Now}}
 			w.Shown(v.Now, r, 1)
 		}
 	}
@@ -232,10 +233,14 @@ func TestShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		var want []string
+		note := ""
 		for _, in := range x.inputs {
 			if v, ok := in.(input.Window); ok && v.Now <= at {
-				want = []string{fmt.Sprintf("until %d", v.Now)}
+				want, note = []string{fmt.Sprintf("until %d", v.Now)}, fmt.Sprintf("note of %d", v.Now)
 			}
+		}
+		if note != "" && !slices.Contains(got.Notes, note) {
+			t.Errorf("at %d: notes %q, not %q", at, got.Notes, note)
 		}
 		if fmt.Sprint(got.Warnings) != fmt.Sprint(want) || (len(want) > 0) != (got.Pressure != nil) {
 			t.Errorf("at %d: %q, want %q; %+v", at, got.Warnings, want, got.Pressure)

@@ -10,6 +10,7 @@ type Shown struct {
 	Tables   uint64 // report.TracerInfo
 	Source   uint64
 	Warnings []string // beside the analyzer's
+	Notes    []string
 	Overhead *report.Overhead
 	Pressure *report.Pressure
 }
@@ -18,7 +19,7 @@ type Shown struct {
 func shownOf(at uint64, r *report.Report, analyzers int) Shown {
 	return Shown{
 		At: at, Tables: r.Tracer.Tables, Source: r.Tracer.Source, Warnings: r.Warnings[min(analyzers, len(r.Warnings)):],
-		Overhead: r.Overhead, Pressure: r.Pressure,
+		Notes: r.Notes, Overhead: r.Overhead, Pressure: r.Pressure,
 	}
 }
 
@@ -26,4 +27,5 @@ func shownOf(at uint64, r *report.Report, analyzers int) Shown {
 func (s *Shown) addTo(r *report.Report) {
 	r.Tracer.Tables, r.Tracer.Source, r.Overhead, r.Pressure = s.Tables, s.Source, s.Overhead, s.Pressure
 	r.Warnings = append(r.Warnings, s.Warnings...)
+	r.Notes = append(r.Notes, s.Notes...)
 }

@@ -17,8 +17,12 @@ import (
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
-// ErrNone: no runtime was found that is known here.
-var ErrNone = errors.New("no runtime whose memory is known")
+var (
+	// ErrNone: no runtime was found that is known here.
+	ErrNone = errors.New("no runtime whose memory is known")
+	// ErrOther: a file has the name of a runtime's and is none.
+	ErrOther = errors.New("its file has the name of a runtime's and is another's")
+)
 
 // A Part is a range of addresses that a runtime uses for one thing, or has set aside for that.
 type Part struct {
@@ -48,7 +52,8 @@ type Runtime struct {
 // Name is java or v8.
 func (r *Runtime) Name() string { return r.kind.name() }
 
-// Find returns the runtime of a process. The error is ErrNone where there is none: one that is loaded later is found then.
+// Find returns the runtime of a process. The error is ErrNone or ErrOther where there is none: one that is loaded later is found then. It reads
+// files of the target's: who calls it again and again bounds how often that fails.
 func Find(p *procfs.Process) (*Runtime, error) {
 	var found *Runtime
 	var problem error
@@ -83,7 +88,7 @@ func ofFile(p *procfs.Process, v *procfs.VMA) (*Runtime, error) {
 	defer file.Close()
 	if !isJVM {
 		if !hasV8(file) {
-			return nil, nil
+			return nil, ErrOther
 		}
 		return &Runtime{process: p, kind: &v8{p.PID()}}, nil
 	}
@@ -95,7 +100,7 @@ func ofFile(p *procfs.Process, v *procfs.VMA) (*Runtime, error) {
 }
 
 // maxNames bounds the names of dynamic symbols that are looked through, in bytes.
-const maxNames = 64 << 20
+const maxNames = 16 << 20
 
 // hasV8 reports whether a program exports V8's functions.
 func hasV8(r io.ReaderAt) bool {
