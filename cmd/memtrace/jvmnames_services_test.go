@@ -56,18 +56,10 @@ func javaCalls(s *report.Site, names ...string) bool {
 // compiledApart are options by which the JVM compiles the functions apart, and keeps their frames.
 var compiledApart = []string{"-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Buffers.*"}
 
-// removeMap has the JVM's map removed at the end of a test.
-func removeMap(t *testing.T, pid int) string {
-	name := fmt.Sprintf("/tmp/perf-%d.map", pid)
-	t.Cleanup(func() { _ = os.Remove(name) })
-	return name
-}
-
 // A running JVM is asked for names, and goes on as before: it says nothing, and nothing of ours is left.
 func TestJVMNamesItsCode(t *testing.T) {
 	t.Parallel()
-	java := spawn(t, javaProgram(t, "Buffers", buffersProgram, compiledApart...))
-	removeMap(t, java.pid())
+	java := spawnJava(t, javaProgram(t, "Buffers", buffersProgram, compiledApart...))
 	java.lineWith("ready")
 	m := startTracing(t, []int{java.pid()}, "--jvm-perfmap", "--top", "0", "-d", "600s")
 	eventually(t, "the functions have names", func() bool { return jvmNamed(m.report()) != nil })
@@ -96,7 +88,8 @@ func TestJVMThatIsRunNamesItsCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := removeMap(t, pid)
+	names := fmt.Sprintf("/tmp/perf-%d.map", pid)
+	t.Cleanup(func() { _ = os.Remove(names) })
 	var written time.Time
 	for range 3 { // the first may have been begun before it was ready; the last says that the one before was read
 		eventually(t, "the JVM is asked again", func() bool {
@@ -135,7 +128,7 @@ func TestJVMThatIsNotAsked(t *testing.T) {
 		"attaching is off": {[]string{"-XX:+DisableAttachMechanism"}, []string{"--jvm-perfmap"}, nil, "-XX:+DisableAttachMechanism"},
 		"no signals":       {[]string{"-Xrs"}, []string{"--jvm-perfmap"}, nil, "-XX:+ReduceSignalUsage"},
 		"a link in its place": {nil, []string{"--jvm-perfmap"}, func(t *testing.T, pid int) {
-			if err := os.Symlink(filepath.Join(t.TempDir(), "not", "there"), removeMap(t, pid)); err != nil {
+			if err := os.Symlink(filepath.Join(t.TempDir(), "not", "there"), fmt.Sprintf("/tmp/perf-%d.map", pid)); err != nil {
 				t.Fatal(err)
 			}
 		}, "remove it"},
@@ -143,7 +136,7 @@ func TestJVMThatIsNotAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			java := spawn(t, javaProgram(t, "Buffers", buffersProgram, append(c.options, compiledApart...)...))
+			java := spawnJava(t, javaProgram(t, "Buffers", buffersProgram, append(c.options, compiledApart...)...))
 			java.lineWith("ready")
 			if c.prepare != nil {
 				c.prepare(t, java.pid())

@@ -45,6 +45,20 @@ func javaProgram(t *testing.T, class, source string, options ...string) *exec.Cm
 	return exec.Command(need(t, "java"), append(options, "-cp", dir, class)...)
 }
 
+// spawnJava starts a JVM. What it leaves in /tmp where it is killed is removed after that.
+func spawnJava(t *testing.T, cmd *exec.Cmd) *spawned {
+	t.Helper()
+	pid := 0
+	t.Cleanup(func() {
+		for _, name := range []string{"/tmp/.java_pid%d", "/tmp/perf-%d.map"} {
+			_ = os.Remove(fmt.Sprintf(name, pid))
+		}
+	})
+	java := spawn(t, cmd)
+	pid = java.pid()
+	return java
+}
+
 // askJVM is what jcmd says.
 func askJVM(t *testing.T, pid int, command ...string) string {
 	t.Helper()
@@ -104,7 +118,7 @@ func TestJVMHoldsWhatItSays(t *testing.T) {
 	for _, collector := range []string{"G1", "Serial", "Parallel"} {
 		t.Run(collector, func(t *testing.T) {
 			t.Parallel()
-			java := spawn(t, javaProgram(t, "Held", heldProgram, "-XX:+Use"+collector+"GC", "-Xmx256m", "-Xshare:off", "-XX:NativeMemoryTracking=summary"))
+			java := spawnJava(t, javaProgram(t, "Held", heldProgram, "-XX:+Use"+collector+"GC", "-Xmx256m", "-Xshare:off", "-XX:NativeMemoryTracking=summary"))
 			java.lineWith("ready")
 			m := startTracing(t, []int{java.pid()}, "-d", "600s")
 			var before, after string
