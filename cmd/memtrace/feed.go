@@ -106,6 +106,13 @@ func newFeed(to io.Writer) *feed {
 	return f
 }
 
+// greet says that it can be begun.
+func (f *feed) greet() {
+	out := &agent.Feed{}
+	f.addOwn(out)
+	f.failed = f.to.Encode(out) != nil
+}
+
 // refuse notes a process that could not be traced. Any goroutine may call it.
 func (f *feed) refuse(pid int) {
 	f.mu.Lock()

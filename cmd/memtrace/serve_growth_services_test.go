@@ -98,9 +98,9 @@ func copyAs(t *testing.T, program, name string) string {
 
 // growthAgent is a memtrace serve that watches growth.
 type growthAgent struct {
-	cmd           *exec.Cmd
-	address, data string
-	said          *bytes.Buffer
+	cmd                   *exec.Cmd
+	address, config, data string
+	said                  *bytes.Buffer
 }
 
 // startGrowthAgent has the rules of config, and a folder. command is memtrace, with what is to go before it; none: as it is.
@@ -123,7 +123,7 @@ func startGrowthAgent(t *testing.T, config, data string, command ...string) *gro
 		command = []string{self}
 	}
 	command = append(command, "serve", "--listen", "127.0.0.1:0", "--config", file, "--data", data)
-	a := &growthAgent{cmd: exec.Command(command[0], command[1:]...), data: data, said: new(bytes.Buffer)}
+	a := &growthAgent{cmd: exec.Command(command[0], command[1:]...), config: file, data: data, said: new(bytes.Buffer)}
 	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), asMemtrace+"=1"), a.said
 	out, err := a.cmd.StdoutPipe()
 	if err != nil {
@@ -384,30 +384,124 @@ func tracersOf(t *testing.T, pid int) (children []int) {
 	return children
 }
 
-// With a disk that is nearly full, growth is watched all the same, and a metric says that nothing is recorded.
+// With a disk that is full, from the start or at some time, growth is watched all the same, and a metric says that nothing is
+// recorded.
 func TestServeOnAFullDisk(t *testing.T) {
-	const name = "leaky_full"
-	service := startLeaky(t, copyAs(t, "slow_leak", name))
+	t.Parallel()
+	for what, size := range map[string]int64{"from the start": 1 << 20, "later": 140 << 20} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			disk := smallDisk(t, size)
+			name := "leaky_full_" + what[:1]
+			service := startLeaky(t, copyAs(t, "slow_leak", name))
+			a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", filepath.Join(disk, "data"))
+			a.growsBy(t, "shop", 8<<10)
+			if what == "later" {
+				if g := a.growth(t, "shop"); g.Watch.Recording == "" || g.Watch.HistoryFails != 0 {
+					t.Errorf("%+v", g.Watch)
+				}
+				fill(t, disk)
+			}
+			eventually(t, "the agent says that nothing is recorded", func() bool { return a.growth(t, "shop").Watch.HistoryFails == 1 })
+			metrics := fetchText(t, a.address+"/metrics")
+			for _, want := range []string{`memtrace_history_recording{service="shop"} 0`, `memtrace_history_errors_total{service="shop"} 1`, `memtrace_watch_up{service="shop"} 1`} {
+				if !strings.Contains(metrics, want) {
+					t.Errorf("there is no %s in %s", want, metrics)
+				}
+			}
+			grown := a.growth(t, "shop").Sites[0].Grown
+			a.growsBy(t, "shop", grown+8<<10)
+			if g := a.growth(t, "shop"); !strings.Contains(g.Watch.Problem, "nothing is recorded") || g.Watch.Recording != "" || g.Watch.Starts != 1 {
+				t.Errorf("%+v", g.Watch)
+			}
+			a.end(t)
+			service.end(t)
+		})
+	}
+}
+
+// smallDisk is a folder of so many bytes.
+func smallDisk(t *testing.T, size int64) string {
+	t.Helper()
 	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", size)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(disk, 0); err != nil {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
-	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", filepath.Join(disk, "data"))
-	a.growsBy(t, "shop", 8<<10)
+	return disk
+}
+
+// fill leaves no byte free.
+func fill(t *testing.T, disk string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(disk, "full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(disk, &st); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Fallocate(int(f.Fd()), 0, 0, int64(st.Bavail)*st.Bsize); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An agent that may not trace says so, and goes on with what it may.
+func TestServeWithoutPrivileges(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self = openFolder(t, self)
+	data := filepath.Join(filepath.Dir(self), "data")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	const name = "leaky_forbidden"
+	service := startLeaky(t, copyAs(t, "slow_leak", name))
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", data,
+		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+sys_ptrace", "--ambient-caps=-all,+sys_ptrace", "--bounding-set=-all,+sys_ptrace", self)
+	eventually(t, "it says that it may not trace", func() bool { return strings.Contains(a.growth(t, "shop").Watch.Problem, "exit status 77") })
 	metrics := fetchText(t, a.address+"/metrics")
-	for _, want := range []string{`memtrace_history_recording{service="shop"} 0`, `memtrace_history_errors_total{service="shop"} 1`, `memtrace_watch_up{service="shop"} 1`} {
+	for _, want := range []string{`memtrace_watch_up{service="shop"} 0`, `memtrace_service_processes{service="shop"} 1`, `memtrace_watch_unwatched_processes{service="shop"} 1`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("there is no %s in %s", want, metrics)
 		}
 	}
-	if g := a.growth(t, "shop"); !strings.Contains(g.Watch.Problem, "nothing is recorded") || g.Watch.Recording != "" {
-		t.Errorf("%+v", g.Watch)
+	a.end(t)
+	service.end(t)
+	if !strings.Contains(a.said.String(), "growth of shop: ") || !strings.Contains(a.said.String(), "CAP_BPF") {
+		t.Errorf("it doesn't say what is missing: %s", a.said)
 	}
+}
+
+// A rule that asks for growth no longer, by a changed file, has its tracer end; one that begins to has one begin.
+func TestServeFollowsItsRules(t *testing.T) {
+	t.Parallel()
+	const name = "leaky_ruled"
+	service := startLeaky(t, copyAs(t, "slow_leak", name))
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+"}]\n", filepath.Join(t.TempDir(), "data"))
+	if _, err := os.Stat(a.data); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that nothing needs: %v", err)
+	}
+	rewrite := func(growth bool) {
+		if err := os.WriteFile(a.config, fmt.Appendf(nil, "interval: 1s\nservices: [{name: shop, program: %s, growth: %v}]\n", name, growth), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rewrite(true)
+	eventually(t, "the service is watched", func() bool { return strings.Contains(fetchText(t, a.address+"/http_sd"), "shop") })
+	a.growsBy(t, "shop", 4<<10)
+	rewrite(false)
+	eventually(t, "the service is let alone", func() bool { return strings.TrimSpace(fetchText(t, a.address+"/http_sd")) == "[]" })
+	eventually(t, "the tracer ends", func() bool { return len(tracersOf(t, a.cmd.Process.Pid)) == 0 })
 	a.end(t)
 	service.end(t)
 }

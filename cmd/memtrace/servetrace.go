@@ -43,6 +43,7 @@ func traceForAgent(ctx context.Context, set settings) error {
 	}
 	defer s.close()
 	f := newFeed(os.Stdout)
+	f.greet()
 	s.out = startFeed(s, f)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,7 +14,7 @@ type Order struct {
 	StartTime uint64 `json:"start_time"` // clock ticks since boot: another process under the PID is not meant
 }
 
-// Feed is what a tracer has to tell after an interval. Figures are since the tracer began, sizes bytes.
+// Feed is what a tracer has to tell once it can trace, with nothing in it yet, and after each interval. Figures are since the tracer began, sizes bytes.
 type Feed struct {
 	WindowNS  uint64 `json:"window_ns"`
 	Exe       string `json:"exe"`       // the file that the first of them runs

@@ -87,8 +87,9 @@ func TestOldRecordingsAreRemoved(t *testing.T) {
 // Two recordings within a second, and after the clock was set back, are two files.
 func TestRecordingsHaveNamesOfTheirOwn(t *testing.T) {
 	h, now := opened(t), time.Now()
-	if recorded(t, h, "x", now, 1) == recorded(t, h, "x", now, 1) {
-		t.Error("one file for two recordings")
+	first, second := recorded(t, h, "x", now, 1), recorded(t, h, "x", now, 1)
+	if first == second {
+		t.Errorf("%s for two recordings", first)
 	}
 }
 

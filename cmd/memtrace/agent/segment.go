@@ -1,9 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/memtrace/memtrace/procfs/collect"
@@ -25,6 +26,7 @@ type segment struct {
 	lost    uint64
 	window  uint64    // of the last Feed, ns
 	unwell  time.Time // since when nothing is recorded
+	begun   bool      // the tracer can trace
 	orders  int
 	dear    int // Feeds in a row that cost too much
 	pause   time.Duration
@@ -40,6 +42,14 @@ type traced struct {
 
 func (s *segment) options(w *watch) tracerOptions {
 	return tracerOptions{interval: min(w.config().Interval, maxTracerInterval), recording: s.path, most: 2 * s.most, cache: w.history.cacheOf(), log: w.log, service: w.service}
+}
+
+// file is the name of the recording, "" where there is none.
+func (s *segment) file() string {
+	if s.path == "" {
+		return ""
+	}
+	return filepath.Base(s.path)
 }
 
 // follow gives the tracer the service's processes and takes what it tells, until it is to end. pause is for how long
@@ -66,8 +76,12 @@ func (s *segment) follow(ctx context.Context, w *watch) (pause time.Duration) {
 	return s.pause
 }
 
-// order has those processes traced that are new and have settled, and notes those that have ended.
+// order has those processes traced that are new and have settled, and notes those that have ended. A tracer that has told
+// nothing yet may fail to begin.
 func (s *segment) order(w *watch) {
+	if !s.begun {
+		return
+	}
 	members := w.members()
 	there := make(map[collect.Identity]bool, len(members))
 	for _, m := range members {
@@ -103,9 +117,13 @@ func (s *segment) take(w *watch, f *Feed) {
 		s.why = err.Error()
 		return
 	}
+	s.begun = true
 	cpu, faults := time.Duration(f.CPUNS)-s.cpu, f.Faults-min(s.faults, f.Faults)
 	span := time.Duration(f.WindowNS - min(s.window, f.WindowNS))
 	w.change(func(st *WatchState) {
+		if !st.Up { // only now is it known that it may trace
+			st.Up, st.Since, st.Recording, st.Problem = true, s.began, s.path, s.problem
+		}
 		st.Grown, st.Before, st.Unexplained, st.Processes, st.Resident = f.Grown, f.Before, f.Unexplained, f.Processes, f.Resident
 		st.CPU += cpu
 		st.Faults += faults
@@ -150,10 +168,7 @@ func (s *segment) judge(f *Feed, cpu time.Duration, faults uint64, span time.Dur
 // byMemory orders a service's processes, the largest first.
 func byMemory(all []*collect.Process, now time.Time) []member {
 	slices.SortFunc(all, func(x, y *collect.Process) int {
-		if x.RSS != y.RSS {
-			return int(min(max(int64(y.RSS)-int64(x.RSS), -1), 1))
-		}
-		return strings.Compare(x.Comm, y.Comm)
+		return cmp.Or(cmp.Compare(y.RSS, x.RSS), cmp.Compare(x.PID, y.PID))
 	})
 	out := make([]member, 0, len(all))
 	for _, p := range all {

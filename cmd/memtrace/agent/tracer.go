@@ -124,7 +124,7 @@ func (p *tracerProcess) end(take func(*Feed)) error {
 		take(f)
 	}
 	if err := errors.Join(p.broken, p.cmd.Wait()); err != nil {
-		return fmt.Errorf("the tracer: %w", err)
+		return fmt.Errorf("the tracer failed, and the agent's log has its own words: %w", err)
 	}
 	return nil
 }

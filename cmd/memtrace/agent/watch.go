@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -91,6 +90,16 @@ func (w *watch) begin(ctx context.Context) {
 	w.done, w.news, w.ledger = make(chan struct{}), make(chan struct{}, 1), newLedger()
 	w.state.Service = w.service
 	go w.run(ctx)
+}
+
+// hasEnded reports whether it was stopped, and its tracer has ended.
+func (w *watch) hasEnded() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // want says which processes the service has now, those with most memory first.
@@ -183,12 +192,8 @@ func (w *watch) trace(ctx context.Context) (pause time.Duration, err error) {
 		return 0, err
 	}
 	w.ledger.begin()
-	w.change(func(st *WatchState) {
-		st.Up, st.Since, st.Recording, st.Problem = true, s.began, s.path, s.problem
-		st.Starts++
-		st.Grown, st.Before, st.Unexplained, st.Processes = 0, 0, 0, 0
-	})
-	w.audit.write(auditEntry{What: auditTracer, Service: w.service, Why: "rule " + w.service + ": growth", PID: s.tracer.cmd.Process.Pid, File: filepath.Base(s.path)})
+	w.change(func(st *WatchState) { st.Starts++ })
+	w.audit.write(auditEntry{What: auditTracer, Service: w.service, Why: "rule " + w.service + ": growth", PID: s.tracer.cmd.Process.Pid, File: s.file()})
 	pause = s.follow(ctx, w)
 	err = s.tracer.end(func(f *Feed) { s.take(w, f) })
 	w.ended(s)
@@ -204,8 +209,11 @@ func (w *watch) trace(ctx context.Context) (pause time.Duration, err error) {
 // ended notes the end of a tracer.
 func (w *watch) ended(s *segment) {
 	w.change(func(st *WatchState) {
+		if st.Up {
+			st.Watched += time.Since(s.began)
+		}
 		st.Up, st.Since, st.Processes, st.Resident = false, time.Time{}, 0, 0
-		st.Watched += time.Since(s.began)
+		st.Grown, st.Before, st.Unexplained, st.Recording = 0, 0, 0, ""
 		if s.pause > 0 {
 			st.Pauses++
 		}
@@ -214,7 +222,7 @@ func (w *watch) ended(s *segment) {
 		w.left(s, id, m)
 	}
 	w.audit.write(auditEntry{
-		What: auditTracerEnd, Service: w.service, Why: s.why, PID: s.tracer.cmd.Process.Pid, File: filepath.Base(s.path),
+		What: auditTracerEnd, Service: w.service, Why: s.why, PID: s.tracer.cmd.Process.Pid, File: s.file(),
 		Seconds: time.Since(s.began).Seconds(), CPUSeconds: s.cpu.Seconds(),
 	})
 }

@@ -52,6 +52,7 @@ func (w *watches) update(c *Config, members map[string][]*collect.Process, now t
 	if w.all == nil {
 		w.all = make(map[string]*watch)
 	}
+	w.ending = slices.DeleteFunc(w.ending, (*watch).hasEnded)
 	for name, x := range w.all {
 		if !slices.Contains(names, name) {
 			x.stop()
