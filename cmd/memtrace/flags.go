@@ -52,6 +52,7 @@ type settings struct {
 	memory     uint64  // that memtrace may take, bytes
 	verbose    bool
 	commands   bool // memtrace's command line is in Reports
+	lasts      bool // the trace goes on without any process: others may be ordered
 }
 
 func traceFlags() []cli.Flag {

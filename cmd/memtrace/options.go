@@ -68,6 +68,7 @@ func agentDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
 		"serve config": {Group: groupAgent, Metavar: "FILE", Values: cmdline.Files},
 		"serve listen": {Group: groupAgent, Metavar: "ADDRESS:PORT"},
+		"serve data":   {Group: groupAgent, Metavar: "DIR", Values: cmdline.Files},
 		"check-config": {Group: groupAgent},
 	}
 }

@@ -42,6 +42,9 @@ func recordCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if startedByServe() {
+		return traceForAgent(c.Context, set)
+	}
 	chosen := len(set.pids) > 0 || !set.chosen.empty()
 	switch {
 	case set.recording == nil:

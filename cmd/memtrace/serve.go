@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -20,8 +21,9 @@ import (
 // defaultServeConfig is read where it exists and no other is named.
 const defaultServeConfig = "/etc/memtrace/memtrace.yaml"
 
-const serveDescription = "Watches the memory of all services of this machine for as long as it runs, and tells Prometheus at /metrics. Nothing is traced: " +
-	"it reads /proc within a stall budget, and costs its targets nothing else.\n\n" +
+const serveDescription = "Watches the memory of all services of this machine for as long as it runs, and tells Prometheus at /metrics. " +
+	"It reads /proc within a stall budget, and costs its targets nothing else. Of services whose rules say growth: true, it finds the call stacks that " +
+	"their growth belongs to, without a probe, keeps recordings, and has profiles for go tool pprof, Parca and Pyroscope.\n\n" +
 	"It listens on this machine alone unless told otherwise. Services are systemd's units, containers and programs, unless " + defaultServeConfig + " " +
 	"has rules of its own. SIGHUP and a changed file have it read again; one that is wrong leaves the old in force."
 
@@ -29,6 +31,7 @@ func serveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.PathFlag{Name: "config", Usage: "read this file instead of " + defaultServeConfig},
 		&cli.StringFlag{Name: "listen", Usage: "answer at this address and port, instead of the configuration's (127.0.0.1:9417)"},
+		&cli.PathFlag{Name: "data", Usage: "keep recordings and the audit log in this folder, instead of the configuration's (/var/lib/memtrace)"},
 		&cli.BoolFlag{Name: "check-config", Usage: "say what is wrong with the configuration, and end"},
 	}
 }
@@ -44,8 +47,14 @@ func serveCommand(c *cli.Context) error {
 	if c.Bool("check-config") {
 		return checkServeConfig(file)
 	}
+	data := c.Path("data")
+	if data != "" {
+		if data, err = filepath.Abs(data); err != nil {
+			return err
+		}
+	}
 	a, err := agent.New(agent.Options{
-		ConfigFile: file, Listen: c.String("listen"), Version: version, Log: log.New(os.Stderr, "memtrace: ", 0),
+		ConfigFile: file, Listen: c.String("listen"), Data: data, Version: version, Log: log.New(os.Stderr, "memtrace: ", 0),
 		Ready: func(address string) {
 			fmt.Println(address)
 			tellSystemd(daemon.SdNotifyReady)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -176,10 +177,73 @@ func TestServeToPrometheus(t *testing.T) {
 // The unit is one that systemd's own checker calls safe.
 func TestServeUnitIsHardened(t *testing.T) {
 	t.Parallel()
-	out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=30", "../../packaging/systemd/memtrace.service").CombinedOutput()
+	unit, err := os.ReadFile("../../packaging/systemd/memtrace.service")
 	if err != nil {
-		t.Errorf("%v: %s", err, out)
+		t.Fatal(err)
 	}
+	growth, err := os.ReadFile("../../packaging/systemd/memtrace-growth.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string][]byte{"alone": unit, "with growth": slices.Concat(unit, []byte("\n"), growth)} {
+		file := filepath.Join(t.TempDir(), "memtrace.service")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=30", file).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", what, err, out)
+		}
+	}
+}
+
+// What the unit gives the agent's own user is enough to watch another user's service: its stack is named, and recorded.
+func TestServeWatchesGrowthAsItsOwnUser(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name, user, other = "leaky_foreign", "65534", "65533"
+	service := startLeaky(t, "setpriv", "--reuid="+other, "--regid="+other, "--clear-groups", copyAs(t, "slow_leak", name))
+	self = openFolder(t, self)
+	data := filepath.Join(filepath.Dir(self), "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(data, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	caps := "-all,+" + strings.ToLower(strings.Join(capabilitiesOf(t, "memtrace.service", "memtrace-growth.conf"), ",+"))
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", data,
+		"setpriv", "--reuid="+user, "--regid="+user, "--clear-groups", "--no-new-privs", "--inh-caps="+caps, "--ambient-caps="+caps, "--bounding-set="+caps, self)
+	a.growsBy(t, "shop", 8<<10)
+	if all := a.recordings(t, "shop"); len(all) != 1 || all[0].Size == 0 {
+		t.Errorf("recordings %+v", all)
+	}
+	a.end(t)
+	service.end(t)
+	if strings.Contains(a.said.String(), "permission denied") {
+		t.Errorf("%s", a.said)
+	}
+}
+
+// capabilitiesOf are those that units give, without CAP_.
+func capabilitiesOf(t *testing.T, units ...string) (names []string) {
+	t.Helper()
+	for _, unit := range units {
+		text, err := os.ReadFile("../../packaging/systemd/" + unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if given, ok := strings.CutPrefix(line, "AmbientCapabilities="); ok {
+				for name := range strings.FieldsSeq(given) {
+					names = append(names, strings.TrimPrefix(name, "CAP_"))
+				}
+			}
+		}
+	}
+	return names
 }
 
 // A configuration is checked without serving: what is wrong is said by file, line and field.

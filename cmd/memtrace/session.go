@@ -178,7 +178,7 @@ func (s *session) awaitExit(t *target) {
 // loop runs the trace until ctx ends, the duration is over or no process is
 // left; then it reports for the last time.
 func (s *session) loop(ctx context.Context) error {
-	ticker, windows := time.NewTicker(s.interval), time.NewTicker(windowInterval)
+	ticker, windows := time.NewTicker(s.interval), time.NewTicker(s.window())
 	defer ticker.Stop()
 	defer windows.Stop()
 	startupOver := time.NewTimer(startupTime)
@@ -273,11 +273,14 @@ func (s *session) ended(t *target) {
 	t.exited = true
 	s.forget(t.pid)
 	switch {
-	case t.child && !s.leaks:
+	case (t.child || s.lasts) && !s.leaks:
 		s.release(t)
 		delete(s.targets, t.pid)
 	case t.child:
 		t.close() // it is kept for what is to be said of it, and there may be thousands
+	}
+	if s.lasts {
+		return
 	}
 	for _, other := range s.targets {
 		if !other.exited {
@@ -290,6 +293,14 @@ func (s *session) ended(t *target) {
 // windowInterval is the step of the sites' series, in which growth is looked
 // for: short, so that some seconds of trace hold enough steps to tell.
 const windowInterval = 250 * time.Millisecond
+
+// window is that step in this session: one that lasts has time.
+func (s *session) window() time.Duration {
+	if s.lasts {
+		return 4 * windowInterval
+	}
+	return windowInterval
+}
 
 // tick correlates with /proc and shows a Report, which costs as much as all else
 // where there are many sites: not where nobody looks at it.

@@ -18,6 +18,7 @@ import (
 type Options struct {
 	ConfigFile string // read again when it changes; "" for none
 	Listen     string // instead of the file's, if not empty
+	Data       string // likewise
 	Version    string
 	Log        *log.Logger // what goes wrong, a line each
 	// Ready is called once there are figures and somebody answers at an address.
@@ -37,23 +38,31 @@ type Agent struct {
 	machine   *machine.Reader
 	book      *book
 	file      fileState
+	audit     *audit
+	watches   watches
+	profiles  chan struct{} // as many as are being made
 
 	meminfo, vmstat procfs.Counters
 }
 
 // New reads the configuration and opens /proc. The caller runs the Agent, or closes it.
 func New(opt Options) (*Agent, error) {
-	a := &Agent{opt: opt, log: opt.Log, book: newBook()}
+	a := &Agent{opt: opt, log: opt.Log, book: newBook(), audit: newAudit(opt.Log), profiles: make(chan struct{}, maxProfiles)}
 	c, err := a.readConfig()
 	if err != nil {
 		return nil, err
 	}
 	a.config.Store(&c)
 	a.own.reloaded(true)
+	if err := a.watches.prepare(a, &c); err != nil {
+		return nil, err
+	}
 	if a.machine, err = machine.Open("/proc", "/sys"); err != nil {
+		a.watches.history.close()
 		return nil, err
 	}
 	if a.collector, err = openCollector(&c); err != nil {
+		a.watches.history.close()
 		return nil, errors.Join(err, a.machine.Close())
 	}
 	return a, nil
@@ -66,8 +75,9 @@ func openCollector(c *Config) (*collect.Collector, error) {
 	return collect.Open(collect.Options{Workers: 1, RefreshEvery: max(10*time.Second, 6*c.Interval), Budget: budget})
 }
 
-// Close lets go of all processes.
+// Close ends the tracers, and lets go of all processes.
 func (a *Agent) Close() error {
+	a.watches.close()
 	return errors.Join(a.collector.Close(), a.machine.Close())
 }
 
@@ -78,6 +88,7 @@ func (a *Agent) Run(ctx context.Context, reload <-chan os.Signal) error {
 		return err
 	}
 	defer server.close()
+	defer a.watches.stop()
 	if err := a.collect(); err != nil {
 		return err
 	}
@@ -123,6 +134,7 @@ func (a *Agent) collect() error {
 	s.Machine, s.Problems = a.readMachine(pass)
 	a.own.passed(pass)
 	a.latest.Store(s)
+	a.watches.update(a.config.Load(), a.book.members, pass.At)
 	return nil
 }
 
@@ -143,6 +155,9 @@ func (a *Agent) readConfig() (Config, error) {
 	}
 	if a.opt.Listen != "" {
 		c.Listen = a.opt.Listen
+	}
+	if a.opt.Data != "" {
+		c.Data = a.opt.Data
 	}
 	return c, c.check()
 }
@@ -166,6 +181,9 @@ func (a *Agent) reload() {
 	c, err := a.readConfig()
 	was := a.config.Load()
 	var collector *collect.Collector
+	if err == nil {
+		err = a.watches.prepare(a, &c)
+	}
 	if err == nil && c.StallBudget != was.StallBudget {
 		collector, err = openCollector(&c)
 	}
@@ -180,8 +198,8 @@ func (a *Agent) reload() {
 		}
 		a.collector = collector
 	}
-	if c.Listen != was.Listen || c.WebConfig != was.WebConfig {
-		a.log.Printf("listen and web_config take effect at the next start")
+	if c.Listen != was.Listen || c.WebConfig != was.WebConfig || c.Data != was.Data {
+		a.log.Printf("listen, web_config and data take effect at the next start")
 	}
 	a.config.Store(&c)
 	a.log.Printf("configuration read: %s", rules(len(c.Services)))

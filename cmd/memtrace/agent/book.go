@@ -10,11 +10,12 @@ import (
 
 // A book sums passes up into services, and keeps what only grows: a process that ends takes nothing back.
 type book struct {
-	before   map[collect.Identity]counts // of the processes of the last pass
-	now      map[collect.Identity]counts // of this one
-	totals   map[string]*counted         // by service
-	services map[string]*Service         // of this pass
-	listed   map[string]bool             // had metrics of their own in the last pass
+	before   map[collect.Identity]counts   // of the processes of the last pass
+	now      map[collect.Identity]counts   // of this one
+	totals   map[string]*counted           // by service
+	services map[string]*Service           // of this pass
+	listed   map[string]bool               // had metrics of their own in the last pass
+	members  map[string][]*collect.Process // of this pass, of services whose growth is watched
 	passes   uint64
 }
 
@@ -38,7 +39,7 @@ const forgetAfter = 360
 func newBook() *book {
 	return &book{
 		before: make(map[collect.Identity]counts), now: make(map[collect.Identity]counts), totals: make(map[string]*counted),
-		services: make(map[string]*Service), listed: make(map[string]bool),
+		services: make(map[string]*Service), listed: make(map[string]bool), members: make(map[string][]*collect.Process),
 	}
 }
 
@@ -46,8 +47,13 @@ func newBook() *book {
 // in the last one, "other", and omitted is how many they are.
 func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted int) {
 	b.passes++
+	watched, _ := c.watched()
 	clear(b.now)
 	clear(b.services)
+	clear(b.members)
+	for _, name := range watched {
+		b.members[name] = nil
+	}
 	for _, p := range pass.Processes {
 		if p.KernelThread {
 			continue
@@ -60,6 +66,9 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 		}
 		s.add(p)
 		b.count(name, named, p)
+		if _, watched := b.members[name]; watched && named {
+			b.members[name] = append(b.members[name], p)
+		}
 	}
 	b.before, b.now = b.now, b.before
 	b.forget()

@@ -7,12 +7,16 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/exporter-toolkit/web"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/memtrace/memtrace/analyzer/threshold"
 )
 
 // Config is what the agent is to do. The zero value of a field means its default: see Default.
@@ -24,6 +28,26 @@ type Config struct {
 	MaxServices int           `yaml:"max_services"` // with metrics of their own; the others are summed
 	Services    []Rule        `yaml:"services"`     // in order: the first that matches names a process
 	Others      string        `yaml:"others"`       // how the others are named: see below
+
+	// Of services whose rules ask for growth.
+	MaxWatched  int           `yaml:"max_watched"`  // services; each costs a tracer of its own
+	SiteMetrics int           `yaml:"site_metrics"` // call sites of a service that have metrics of their own
+	Data        string        `yaml:"data"`         // folder for recordings and the audit log
+	KeepTime    time.Duration `yaml:"keep_time"`    // how long recordings are kept
+	KeepSize    Size          `yaml:"keep_size"`    // how much a service's recordings may take
+}
+
+// Size is an amount of bytes, in YAML as people write it: 256MiB.
+type Size uint64
+
+// UnmarshalYAML is a yaml.Unmarshaler's.
+func (s *Size) UnmarshalYAML(n *yaml.Node) error {
+	bytes, err := threshold.ParseSize(n.Value)
+	if err != nil {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: `%s` is not a size, such as 256MiB", n.Line, n.Value)}}
+	}
+	*s = Size(bytes)
+	return nil
 }
 
 // How processes that no rule matches are named.
@@ -37,6 +61,7 @@ const (
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:9417", Interval: 10 * time.Second, StallBudget: 2 * time.Millisecond, MaxServices: 200, Others: OthersUnit,
+		MaxWatched: 5, Data: "/var/lib/memtrace", KeepTime: 14 * 24 * time.Hour, KeepSize: 256 << 20,
 	}
 }
 
@@ -48,6 +73,11 @@ const (
 	maxInterval = time.Hour
 	// maxMaxServices bounds the series of a scrape: some 20 for each service.
 	maxMaxServices = 5000
+
+	maxMaxWatched  = 50
+	maxSiteMetrics = 100
+	leastKeepTime  = time.Hour
+	leastKeepSize  = 4 << 20
 )
 
 // ReadConfig reads a YAML file. What it doesn't say is as in Default. An error names the file, and the line where there
@@ -111,12 +141,43 @@ func (c *Config) check() error {
 	case c.Others != OthersUnit && c.Others != OthersProgram && c.Others != OthersNone:
 		return fmt.Errorf("others: %q is none of %s, %s, %s", c.Others, OthersUnit, OthersProgram, OthersNone)
 	}
+	if err := c.checkGrowth(); err != nil {
+		return err
+	}
 	for i := range c.Services {
 		if err := c.Services[i].prepare(); err != nil {
 			return fmt.Errorf("services: rule %d: %w", i+1, err)
 		}
 	}
 	return nil
+}
+
+// checkGrowth is check of what is about services whose growth is watched.
+func (c *Config) checkGrowth() error {
+	switch {
+	case c.MaxWatched < 0 || c.MaxWatched > maxMaxWatched:
+		return fmt.Errorf("max_watched: %d is not from 0 to %d", c.MaxWatched, maxMaxWatched)
+	case c.SiteMetrics < 0 || c.SiteMetrics > maxSiteMetrics:
+		return fmt.Errorf("site_metrics: %d is not from 0 to %d", c.SiteMetrics, maxSiteMetrics)
+	case !filepath.IsAbs(c.Data):
+		return fmt.Errorf("data: %q is no path from the root on, such as /var/lib/memtrace", c.Data)
+	case c.KeepTime < leastKeepTime:
+		return fmt.Errorf("keep_time: %v is less than %v", c.KeepTime, leastKeepTime)
+	case c.KeepSize < leastKeepSize:
+		return fmt.Errorf("keep_size: %d bytes are less than 4MiB", c.KeepSize)
+	}
+	return nil
+}
+
+// watched are the services whose growth is watched, in the order of their rules, and how many more there would be.
+func (c *Config) watched() (names []string, omitted int) {
+	for i := range c.Services {
+		if r := &c.Services[i]; r.Growth && !slices.Contains(names, r.Name) {
+			names = append(names, r.Name)
+		}
+	}
+	most := min(c.MaxWatched, len(names))
+	return names[:most], len(names) - most
 }
 
 func isPort(text string) bool {

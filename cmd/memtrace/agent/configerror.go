@@ -51,6 +51,8 @@ func wanted(goType string) string {
 	switch goType {
 	case "time.Duration":
 		return "a time, such as 10s"
+	case "bool":
+		return "true or false"
 	case "int":
 		return "a whole number"
 	case "agent.Rule":

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ type metric struct {
 
 // metrics are all that the agent tells, apart from the standard process_ metrics of itself. docs/serve.md has them in
 // this order.
-var metrics = append(append(serviceMetrics, machineMetrics...), ownMetrics...)
+var metrics = slices.Concat(serviceMetrics, watchMetrics, machineMetrics, ownMetrics)
 
 var serviceMetrics = []metric{
 	ofServices("memtrace_service_processes", "Processes of the service.", func(s *Service) float64 { return float64(s.Processes) }),
@@ -120,12 +121,7 @@ var ownMetrics = []metric{
 		},
 	},
 	ofAgent("memtrace_config_last_reload_successful", "1 if the configuration was good when it was read last. A bad one leaves the old in force.", prometheus.GaugeValue,
-		func(a *Agent) float64 {
-			if a.own.reloadOK.Load() {
-				return 1
-			}
-			return 0
-		}),
+		func(a *Agent) float64 { return oneIf(a.own.reloadOK.Load()) }),
 	ofAgent("memtrace_config_last_reload_success_timestamp_seconds", "When a good configuration was read last.", prometheus.GaugeValue,
 		func(a *Agent) float64 { return float64(a.own.reloadAt.Load()) }),
 	{

@@ -19,6 +19,7 @@ type Rule struct {
 	Unit      string `yaml:"unit"`      // pattern of a systemd unit: postgresql@*.service
 	Container string `yaml:"container"` // a container's or pod's ID, or its first digits; or its name where the group has it
 	Cgroup    string `yaml:"cgroup"`    // a control group and all below it: /kubepods.slice
+	Growth    bool   `yaml:"growth"`    // find the call stacks that the service's growth belongs to
 
 	command *regexp.Regexp
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,20 +54,27 @@ func (a *Agent) listen() (*server, error) {
 	l = netutil.LimitListener(l, maxConnections)
 	s := &server{listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &c.WebConfig}}
 	scheme := "http"
-	if c.WebConfig != "" && hasTLS(c.WebConfig) {
+	if tls, _ := asksFor(c.WebConfig); tls {
 		scheme = "https"
 	}
 	s.address = fmt.Sprintf("%s://%s/", scheme, l.Addr())
 	return s, nil
 }
 
-// hasTLS reports whether a web configuration, which is valid, asks for TLS.
-func hasTLS(path string) bool {
+// asksFor reports whether a web configuration, which is valid, asks for TLS, and for a user's name and password.
+func asksFor(path string) (tls, users bool) {
+	if path == "" {
+		return false, false
+	}
 	text, err := os.ReadFile(path)
 	var c struct {
-		TLS map[string]any `yaml:"tls_server_config"`
+		TLS   map[string]any `yaml:"tls_server_config"`
+		Users map[string]any `yaml:"basic_auth_users"`
 	}
-	return err == nil && yaml.Unmarshal(text, &c) == nil && len(c.TLS) > 0
+	if err != nil || yaml.Unmarshal(text, &c) != nil {
+		return false, false
+	}
+	return len(c.TLS) > 0, len(c.Users) > 0
 }
 
 // start serves. What ends it comes over the channel.
@@ -97,6 +103,10 @@ func (a *Agent) newHTTPServer(loopback bool) *http.Server {
 		EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout, ErrorLog: a.log,
 	}))
 	mux.HandleFunc("GET /services", a.serveServices)
+	mux.HandleFunc("GET /services/{name}/growth", a.serveGrowth)
+	mux.HandleFunc("GET /services/{name}/recordings", a.serveRecordings)
+	mux.HandleFunc("GET "+pprofPath, a.servePprof)
+	mux.HandleFunc("GET /http_sd", a.serveDiscovery)
 	mux.HandleFunc("GET /-/healthy", a.serveHealth)
 	mux.HandleFunc("GET /{$}", serveIndex)
 	return &http.Server{
@@ -129,8 +139,7 @@ func isLoopbackHost(host string) bool {
 
 // serveServices gives the latest Snapshot as JSON.
 func (a *Agent) serveServices(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(a.latest.Load()) // the client may be gone
+	writeJSON(w, a.latest.Load())
 }
 
 // staleAfter is how many intervals may pass without figures until the agent is no longer well.
@@ -152,5 +161,12 @@ func serveIndex(w http.ResponseWriter, _ *http.Request) {
 /metrics     for Prometheus
 /services    the same figures of services, as JSON
 /-/healthy   200 while the figures are recent
+
+Of services whose rules say growth: true:
+
+/services/NAME/growth             the call sites that its growth belongs to, as JSON
+/services/NAME/recordings         its recordings, as JSON
+/debug/pprof/allocs?service=NAME  its growth as a profile; with &seconds=N, what is new after that time
+/http_sd                          those services, for scrapers of profiles
 `)
 }

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"log"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/memtrace/memtrace/procfs/collect"
+)
+
+// watches are the services whose growth is watched.
+type watches struct {
+	history *history // nil: no rule has asked for growth yet
+	audit   *audit
+	log     *log.Logger
+	config  func() *Config
+
+	mu      sync.Mutex
+	all     map[string]*watch
+	ending  []*watch
+	omitted int // services that rules ask for beyond max_watched
+	closed  bool
+}
+
+// prepare opens the folder for recordings, if a configuration is the first to need it.
+func (w *watches) prepare(a *Agent, c *Config) error {
+	w.audit, w.log, w.config = a.audit, a.log, a.config.Load
+	if names, _ := c.watched(); len(names) == 0 || w.history != nil {
+		return nil
+	}
+	h, err := openHistory(c.Data)
+	if err != nil {
+		return err
+	}
+	w.history = h
+	w.audit.open(h.dir)
+	return nil
+}
+
+// update tells each watch of its service's processes, begins those that rules ask for and ends the others.
+func (w *watches) update(c *Config, members map[string][]*collect.Process, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	var names []string
+	names, w.omitted = c.watched()
+	if w.all == nil {
+		w.all = make(map[string]*watch)
+	}
+	w.ending = slices.DeleteFunc(w.ending, (*watch).hasEnded)
+	for name, x := range w.all {
+		if !slices.Contains(names, name) {
+			x.stop()
+			delete(w.all, name)
+			w.ending = append(w.ending, x)
+		}
+	}
+	for _, name := range names {
+		x := w.all[name]
+		if x == nil {
+			x = &watch{service: name, config: w.config, history: w.history, audit: w.audit, log: w.log}
+			x.begin(context.Background())
+			w.all[name] = x
+		}
+		x.want(byMemory(members[name], now))
+	}
+}
+
+// stop ends all, and returns when their tracers have ended.
+func (w *watches) stop() {
+	w.mu.Lock()
+	w.closed = true
+	all := w.ending
+	for _, x := range w.all {
+		all = append(all, x)
+	}
+	w.mu.Unlock()
+	for _, x := range all {
+		x.stop()
+	}
+	for _, x := range all {
+		<-x.done
+	}
+}
+
+func (w *watches) close() {
+	w.stop()
+	w.history.close()
+}
+
+// of is a service's watch, nil if its growth isn't watched.
+func (w *watches) of(service string) *watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all[service]
+}
+
+// list is all that are watched, by name, and how many more rules ask for.
+func (w *watches) list() (all []*watch, omitted int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.all {
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(x, y *watch) int { return cmp.Compare(x.service, y.service) })
+	return all, w.omitted
+}

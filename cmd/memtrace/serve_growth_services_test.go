@@ -1,0 +1,525 @@
+//go:build integration && services
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/cmd/memtrace/agent"
+)
+
+// leakyService is a private copy of slow_leak under a name of its own, so that a rule can mean it alone.
+type leakyService struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startLeaky(t *testing.T, command ...string) *leakyService {
+	t.Helper()
+	s := &leakyService{cmd: exec.Command(command[0], command[1:]...)}
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.out = bufio.NewReader(out)
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // it has ended, unless the test failed
+	return s
+}
+
+// leaked is what it says that it has leaked by now, bytes.
+func (s *leakyService) leaked(t *testing.T) uint64 {
+	t.Helper()
+	if _, err := io.WriteString(s.in, "?\n"); err != nil {
+		t.Fatalf("the service was harmed: %v", err)
+	}
+	line, err := s.out.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the service was harmed: %v", err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// end ends it. It was not harmed if it ends as it should.
+func (s *leakyService) end(t *testing.T) {
+	t.Helper()
+	_ = s.in.Close()
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the service: %v", err)
+	}
+}
+
+// copyAs is a copy of a test program under another name.
+func copyAs(t *testing.T, program, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(testProgram(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "memtrace") // another user may have to read it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.WriteFile(path, text, 0o755), os.Chmod(dir, 0o755), os.Chmod(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// growthAgent is a memtrace serve that watches growth.
+type growthAgent struct {
+	cmd                   *exec.Cmd
+	address, config, data string
+	said                  *bytes.Buffer
+}
+
+// startGrowthAgent has the rules of config, and a folder. command is memtrace, with what is to go before it; none: as it is.
+func startGrowthAgent(t *testing.T, config, data string, command ...string) *growthAgent {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "memtrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	file := filepath.Join(dir, "memtrace.yaml")
+	if err := errors.Join(os.WriteFile(file, []byte(config), 0o644), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if len(command) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command = []string{self}
+	}
+	command = append(command, "serve", "--listen", "127.0.0.1:0", "--config", file, "--data", data)
+	a := &growthAgent{cmd: exec.Command(command[0], command[1:]...), config: file, data: data, said: new(bytes.Buffer)}
+	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), asMemtrace+"=1"), a.said
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("it said nothing: %v; %s", a.cmd.Wait(), a.said)
+	}
+	a.address = strings.TrimSuffix(line, "/\n")
+	return a
+}
+
+func (a *growthAgent) end(t *testing.T) {
+	t.Helper()
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, a.said)
+	}
+}
+
+type growthAnswer struct {
+	Watch agent.WatchState
+	Sites []agent.Site
+}
+
+func (a *growthAgent) growth(t *testing.T, service string) (g growthAnswer) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(fetchText(t, a.address+"/services/"+service+"/growth")), &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// growsBy waits until the site with most growth is remember's, and has grown by so much.
+func (a *growthAgent) growsBy(t *testing.T, service string, bytes uint64) (top agent.Site) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s grows by %d bytes", service, bytes), func() bool {
+		g := a.growth(t, service)
+		if len(g.Sites) > 0 {
+			top = g.Sites[0]
+		}
+		return len(g.Sites) > 0 && top.Function == "remember" && top.Grown >= bytes
+	})
+	return top
+}
+
+// recordings are those of a service, the oldest first.
+func (a *growthAgent) recordings(t *testing.T, service string) (all []agent.Segment) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(fetchText(t, a.address+"/services/"+service+"/recordings")), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// reportOfRecording is what memtrace report says of a recording.
+func reportOfRecording(t *testing.T, file string) (r report.Report) {
+	t.Helper()
+	out, err := memtraceCommand(t, "report", file, "--format", "json").Output()
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	if err != nil {
+		t.Fatalf("memtrace report %s: %v", file, err)
+	}
+	return r
+}
+
+func heldByRemember(r *report.Report) (live uint64) {
+	for _, s := range r.Sites {
+		if slices.ContainsFunc(s.Stack, func(f *report.Frame) bool { return f.Function == "remember" }) {
+			live += s.LiveBytes
+		}
+	}
+	return live
+}
+
+// A service that leaks among a dozen others is named by its call stack: in JSON, in a metric, in a profile that go tool
+// pprof reads, and in a recording that memtrace report reads. Nothing in it was touched. A restart changes nothing.
+func TestServeNamesTheLeak(t *testing.T) {
+	t.Parallel()
+	const name = "leaky_named"
+	path := copyAs(t, "slow_leak", name)
+	var others []*leakyService
+	for i := range 12 {
+		others = append(others, startLeaky(t, copyAs(t, "slow_leak", fmt.Sprintf("other_%d", i))))
+	}
+	service := startLeaky(t, path)
+	before := service.leaked(t)
+	a := startGrowthAgent(t, "interval: 1s\nsite_metrics: 1\nservices: [{name: shop, program: "+name+", growth: true}]\n", filepath.Join(t.TempDir(), "data"))
+	const enough = 32 << 10
+	top := a.growsBy(t, "shop", enough)
+	grew := service.leaked(t) - before
+	if top.Grown > grew+8192 || !strings.HasSuffix(top.File, "slow_leak.c") || !slices.Contains(top.Stack, "handle_request") || !slices.Contains(top.Stack, "main") {
+		t.Errorf("%+v; the service has leaked %d bytes", top, grew)
+	}
+	checkUnprobed(t, service.cmd.Process.Pid)
+	if metrics := fetchText(t, a.address+"/metrics"); !strings.Contains(metrics, `memtrace_watch_site_grown_bytes{service="shop",site="remember `) ||
+		!strings.Contains(metrics, `memtrace_watch_up{service="shop"} 1`) || !strings.Contains(metrics, `memtrace_watch_lost_events_total{service="shop"} 0`) {
+		t.Errorf("metrics %s", metrics)
+	} else {
+		check := exec.Command("promtool", "check", "metrics")
+		check.Stdin = strings.NewReader(metrics)
+		if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("promtool check metrics: %v: %s", err, out)
+		}
+	}
+	a.checkProfiles(t)
+
+	service.end(t)
+	eventually(t, "the service's end is noticed", func() bool { return a.growth(t, "shop").Watch.Processes == 0 })
+	service = startLeaky(t, path)
+	eventually(t, "the service is watched after its restart", func() bool { return a.growth(t, "shop").Watch.Processes == 1 })
+	again := a.growsBy(t, "shop", enough)
+	if g := a.growth(t, "shop"); g.Watch.Starts != 1 || again.Touched < 2*enough {
+		t.Errorf("%+v", g)
+	}
+	all := a.recordings(t, "shop")
+	if len(all) != 1 {
+		t.Fatalf("recordings %+v", all)
+	}
+	if r := reportOfRecording(t, all[0].File); r.Basis != report.FirstTouchBasis || len(r.Processes) != 2 || heldByRemember(&r) < enough {
+		t.Errorf("the recording: basis %q, %d processes, %d bytes", r.Basis, len(r.Processes), heldByRemember(&r))
+	}
+	pid := service.cmd.Process.Pid
+	service.end(t)
+	a.end(t)
+	for _, o := range others {
+		o.end(t)
+	}
+	checkAudit(t, a.data, pid)
+}
+
+// checkProfiles reads the profile as go tool pprof and as scrapers do.
+func (a *growthAgent) checkProfiles(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "allocs.pb.gz")
+	if err := os.WriteFile(file, []byte(fetchText(t, a.address+"/debug/pprof/allocs?service=shop")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"inuse_space", "alloc_space"} {
+		out, err := exec.Command("go", "tool", "pprof", "-top", "-cum", "-sample_index="+kind, file).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "remember") || !strings.Contains(string(out), "File: leaky_named") {
+			t.Errorf("go tool pprof -sample_index=%s: %v: %s", kind, err, out)
+		}
+	}
+	// Parca takes a profile for a delta exactly when it has a duration.
+	for query, delta := range map[string]bool{"": false, "&seconds=2": true} {
+		p, err := profile.ParseData([]byte(fetchText(t, a.address+"/debug/pprof/allocs?service=shop"+query)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var types []string
+		for _, s := range p.SampleType {
+			types = append(types, s.Type+"/"+s.Unit)
+		}
+		if (p.DurationNanos != 0) != delta || fmt.Sprint(types) != "[alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes]" || *p.PeriodType != (profile.ValueType{Type: "space", Unit: "bytes"}) {
+			t.Errorf("%q: duration %d, %v, period %v", query, p.DurationNanos, types, p.PeriodType)
+		}
+	}
+	var targets []struct {
+		Targets []string
+		Labels  map[string]string
+	}
+	if err := json.Unmarshal([]byte(fetchText(t, a.address+"/http_sd")), &targets); err != nil || len(targets) != 1 || "http://"+targets[0].Targets[0] != a.address || targets[0].Labels["__param_service"] != "shop" {
+		t.Errorf("http_sd %+v, %v", targets, err)
+	}
+}
+
+// checkAudit looks whether a process's trace is in the audit log, from begin to end, and who read of it.
+func checkAudit(t *testing.T, data string, pid int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(data, "audit.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"what":"tracer_started","service":"shop","why":"rule shop: growth"`, fmt.Sprintf(`"what":"process_traced","service":"shop","why":"rule shop: growth","pid":%d,"program":"leaky_named"`, pid),
+		fmt.Sprintf(`"what":"process_left","service":"shop","pid":%d`, pid), `"what":"tracer_ended","service":"shop"`, `"what":"read","service":"shop","from":"127.0.0.1","path":"/debug/pprof/allocs"`,
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the audit log lacks %s: %s", want, text)
+		}
+	}
+}
+
+// An agent that is killed leaves the service as it was, no tracer, and a recording that can be read; the next one goes on
+// beside it.
+func TestServeKilled(t *testing.T) {
+	t.Parallel()
+	const name = "leaky_killed"
+	service := startLeaky(t, copyAs(t, "slow_leak", name))
+	config, data := "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", filepath.Join(t.TempDir(), "data")
+	a := startGrowthAgent(t, config, data)
+	a.growsBy(t, "shop", 8<<10)
+	first := a.recordings(t, "shop")[0].File
+	tracers := tracersOf(t, a.cmd.Process.Pid)
+	if len(tracers) != 1 {
+		t.Fatalf("tracers %v", tracers)
+	}
+	if err := a.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = a.cmd.Wait()
+	eventually(t, "the tracer ends", func() bool { return syscall.Kill(tracers[0], 0) != nil })
+	if r := reportOfRecording(t, first); !r.Final || heldByRemember(&r) < 8<<10 {
+		t.Errorf("the recording: final %v, %d bytes", r.Final, heldByRemember(&r))
+	}
+	next := startGrowthAgent(t, config, data)
+	next.growsBy(t, "shop", 8<<10)
+	if all := next.recordings(t, "shop"); len(all) != 2 || all[0].File != first {
+		t.Errorf("recordings %+v", all)
+	}
+
+	// A tracer that is killed has a successor, and takes nothing along.
+	tracers = tracersOf(t, next.cmd.Process.Pid)
+	if err := syscall.Kill(tracers[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another tracer runs", func() bool { g := next.growth(t, "shop"); return g.Watch.Starts == 2 && g.Watch.Processes == 1 })
+	next.growsBy(t, "shop", 8<<10)
+	for _, s := range next.recordings(t, "shop") {
+		if r := reportOfRecording(t, s.File); heldByRemember(&r) == 0 {
+			t.Errorf("%s has nothing of the leak", s.File)
+		}
+	}
+	next.end(t)
+	service.end(t)
+}
+
+// tracersOf are the children of all threads of an agent.
+func tracersOf(t *testing.T, pid int) (children []int) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range tasks {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			n, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			children = append(children, n)
+		}
+	}
+	return children
+}
+
+// With a disk that is full, from the start or at some time, growth is watched all the same, and a metric says that nothing is
+// recorded.
+func TestServeOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	for what, size := range map[string]int64{"from the start": 1 << 20, "later": 140 << 20} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			disk := smallDisk(t, size)
+			name := "leaky_full_" + what[:1]
+			service := startLeaky(t, copyAs(t, "slow_leak", name))
+			a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", filepath.Join(disk, "data"))
+			a.growsBy(t, "shop", 8<<10)
+			if what == "later" {
+				if g := a.growth(t, "shop"); g.Watch.Recording == "" || g.Watch.HistoryFails != 0 {
+					t.Errorf("%+v", g.Watch)
+				}
+				fill(t, disk)
+			}
+			eventually(t, "the agent says that nothing is recorded", func() bool { return a.growth(t, "shop").Watch.HistoryFails == 1 })
+			metrics := fetchText(t, a.address+"/metrics")
+			for _, want := range []string{`memtrace_history_recording{service="shop"} 0`, `memtrace_history_errors_total{service="shop"} 1`, `memtrace_watch_up{service="shop"} 1`} {
+				if !strings.Contains(metrics, want) {
+					t.Errorf("there is no %s in %s", want, metrics)
+				}
+			}
+			grown := a.growth(t, "shop").Sites[0].Grown
+			a.growsBy(t, "shop", grown+8<<10)
+			if g := a.growth(t, "shop"); !strings.Contains(g.Watch.Problem, "nothing is recorded") || g.Watch.Recording != "" || g.Watch.Starts != 1 {
+				t.Errorf("%+v", g.Watch)
+			}
+			a.end(t)
+			service.end(t)
+		})
+	}
+}
+
+// smallDisk is a folder of so many bytes.
+func smallDisk(t *testing.T, size int64) string {
+	t.Helper()
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", size)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return disk
+}
+
+// fill leaves no byte free.
+func fill(t *testing.T, disk string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(disk, "full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(disk, &st); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Fallocate(int(f.Fd()), 0, 0, int64(st.Bavail)*st.Bsize); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An agent that may not trace says so, and goes on with what it may.
+func TestServeWithoutPrivileges(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self = openFolder(t, self)
+	data := filepath.Join(filepath.Dir(self), "data")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	const name = "leaky_forbidden"
+	service := startLeaky(t, copyAs(t, "slow_leak", name))
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", data,
+		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+sys_ptrace", "--ambient-caps=-all,+sys_ptrace", "--bounding-set=-all,+sys_ptrace", self)
+	eventually(t, "it says that it may not trace", func() bool { return strings.Contains(a.growth(t, "shop").Watch.Problem, "exit status 77") })
+	metrics := fetchText(t, a.address+"/metrics")
+	for _, want := range []string{`memtrace_watch_up{service="shop"} 0`, `memtrace_service_processes{service="shop"} 1`, `memtrace_watch_unwatched_processes{service="shop"} 1`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("there is no %s in %s", want, metrics)
+		}
+	}
+	a.end(t)
+	service.end(t)
+	if !strings.Contains(a.said.String(), "growth of shop: ") || !strings.Contains(a.said.String(), "CAP_BPF") {
+		t.Errorf("it doesn't say what is missing: %s", a.said)
+	}
+}
+
+// A rule that asks for growth no longer, by a changed file, has its tracer end; one that begins to has one begin.
+func TestServeFollowsItsRules(t *testing.T) {
+	t.Parallel()
+	const name = "leaky_ruled"
+	service := startLeaky(t, copyAs(t, "slow_leak", name))
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+"}]\n", filepath.Join(t.TempDir(), "data"))
+	if _, err := os.Stat(a.data); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that nothing needs: %v", err)
+	}
+	rewrite := func(growth bool) {
+		if err := os.WriteFile(a.config, fmt.Appendf(nil, "interval: 1s\nservices: [{name: shop, program: %s, growth: %v}]\n", name, growth), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rewrite(true)
+	eventually(t, "the service is watched", func() bool { return strings.Contains(fetchText(t, a.address+"/http_sd"), "shop") })
+	a.growsBy(t, "shop", 4<<10)
+	rewrite(false)
+	eventually(t, "the service is let alone", func() bool { return strings.TrimSpace(fetchText(t, a.address+"/http_sd")) == "[]" })
+	eventually(t, "the tracer ends", func() bool { return len(tracersOf(t, a.cmd.Process.Pid)) == 0 })
+	a.end(t)
+	service.end(t)
+}
+
+// A service that nobody watches has no profile, and an agent that watches none has an empty list.
+func TestServeWithoutGrowth(t *testing.T) {
+	t.Parallel()
+	address := serving(t, "")
+	if text := fetchText(t, address+"/http_sd"); strings.TrimSpace(text) != "[]" {
+		t.Errorf("http_sd %q", text)
+	}
+	for _, path := range []string{"/debug/pprof/allocs", "/debug/pprof/allocs?service=x", "/services/x/growth", "/services/x/recordings"} {
+		answer, err := http.Get(address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = answer.Body.Close(); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s", path, answer.Status)
+		}
+	}
+}
