@@ -30,10 +30,10 @@ func ThreadTable(threads []ThreadSum, pids bool, width int) Table {
 		{title: "ALLOCATED", keep: 10, cell: func(s *site) string { return shortSize(threads[s.ID].AllocBytes) }},
 		{title: "ALLOCS", keep: 9, cell: func(s *site) string { return shortCount(threads[s.ID].AllocCount) }},
 		{title: "RATE", keep: 8, cell: func(s *site) string { return shortSize(threads[s.ID].PerSecond) + "/s" }},
-		{title: "TID", keep: 6, cell: func(s *site) string { return strconv.Itoa(threads[s.ID].TID) }},
+		{title: "TID", keep: 6, cell: func(s *site) string { return idOrDash(threads[s.ID].TID) }},
 	}
 	if pids {
-		cols = append(cols, column{title: "PID", keep: 5, cell: func(s *site) string { return strconv.Itoa(threads[s.ID].PID) }})
+		cols = append(cols, column{title: "PID", keep: 5, cell: func(s *site) string { return idOrDash(threads[s.ID].PID) }})
 	}
 	return tableOf(width, func(p *page) {
 		cols, room := fitColumns(cols, rows, p.width)
@@ -42,4 +42,11 @@ func ThreadTable(threads []ThreadSum, pids bool, width int) Table {
 			p.line(plain, tableRow(cols, i, &rows[i], room, 0))
 		}
 	})
+}
+
+func idOrDash(id int) string {
+	if id == 0 {
+		return "-"
+	}
+	return strconv.Itoa(id)
 }

@@ -127,18 +127,12 @@ func readSettings(c *cli.Context) (settings, error) {
 	s := settings{
 		duration: c.Duration("duration"), interval: c.Duration("interval"), each: c.IsSet("interval"),
 		sort: cmp.Or(c.String("sort"), defaultSort), by: cmp.Or(c.String("by"), report.BySite), minAge: c.Duration("min-age"),
-		format: render.Format(cmp.Or(c.String("format"), string(render.Text))), top: c.Int("top"),
-		leaks: c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
+		format: render.Format(cmp.Or(c.String("format"), string(render.Text))),
+		leaks:  c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), quiet: c.Bool("quiet"), frames: cmp.Or(c.Int("frames"), -1), commands: !c.Bool("no-command-lines"),
 		jvmPerfMap: c.Bool("jvm-perfmap"),
 	}
-	switch {
-	case given(c, "top"):
-	case s.format == render.JSON:
-		s.top = jsonSites
-	case s.format == render.CSV:
-		s.top = 0
-	}
+	s.top = listedSites(c, s.format)
 	if err := s.check(c); err != nil {
 		return s, err
 	}
@@ -185,6 +179,18 @@ func readSettings(c *cli.Context) (settings, error) {
 		return s, err
 	}
 	return s, s.checkAll(c)
+}
+
+// listedSites is how many sites a Report lists, 0: all. Where nobody says it, that goes by the format.
+func listedSites(c *cli.Context, format render.Format) int {
+	switch {
+	case given(c, "top"):
+	case format == render.JSON:
+		return jsonSites
+	case format == render.CSV:
+		return 0
+	}
+	return c.Int("top")
 }
 
 func (s *settings) check(c *cli.Context) error {

@@ -87,11 +87,9 @@ type untraced struct {
 func newUntraced(c *cli.Context) (*untraced, error) {
 	u := &untraced{c: c, contents: !c.Bool("no-contents"), found: analyzer.NewUntraced(time.Now())}
 	u.settings = settings{
-		format: render.Format(c.String("format")), top: c.Int("top"), standStill: c.Bool("stop"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
+		format: render.Format(c.String("format")), standStill: c.Bool("stop"), verbose: c.Bool("verbose"), commands: !c.Bool("no-command-lines"),
 	}
-	if u.format == render.JSON && !given(c, "top") {
-		u.top = jsonSites
-	}
+	u.top = listedSites(c, u.format)
 	if err := u.checkFlags(); err != nil {
 		return nil, err
 	}

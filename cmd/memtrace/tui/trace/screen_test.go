@@ -385,7 +385,7 @@ func TestPages(t *testing.T) {
 		{PID: 4242, TID: 4242, Name: "service", AllocBytes: 100, AllocCount: 11_000}, {AllocCount: 7},
 	}, false)
 	d.Show(r, d.now, 0)
-	d.want("threads", "ALLOCATED", "5.00M", "12.0k", "2.00K/s", "4243 worker", "11.0k", "4242 service", "[all other threads]", "1 of 3", "7 Threads")
+	d.want("threads", "ALLOCATED", "5.00M", "12000", "2.00K/s", "4243 worker", "11000", "4242 service", "- [all other threads]", "1 of 3", "7 Threads")
 	d.lacks("threads", "sample")
 	d.keys("/", "w", "o", "r", "k", "enter")
 	d.want("one thread", "4243 worker", "1 of 1")
