@@ -14,6 +14,7 @@ import (
 // copied, too. Pointers to one thing become pointers to one copy. Texts and frames never change, and are shared.
 type deepCopy struct {
 	done  map[copied]unsafe.Pointer // copies by what they are of
+	todo  []unmended                // copies that were made, and are still to be mended
 	bytes uint64                    // that the copies take, about
 	live  bool                      // the copy is to go on: its heaps are such as Analyzer.Close frees
 }
@@ -22,6 +23,13 @@ type deepCopy struct {
 type copied struct {
 	at unsafe.Pointer
 	of reflect.Type
+}
+
+// unmended is a copy of what a pointer points to. It is mended later, as a program that replaces itself again and again makes a
+// chain that is longer than a stack is deep.
+type unmended struct {
+	copier func() copier
+	at     unsafe.Pointer
 }
 
 // A copier mends a copy that has the bits of what it is of: pointers in it are to point to copies.
@@ -108,8 +116,19 @@ func pointerCopier(elem reflect.Type) copier {
 		*p = next.UnsafePointer()
 		c.done[key] = *p
 		c.bytes += uint64(elem.Size())
-		if f := inside(); f != nil {
-			f(c, *p)
+		c.todo = append(c.todo, unmended{inside, *p})
+	}
+}
+
+// mend mends a copy, and all that it points to.
+func (c *deepCopy) mend(t reflect.Type, to unsafe.Pointer) {
+	c.todo = append(c.todo, unmended{func() copier { return copierOf(t) }, to})
+	for len(c.todo) > 0 {
+		last := len(c.todo) - 1
+		next := c.todo[last]
+		c.todo = c.todo[:last]
+		if f := next.copier(); f != nil {
+			f(c, next.at)
 		}
 	}
 }

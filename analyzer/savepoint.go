@@ -47,7 +47,7 @@ func (c *deepCopy) analyzer(to, from *Analyzer) {
 		c.partOf(f.Type, unsafe.Add(unsafe.Pointer(to), f.Offset), unsafe.Add(unsafe.Pointer(from), f.Offset))
 	}
 	c.bytes += uint64(t.Size())
-	copierOf(t)(c, unsafe.Pointer(to))
+	c.mend(t, unsafe.Pointer(to))
 }
 
 // partOf notes a field, and those in it.

@@ -115,6 +115,7 @@ func TestSavepointsAfterACheckpoint(t *testing.T) {
 		if w.Take(in); i == len(x.inputs)/2 {
 			cut = timeOf(in)
 			w.Checkpoint(cut, true, func() *analyzer.Checkpoint { return a.Checkpoint(cut) })
+			<-w.state.done
 		}
 		if i%8 == 7 {
 			w.flush()
