@@ -13,7 +13,7 @@ type Loss struct {
 	Abandoned    uint64 `json:"abandoned"`     // calls whose return was never seen (longjmp, thread exit); not a loss of an event
 	Mispredicted uint64 `json:"mispredicted"`  // times that malloc returned another block than was predicted: up to 255 events of the thread before may name wrong blocks
 	Truncated    uint64 `json:"truncated"`     // malformed records in a ring
-	Unprobed     uint64 `json:"unprobed"`      // times that a process had no probes for a while, whatever it did then, and files with functions that are left out (probe.Object.Unseen)
+	Unprobed     uint64 `json:"unprobed"`      // times that a process had no probes for a while, whatever it did then, and files with functions that are left out
 
 	// StackUnmapped counts stacks with a frame in code that the unwinder did
 	// not know yet (just loaded, or executed); not a loss of an event.
