@@ -253,7 +253,7 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 	}
 	t->timed = t->keep && t->recorded % TIME_EVERY == 0 ? bpf_ktime_get_ns() : 0;
 	entered = await(self, ctx, t, cookie, k);
-	if (entered == PREDICTED) {
+	if (entered == PREDICTED || entered == EXIT) {
 		count_hit(self, HIT_ENTRY, 1);
 		count_hit(self, HIT_PREDICTED, !!t->keep);
 	} else {
@@ -538,6 +538,8 @@ static __always_inline int at_own_return(struct pt_regs *ctx)
 
 	keep_own_stack();
 	t = thread_find(self);
+	if (can_sample && t)
+		count_hit(self, HIT_EXIT, 1);
 	if (!t || !has_exited(ctx, t))
 		return 0;
 	record_call(self, ctx, t, REG_RESULT(ctx));

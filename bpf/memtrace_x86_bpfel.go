@@ -29,6 +29,7 @@ const (
 	MemtraceHitHIT_PREDICTED MemtraceHit = 3
 	MemtraceHitHIT_TIMED     MemtraceHit = 4
 	MemtraceHitHIT_TIMED_NS  MemtraceHit = 5
+	MemtraceHitHIT_EXIT      MemtraceHit = 6
 	MemtraceHitHIT_KINDS     MemtraceHit = 8
 )
 

@@ -102,7 +102,7 @@ func (b *Budget) Observe(now, step time.Duration, h Hits, cpu uint64) Level {
 }
 
 func (b *Budget) costOf(h Hits) float64 {
-	return float64(h.Entry)*b.Costs.Entry + float64(h.Return+h.Recorded)*b.Costs.Return + float64(h.Recorded+h.Predicted)*b.record
+	return float64(h.Entry)*b.Costs.Entry + float64(h.Return+h.Recorded)*b.Costs.Return + float64(h.Exit)*b.Costs.Exit + float64(h.Recorded+h.Predicted)*b.record
 }
 
 // recordedCall is what a call that is recorded costs, by how many are predicted.

@@ -72,6 +72,17 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 }
 
+// Return instructions that are stepped count as what they cost: 4,000 a second of 16 µs are more than the limit.
+func TestBudgetCountsSteppedReturns(t *testing.T) {
+	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800, Exit: 16_000}}
+	for now := time.Duration(0); now < 3*time.Second; now += time.Second {
+		b.Observe(now, time.Second, Hits{Entry: 4000, Exit: 4000}, 1e9)
+	}
+	if want := share(4000*(500+16_000), 1e9); b.Overhead() != want || b.Level() == Full {
+		t.Errorf("overhead %v at level %v, want %v and less than all", b.Overhead(), b.Level(), want)
+	}
+}
+
 // A load at the limit must not have it change its mind all the time.
 func TestBudgetHasHysteresis(t *testing.T) {
 	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}

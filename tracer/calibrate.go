@@ -23,11 +23,12 @@ import (
 type Costs struct {
 	Entry  float64 // a call that is seen at its entry alone, such as free
 	Return float64 // one that is seen at its return, too; what is recorded then comes on top
+	Exit   float64 // a return instruction that is probed itself: on amd64 the kernel steps it
 }
 
 // See calibrate_*.s: calls a spot n times, and where the spots are.
 func calibrationLoop(n, spot uint64)
-func calibrationSpots() (entry, both uint64)
+func calibrationSpots() (entry, both, exit uint64)
 
 // calibrationEnv has a process serve as the child of Calibrate.
 const calibrationEnv = "MEMTRACE_CALIBRATE"
@@ -36,6 +37,7 @@ const calibrationEnv = "MEMTRACE_CALIBRATE"
 const (
 	askEntry = 'e'
 	askBoth  = 'b'
+	askExit  = 'x'
 )
 
 const (
@@ -51,8 +53,8 @@ func ServeCalibration() {
 		return
 	}
 	runtime.LockOSThread()
-	entry, both := calibrationSpots()
-	spots := map[byte]uint64{askEntry: entry, askBoth: both}
+	entry, both, exit := calibrationSpots()
+	spots := map[byte]uint64{askEntry: entry, askBoth: both, askExit: exit}
 	var turn [1]byte
 	var took [8]byte
 	for {
@@ -98,8 +100,8 @@ func (t *Tracer) Calibrate() (Costs, error) {
 }
 
 // calibrate takes turns with no probe, with one whose return is left out where
-// the mechanism can, and with one at both ends. Nothing is recorded: the calls
-// ask for no bytes, at the largest interval. Both probes come at once, as the
+// the mechanism can, with one at both ends, and with one at a return instruction. Nothing is recorded: the calls
+// ask for no bytes, at the largest interval. All probes come at once, as the
 // kernel takes most of the time to attach them.
 func (t *Tracer) calibrate(c *calibration) (costs Costs, err error) {
 	if err := t.SetInterval(math.MaxUint32); err != nil {
@@ -113,6 +115,7 @@ func (t *Tracer) calibrate(c *calibration) (costs Costs, err error) {
 	object.Probes = []probe.Probe{
 		{Name: "calibrationEntry", Offset: c.entry, Shape: probe.Free, Args: firstArguments},
 		{Name: "calibrationReturn", Offset: c.both, Shape: probe.Realloc, Args: firstArguments},
+		{Name: "calibrationExit", Offset: c.exit, Shape: probe.Free, Args: firstArguments}, // any program: most of it is the instruction
 	}
 	a, err := t.attach(c.cmd.Process.Pid, []probe.Object{object})
 	if err != nil {
@@ -124,7 +127,11 @@ func (t *Tracer) calibrate(c *calibration) (costs Costs, err error) {
 		return costs, err
 	}
 	both, err := c.median(askBoth)
-	costs.Entry, costs.Return = max(free-bare, 0), max(both-bare, free-bare, 0)
+	if err != nil {
+		return costs, err
+	}
+	exit, err := c.median(askExit)
+	costs = Costs{Entry: max(free-bare, 0), Return: max(both-bare, free-bare, 0), Exit: max(exit-bare, 0)}
 	return costs, err
 }
 
@@ -139,6 +146,7 @@ type calibration struct {
 	object probe.Object
 	entry  uint64 // offsets in the file
 	both   uint64
+	exit   uint64
 }
 
 func startCalibration() (*calibration, error) {
@@ -149,13 +157,15 @@ func startCalibration() (*calibration, error) {
 	if c.object.File, err = os.Open("/proc/self/exe"); err != nil {
 		return nil, err
 	}
-	entry, both := calibrationSpots()
-	if c.entry, err = fileOffset(c.object.File, entry); err == nil {
-		c.both, err = fileOffset(c.object.File, both)
-	}
-	if err != nil {
-		c.close()
-		return nil, err
+	entry, both, exit := calibrationSpots()
+	for _, spot := range []struct {
+		at     uint64
+		offset *uint64
+	}{{entry, &c.entry}, {both, &c.both}, {exit, &c.exit}} {
+		if *spot.offset, err = fileOffset(c.object.File, spot.at); err != nil {
+			c.close()
+			return nil, err
+		}
 	}
 	in, err := c.cmd.StdinPipe()
 	if err != nil {

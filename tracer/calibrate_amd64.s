@@ -21,10 +21,16 @@ TEXT ·calibrationReturn(SB), NOSPLIT|NOFRAME, $0-0
 	BYTE $0x90
 	RET
 
-// func calibrationSpots() (entry, both uint64): where they are; Go itself would give those of wrappers.
-TEXT ·calibrationSpots(SB), NOSPLIT, $0-16
+// calibrationExit is where a probe of a return instruction sits. The kernel steps it.
+TEXT ·calibrationExit(SB), NOSPLIT|NOFRAME, $0-0
+	RET
+
+// func calibrationSpots() (entry, both, exit uint64): where they are; Go itself would give those of wrappers.
+TEXT ·calibrationSpots(SB), NOSPLIT, $0-24
 	LEAQ ·calibrationEntry(SB), AX
 	MOVQ AX, entry+0(FP)
 	LEAQ ·calibrationReturn(SB), AX
 	MOVQ AX, both+8(FP)
+	LEAQ ·calibrationExit(SB), AX
+	MOVQ AX, exit+16(FP)
 	RET

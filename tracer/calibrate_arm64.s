@@ -23,10 +23,16 @@ TEXT ·calibrationReturn(SB), NOSPLIT|NOFRAME, $0-0
 next:
 	RET
 
-// func calibrationSpots() (entry, both uint64): where they are; Go itself would give those of wrappers.
-TEXT ·calibrationSpots(SB), NOSPLIT, $0-16
+// calibrationExit is where a probe of a return instruction sits. The kernel simulates it.
+TEXT ·calibrationExit(SB), NOSPLIT|NOFRAME, $0-0
+	RET
+
+// func calibrationSpots() (entry, both, exit uint64): where they are; Go itself would give those of wrappers.
+TEXT ·calibrationSpots(SB), NOSPLIT, $0-24
 	MOVD $·calibrationEntry(SB), R0
 	MOVD R0, entry+0(FP)
 	MOVD $·calibrationReturn(SB), R0
 	MOVD R0, both+8(FP)
+	MOVD $·calibrationExit(SB), R0
+	MOVD R0, exit+16(FP)
 	RET

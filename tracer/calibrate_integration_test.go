@@ -29,7 +29,7 @@ func TestCalibration(t *testing.T) {
 			}
 			t.Logf("%+v, in %v", costs, time.Since(began))
 			// A trap takes some hundred ns on any machine, and an emulated one some ten µs.
-			if costs.Entry < 20 || costs.Entry > 1e6 || costs.Return < costs.Entry {
+			if costs.Entry < 20 || costs.Entry > 1e6 || costs.Return < costs.Entry || costs.Exit < 20 || costs.Exit > 1e6 {
 				t.Errorf("a hit costs %+v ns", costs)
 			}
 			if h := tr.Hits(); h.Return < calibrationCalls*calibrationTurns || h.Recorded != 0 {

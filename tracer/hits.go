@@ -17,14 +17,15 @@ type Hits struct {
 	Entry     uint64 // seen at their entry alone
 	Return    uint64 // at their return, too, and not recorded
 	Recorded  uint64 // at their return, too, and recorded
-	Predicted uint64 // of those seen at their entry alone: recorded, as their result was predicted
+	Predicted uint64 // of those seen at their entry alone: recorded, as their result was predicted, or is seen at their own return instruction
 	Timed     uint64 // of the recorded and the predicted: whose recording was timed
 	TimedNS   uint64 // what that took, all together
+	Exit      uint64 // executions of return instructions that are probed
 }
 
 // Sub is what came since an earlier count.
 func (h Hits) Sub(o Hits) Hits {
-	return Hits{h.Entry - o.Entry, h.Return - o.Return, h.Recorded - o.Recorded, h.Predicted - o.Predicted, h.Timed - o.Timed, h.TimedNS - o.TimedNS}
+	return Hits{h.Entry - o.Entry, h.Return - o.Return, h.Recorded - o.Recorded, h.Predicted - o.Predicted, h.Timed - o.Timed, h.TimedNS - o.TimedNS, h.Exit - o.Exit}
 }
 
 // shapeHits makes room for the counts of all CPUs.
@@ -77,5 +78,6 @@ func (t *Tracer) Hits() (h Hits) {
 		Entry: t.hits.sum(bpf.MemtraceHitHIT_ENTRY), Return: t.hits.sum(bpf.MemtraceHitHIT_RETURN),
 		Recorded: t.hits.sum(bpf.MemtraceHitHIT_RECORDED), Predicted: t.hits.sum(bpf.MemtraceHitHIT_PREDICTED),
 		Timed: t.hits.sum(bpf.MemtraceHitHIT_TIMED), TimedNS: t.hits.sum(bpf.MemtraceHitHIT_TIMED_NS),
+		Exit: t.hits.sum(bpf.MemtraceHitHIT_EXIT),
 	}
 }

@@ -21,3 +21,22 @@ func TestReturnsAreLeftOut(t *testing.T) {
 		t.Errorf("%d returns were seen beside %d entries alone", h.Return+h.Recorded, h.Entry)
 	}
 }
+
+// Each call of an operator new that keeps its return address is counted at its own return instruction, too.
+func TestOwnReturnsAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, m := range bestRungs(t) {
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			p := start(t, []string{"LD_PRELOAD=" + library(t, allocators["jemalloc"])}, "cxx_containers", "1", "100")
+			tr, detach := attached(t, Config{Mechanism: m, StackDepth: 1, Sampling: true, Seed: 1}, p)
+			defer detach()
+			a := p.answer()
+			h := tr.Hits()
+			p.finish()
+			if h.Exit < a.Total.Alloc || h.Predicted < a.Total.Alloc || h.Entry < a.Total.Alloc+a.Total.Free {
+				t.Errorf("the program allocated %d blocks, and freed %d; hits %+v", a.Total.Alloc, a.Total.Free, h)
+			}
+		})
+	}
+}

@@ -94,9 +94,10 @@ enum hit {
 	HIT_ENTRY,     /* calls seen at their entry alone */
 	HIT_RETURN,    /* at entry and return, and not recorded */
 	HIT_RECORDED,  /* at both, and recorded */
-	HIT_PREDICTED, /* at the entry alone, and recorded: beside HIT_ENTRY */
+	HIT_PREDICTED, /* recorded, and its return address is left as it is: beside HIT_ENTRY */
 	HIT_TIMED,     /* of the recorded ones: whose time was taken */
 	HIT_TIMED_NS,  /* from the return's entry to the record's end, all together */
+	HIT_EXIT,      /* executions of functions' own return instructions */
 	HIT_KINDS = 8,
 };
 
