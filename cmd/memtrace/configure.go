@@ -18,6 +18,9 @@ import (
 // configure sets the defaults of the flags of the command that the arguments name, from variables and files. What is wrong
 // with these is said before the command does anything; its help is shown all the same.
 func configure(app *cli.App, args []string) {
+	if startedByServe() {
+		return // the agent says all that its tracers need
+	}
 	name, flags, before := "trace", app.Flags, &app.Before
 	if len(args) > 1 {
 		if c := app.Command(args[1]); c != nil {

@@ -124,7 +124,8 @@ func startGrowthAgent(t *testing.T, config, data string, command ...string) *gro
 	}
 	command = append(command, "serve", "--listen", "127.0.0.1:0", "--config", file, "--data", data)
 	a := &growthAgent{cmd: exec.Command(command[0], command[1:]...), config: file, data: data, said: new(bytes.Buffer)}
-	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), asMemtrace+"=1"), a.said
+	const notForTracers = "MEMTRACE_RECORD_LEAKS=true" // somebody's default for record, which is refused without probes
+	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), asMemtrace+"=1", notForTracers), a.said
 	out, err := a.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
