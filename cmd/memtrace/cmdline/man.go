@@ -201,10 +201,21 @@ func (m *manual) prose(text string) {
 // text writes sentences, each on lines of its own.
 func (m *manual) text(text string) {
 	for _, s := range sentences(text) {
-		for _, line := range wrap(s, 76) {
+		for _, line := range wrapRoff(s) {
 			m.raw(line)
 		}
 	}
+}
+
+// wrapRoff breaks a text into lines of at most 80 bytes once they are escaped, which is what a linter looks at.
+func wrapRoff(text string) (lines []string) {
+	isLong := func(line string) bool { return len(roff(line)) > 80 }
+	for width := 76; width >= 40; width -= 4 {
+		if lines = wrap(text, width); !slices.ContainsFunc(lines, isLong) {
+			break
+		}
+	}
+	return lines
 }
 
 // raw writes a line that is no macro.
