@@ -75,16 +75,27 @@ func (s *session) lookForFree(t *target, began uint64, threads []reach.Thread) *
 	err := w.Look(t.held.Process, o)
 	w.Skip(s.inFlight(t))
 	t.walkPace.Done(time.Now(), w.Took())
-	t.walked = t.walked || w.Blocks() > 0
 	switch {
 	case err == nil:
+		t.walked, t.heapless = t.walked || w.Blocks() > 0, 0
 		s.say("process %d: looked for freed blocks in %v, %d of %d are", t.pid, w.Took().Round(time.Microsecond), w.Freed(), w.Blocks())
 		return w
 	case isGone(err) || !t.held.Alive():
+	case errors.Is(err, heapwalk.ErrNoArena) && !t.lacksHeap():
 	default:
 		s.seeFrees(t, err)
 	}
 	return nil
+}
+
+// heaplessLooks is at how many looks in a row no heap must be found before a process is taken to have none.
+const heaplessLooks = 5
+
+// lacksHeap is told that no heap was found at a look, and reports whether the process has none. One that was found
+// is there still: its records were just being changed, as they also are while the first blocks are handed out.
+func (t *target) lacksHeap() bool {
+	t.heapless++
+	return !t.walked && t.heapless >= heaplessLooks
 }
 
 // inFlight are the blocks that a process's threads are just being given, or are resizing.

@@ -37,7 +37,8 @@ type target struct {
 	profiledExec uint64     // execed as it was looked for
 
 	noAllocator bool      // it has no allocator that can be probed
-	walked      bool      // its heap was looked at for freed blocks
+	walked      bool      // its heap was looked through for freed blocks
+	heapless    int       // looks in a row at which it had blocks, and no heap was found
 	freesUnseen bool      // free has no probe in it (--probes allocs)
 	goHeap      bool      // it has a heap of Go's runtime beside those that are probed
 	child       bool      // it was made by a process under trace
