@@ -55,7 +55,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-python bench-programs bench-touch bench-frees bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-harm vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-python bench-programs bench-touch bench-frees bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -165,6 +165,7 @@ lint:
 	$(AS_USER) .ci/depguard $(GO)
 	.ci/selectors ^Test '$(VM_SKIP)|$(patsubst ^Test(%),%,$(VM_ENDS_ONLY))'
 	.ci/selectors ^ '$(VM_ARM64_TESTS)'
+	.ci/selectors ^Test '$(VM_HARM)'
 	.ci/selectors '' '$(LOADED_PART)'
 
 unit:
@@ -219,6 +220,12 @@ endif
 # with those of 64 ten minutes to build.
 vm-test-arm64: check-root deps-test deps-arm64
 	@$(MAKE) --no-print-directory vm-test VM_KERNELS='arm64 arm64-16k arm64-64k' VM_TIMEOUT=1800
+
+# What could harm a program, on all kernels and by each mechanism that they have: half an hour.
+VM_HARM := Harmless|KilledInEachPhase|SIGKILL|KilledMemtrace|BlockedSignals|SignalsArePassedOn|StoppedAndFrozen|DetachFromBusy|LongjmpAndExceptions|OperatorNewMay|FunctionsThatAreLeft|PatchedCode|CallsOfPtrace|ProgramInherits
+vm-harm: check-root deps-test
+	@$(MAKE) --no-print-directory vm-test VM_TIMEOUT=1800 VM_ENDS_ONLY= \
+		VM_TEST_ARGUMENTS='-test.v -test.short -test.parallel=1 -test.timeout=1200s -test.run=^Test(KernelHas|$(VM_HARM))'
 
 # Writes what the last vm-test found into README.md.
 vm-matrix:

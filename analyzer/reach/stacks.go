@@ -15,8 +15,9 @@ type Thread struct {
 	Words []uint64 // all registers
 	Exits bool     // it has called exit: no function of its goes on
 
-	local  uint64      // thread pointer, where it is not among Words any more
-	signal unix.Signal // on its way when it stopped; 0: none
+	local       uint64      // thread pointer, where it is not among Words any more
+	signal      unix.Signal // on its way when it stopped; 0: none
+	interrupted bool        // it stopped as it was asked to
 }
 
 // below is the end of what is dead of the thread's stack. A function may keep something

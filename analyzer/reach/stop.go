@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ptraced"
 )
 
 // Stop stops a thread by ptrace and reads its registers. It is called within
@@ -27,8 +29,11 @@ func Stop(tid int) (Thread, error) {
 		return Thread{}, fmt.Errorf("wait for thread %d to stop: %w", tid, err)
 	}
 	t, err := readRegisters(tid)
-	if status>>16 == 0 { // no event: it stopped with a signal on its way to it
+	switch {
+	case status>>16 == 0: // no event: it stopped with a signal on its way to it
 		t.signal = status.StopSignal()
+	case status.StopSignal() == unix.SIGTRAP: // else it was stopped before
+		t.interrupted = true
 	}
 	return t, err
 }
@@ -67,8 +72,12 @@ func awaitStop(tid int) (status unix.WaitStatus, err error) {
 }
 
 // Release ends a stop. The signal with which the thread stopped, if any, is
-// delivered then. It may have been killed, which is no error.
+// delivered then; a call that the stop broke off begins again, if it can
+// (ptraced.Restart). It may have been killed, which is no error.
 func Release(t Thread) {
+	if t.interrupted {
+		ptraced.Restart(t.TID)
+	}
 	_, _, _ = unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(t.TID), 0, uintptr(t.signal), 0, 0)
 }
 

@@ -127,3 +127,50 @@ func TestStopHasAnEnd(t *testing.T) {
 		t.Errorf("the program ended with %v", err)
 	}
 }
+
+// TestStopEndsNoWait: calls that the kernel does not restart after a stop, such as
+// epoll_wait, wait on as if it had not been.
+func TestStopEndsNoWait(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "odd")
+	compile(t, "gcc", "-O2", "-pthread", "-o", program, programs+"/odd.c")
+	cmd := exec.Command(program, "waits", "wait")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the program said %q (%v)", line, err)
+	}
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", cmd.Process.Pid))
+	if err != nil || len(tasks) < 7 {
+		t.Fatalf("its threads are %q (%v), want itself and six that wait", tasks, err)
+	}
+	for range 3 {
+		for _, task := range tasks {
+			var tid int
+			_, _ = fmt.Sscan(filepath.Base(task), &tid)
+			ownthread.Do(func() {
+				var stopped Thread
+				if stopped, err = Stop(tid); err == nil {
+					Release(stopped)
+				}
+			})
+			if err != nil && !errors.Is(err, unix.ESRCH) { // the one that sleeps may have ended
+				t.Fatal(err)
+			}
+		}
+	}
+	_, _ = in.Write([]byte("go\n"))
+	if line, err := lines.ReadString('\n'); line != "woken 5, early 0 0 0 0 0 0\n" {
+		t.Errorf("the program said %q (%v)", line, err)
+	}
+}

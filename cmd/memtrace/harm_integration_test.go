@@ -22,6 +22,10 @@ type harmless struct {
 
 var harmlessRows = []harmless{
 	{program: "odd", mode: "sigwait", said: "signals 100\n"},
+	{program: "odd", mode: "signalfd", said: "signals 100\n"},
+	{program: "odd", mode: "waits", said: "woken 5, early 0 0 0 0 0 0\n", leaks: true},
+	{program: "odd", mode: "namespaces", said: "process 1 of user 65534\n", leaks: true},
+	{program: "odd", mode: "seized", said: "passed on 10\n", leaks: true},
 	{program: "odd", mode: "coroutines", said: "switched\n"},
 	{program: "odd", mode: "filter", said: "filtered\n"},
 	{program: "odd", mode: "strict", said: "strict\n"},

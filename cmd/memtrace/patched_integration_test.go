@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,52 +31,73 @@ func TestPatchedCodeIsLeftAlone(t *testing.T) {
 	}
 }
 
+// Interpreters of machine code, and what they run: without memtrace it ends with 17.
+var interpreters = map[string][]string{
+	"valgrind":  {"valgrind", "-q", "sh", "-c"},
+	"qemu-user": {"qemu-x86_64", "/bin/sh", "-c"},
+}
+
+// interpreted is a program that an interpreter runs, which waits for a line and then executes another in a child.
+func interpreted(t *testing.T, with []string) *spawned {
+	t.Helper()
+	p := spawn(t, exec.Command(with[0], append(slices.Clone(with[1:]), "echo ready; read line; ls / >/dev/null; exit 17")...))
+	p.lineWith("ready")
+	return p
+}
+
+func (p *spawned) endsWith17() {
+	p.t.Helper()
+	p.say("go")
+	<-p.exited
+	if code := p.cmd.ProcessState.ExitCode(); code != 17 {
+		p.t.Errorf("%s ended with %d, want 17; it said %s", p.cmd, code, p.errors)
+	}
+}
+
 // Interpreters of machine code read the code of the C library. They are left alone, as the program, as a child, and as one that
 // runs already, and end as without memtrace.
 func TestInterpretersAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	report := func() string { return filepath.Join(t.TempDir(), "report") }
-	for name, args := range map[string][]string{
-		"the program": {"run", "--report", report(), "--", "valgrind", "-q", "sh", "-c", "exit 17"},
-		"a child":     {"run", "--leaks", "--report", report(), "--", "sh", "-c", "valgrind -q sh -c 'exit 17'; exit $?"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	const why = "interpreter of machine code"
+	for name, with := range interpreters {
+		report := filepath.Join(t.TempDir(), "report")
+		for as, args := range map[string][]string{
+			"the program": append(append([]string{"run", "--report", report, "--"}, with...), "exit 17"),
+			"a child":     {"run", "--leaks", "--report", report, "--", "sh", "-c", strings.Join(with, " ") + " 'exit 17'; exit $?"},
+		} {
+			t.Run(name+" as "+as, func(t *testing.T) {
+				t.Parallel()
+				cmd := memtraceCommand(t, args...)
+				out, _ := cmd.CombinedOutput()
+				if code := cmd.ProcessState.ExitCode(); code != 17 || !bytes.Contains(out, []byte(why)) {
+					t.Errorf("exit code %d, want its 17 and why it was left alone; memtrace said %s", code, out)
+				}
+			})
+		}
+		t.Run(name+" attached", func(t *testing.T) {
 			t.Parallel()
-			cmd := memtraceCommand(t, args...)
-			out, _ := cmd.CombinedOutput()
-			if code := cmd.ProcessState.ExitCode(); code != 17 || !bytes.Contains(out, []byte("interpreter of machine code")) {
-				t.Errorf("exit code %d, want valgrind's 17 and why it was left alone; memtrace said %s", code, out)
+			p := interpreted(t, with)
+			tr := attach(t, p.pid())
+			p.endsWith17()
+			if r := tr.interrupt(); !strings.Contains(fmt.Sprint(r.Warnings), why) {
+				t.Errorf("warnings: %q", r.Warnings)
 			}
 		})
 	}
-	t.Run("attached", func(t *testing.T) {
-		t.Parallel()
-		p := spawn(t, exec.Command("valgrind", "-q", "sh", "-c", "echo ready; read line; ls / >/dev/null; exit 17"))
-		p.lineWith("ready")
-		tr := attach(t, p.pid())
-		p.say("go")
-		<-p.exited
-		if r := tr.interrupt(); !strings.Contains(fmt.Sprint(r.Warnings), "interpreter of machine code") {
-			t.Errorf("warnings: %q", r.Warnings)
-		}
-		if code := p.cmd.ProcessState.ExitCode(); code != 17 {
-			t.Errorf("valgrind ended with %d, want 17; it said %s", code, p.errors)
-		}
-	})
 }
 
 // Probes in files would reach interpreters, too: --all refuses to begin where one runs, and names it.
 func TestAllSparesInterpreters(t *testing.T) {
 	t.Parallel()
-	p := spawn(t, exec.Command("valgrind", "-q", "sh", "-c", "echo ready; read line; ls / >/dev/null; exit 17"))
-	p.lineWith("ready")
-	said, code := memtrace(t, "--all", "--risk-interpreters", "-d", "1s")
-	if code != exitFailed || !strings.Contains(said, fmt.Sprintf("process %d: an interpreter of machine code", p.pid())) {
-		t.Errorf("exit code %d, want %d; memtrace said %s", code, exitFailed, said)
-	}
-	p.say("go")
-	<-p.exited
-	if code := p.cmd.ProcessState.ExitCode(); code != 17 {
-		t.Errorf("valgrind ended with %d, want 17; it said %s", code, p.errors)
+	for name, with := range interpreters {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := interpreted(t, with)
+			said, code := memtrace(t, "--all", "--risk-interpreters", "-d", "1s")
+			if code != exitFailed || !strings.Contains(said, fmt.Sprintf("process %d: an interpreter of machine code", p.pid())) {
+				t.Errorf("exit code %d, want %d; memtrace said %s", code, exitFailed, said)
+			}
+			p.endsWith17()
+		})
 	}
 }

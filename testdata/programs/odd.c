@@ -3,6 +3,10 @@
  * reads a line before it begins.
  *
  *   odd sigwait     blocks a signal, and reads it by sigwait each time that it has allocated
+ *   odd signalfd    the same with a signalfd
+ *   odd waits       has threads that wait in calls that a stop can end early, tries to execute what is no program, and wakes them
+ *   odd namespaces  allocates in a child in a user and a PID namespace of its own
+ *   odd seized      has a child take it under ptrace before it begins, which passes on its signals
  *   odd coroutines  allocates on stacks of its own, which it switches inside of what it calls between
  *   odd filter      allocates under a seccomp filter that kills for every call that it does not need
  *   odd strict      allocates in seccomp's strict mode, and ends with 7
@@ -23,10 +27,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/ipc.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/sem.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -56,6 +69,223 @@ static int read_signals(void)
 	}
 	printf("signals %d\n", good);
 	return 0;
+}
+
+static int read_by_signalfd(void)
+{
+	struct signalfd_siginfo got;
+	sigset_t all;
+	int fd, good = 0;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	fd = signalfd(-1, &all, SFD_NONBLOCK);
+	for (int i = 0; i < 100; i++) {
+		allocate(10);
+		kill(getpid(), SIGUSR1);
+		good += read(fd, &got, sizeof(got)) == sizeof(got) && got.ssi_signo == SIGUSR1;
+		good -= read(fd, &got, sizeof(got)) >= 0; /* any other */
+	}
+	printf("signals %d\n", good);
+	return 0;
+}
+
+/* How threads wait, how they are woken, and how often that ended before they were. */
+static int epoll, woken_by_epoll, semaphores, watch, watched;
+static sem_t posted;
+static int early[6];
+
+static int in_epoll(void)
+{
+	struct epoll_event event;
+
+	return epoll_wait(epoll, &event, 1, -1);
+}
+
+static int in_semop(void)
+{
+	struct sembuf take = {.sem_op = -1};
+
+	return semop(semaphores, &take, 1);
+}
+
+static int in_sigwait(void)
+{
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR2);
+	return sigwaitinfo(&one, NULL);
+}
+
+static int in_inotify(void)
+{
+	char event[sizeof(struct inotify_event) + 256];
+
+	return read(watch, event, sizeof(event));
+}
+
+static int in_futex(void) { return sem_wait(&posted); }
+
+static int in_sleep(void)
+{
+	struct timespec before, after, time = {.tv_nsec = 700 * 1000 * 1000};
+	int slept;
+
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	slept = nanosleep(&time, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	return slept || (after.tv_sec - before.tv_sec) * 1000000000L + after.tv_nsec - before.tv_nsec < time.tv_nsec ? -1 : 0;
+}
+
+static int (*const waits[])(void) = {in_epoll, in_semop, in_sigwait, in_inotify, in_futex, in_sleep};
+#define WAITS (sizeof(waits) / sizeof(*waits))
+#ifndef SYS_epoll_wait
+#define SYS_epoll_wait SYS_epoll_pwait
+#endif
+static const long calls[WAITS] = {SYS_epoll_wait, SYS_semtimedop, SYS_rt_sigtimedwait, SYS_read, SYS_futex, SYS_clock_nanosleep};
+static pthread_t waiters[WAITS];
+static pid_t waiting[WAITS];
+
+static void *wait_in(void *number)
+{
+	long n = (long)number;
+
+	__atomic_store_n(&waiting[n], gettid(), __ATOMIC_RELEASE);
+	while (waits[n]() < 0)
+		early[n]++;
+	return NULL;
+}
+
+/* Waits until a thread is in the call that it waits in. */
+static void until_waiting(long n)
+{
+	char path[64];
+	FILE *file;
+	long call = -1;
+	pid_t tid;
+
+	while (!(tid = __atomic_load_n(&waiting[n], __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	while (call != calls[n]) {
+		call = -1;
+		if ((file = fopen(path, "r"))) {
+			if (fscanf(file, "%ld", &call) != 1)
+				call = -1;
+			fclose(file);
+		}
+	}
+}
+
+static void start_waits(void)
+{
+	static char name[] = "/tmp/odd-XXXXXX";
+	struct epoll_event event = {.events = EPOLLIN};
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &one, NULL);
+	epoll = epoll_create1(0);
+	woken_by_epoll = eventfd(0, 0);
+	epoll_ctl(epoll, EPOLL_CTL_ADD, woken_by_epoll, &event);
+	semaphores = semget(IPC_PRIVATE, 1, 0600);
+	watched = mkstemp(name);
+	watch = inotify_init();
+	inotify_add_watch(watch, name, IN_MODIFY);
+	unlink(name);
+	sem_init(&posted, 0, 0);
+	for (long i = 0; i < (long)WAITS; i++) {
+		pthread_create(&waiters[i], NULL, wait_in, (void *)i);
+		until_waiting(i);
+	}
+}
+
+static int wake_all(void)
+{
+	struct sembuf give = {.sem_op = 1};
+	uint64_t one = 1;
+	int failed = 0;
+
+	allocate(1000);
+	failed += execl("/dev/null", "null", (char *)NULL) == -1 && errno == EACCES;
+	allocate(1000);
+	failed -= write(woken_by_epoll, &one, sizeof(one)) == sizeof(one);
+	failed -= semop(semaphores, &give, 1) == 0;
+	failed -= pthread_kill(waiters[2], SIGUSR2) == 0;
+	failed -= write(watched, "x", 1) == 1;
+	failed -= sem_post(&posted) == 0;
+	for (size_t i = 0; i < WAITS; i++)
+		pthread_join(waiters[i], NULL);
+	semctl(semaphores, 0, IPC_RMID);
+	printf("woken %d, early", 1 - failed);
+	for (size_t i = 0; i < WAITS; i++)
+		printf(" %d", early[i]);
+	puts("");
+	return 0;
+}
+
+static int in_namespaces(void)
+{
+	int status;
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS)) {
+		perror("unshare");
+		return 1;
+	}
+	if (fork() == 0) {
+		allocate(1000);
+		printf("process %d of user %d\n", getpid(), getuid());
+		exit(6);
+	}
+	allocate(1000);
+	wait(&status);
+	return WEXITSTATUS(status);
+}
+
+static volatile int passed;
+
+static void on_passed(int signal)
+{
+	(void)signal;
+	passed++;
+}
+
+/* Starts a child that has this process under ptrace until it ends. */
+static void take_by_child(void)
+{
+	int ready[2], status;
+	pid_t parent = getpid();
+	char byte;
+
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	if (pipe(ready))
+		exit(1);
+	if (fork() == 0) {
+		if (ptrace(PTRACE_SEIZE, parent, 0, 0))
+			_exit(1);
+		close(1); /* else who reads what the parent says waits for this one, too */
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		while (waitpid(parent, &status, __WALL) == parent && WIFSTOPPED(status))
+			ptrace(PTRACE_CONT, parent, 0, WSTOPSIG(status));
+		_exit(0);
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		exit(1);
+}
+
+static int seized(void)
+{
+	signal(SIGUSR1, on_passed);
+	for (int i = 0; i < 10; i++) {
+		allocate(100);
+		raise(SIGUSR1);
+	}
+	printf("passed on %d\n", passed);
+	return 4;
 }
 
 static ucontext_t scheduler, fibers[4];
@@ -215,6 +445,10 @@ int main(int argc, char **argv)
 	const char *mode = argc > 1 ? argv[1] : "";
 
 	self = argv[0];
+	if (strcmp(mode, "waits") == 0)
+		start_waits();
+	if (strcmp(mode, "seized") == 0)
+		take_by_child();
 	if (argc > 2 && strcmp(argv[2], "wait") == 0) {
 		puts("ready");
 		fflush(stdout);
@@ -223,6 +457,14 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(mode, "sigwait") == 0)
 		return read_signals();
+	if (strcmp(mode, "signalfd") == 0)
+		return read_by_signalfd();
+	if (strcmp(mode, "waits") == 0)
+		return wake_all();
+	if (strcmp(mode, "namespaces") == 0)
+		return in_namespaces();
+	if (strcmp(mode, "seized") == 0)
+		return seized();
 	if (strcmp(mode, "coroutines") == 0)
 		return switch_stacks();
 	if (strcmp(mode, "filter") == 0)

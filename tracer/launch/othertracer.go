@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ptraced"
 )
 
 // A thread has one tracer at a time. Before a watched program takes another under ptrace,
@@ -66,6 +68,9 @@ func (w *Watcher) detachAtStop(tid int, status unix.WaitStatus) bool {
 	signal := uintptr(status.StopSignal())
 	if ours := signal == uintptr(unix.SIGURG) && w.isOurs(tid); ours || int(status)>>16 != 0 || signal == uintptr(syscallStop) {
 		signal = 0
+	}
+	if int(status)>>16 == ptraceEventStop {
+		ptraced.Restart(tid)
 	}
 	_, _, _ = unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, signal, 0, 0) // it may have been killed
 	if int(status)>>16 == unix.PTRACE_EVENT_EXEC {

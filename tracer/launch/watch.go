@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs/ownthread"
+	"github.com/memtrace/memtrace/procfs/ptraced"
 )
 
 // Hooks are called while a process is stopped, which resumes when they
@@ -332,6 +333,7 @@ func (w *Watcher) interrupted(tid int) {
 	case p != nil && tid != pid || p != nil && w.owner[tid] == p:
 		w.own(tid, p)
 		if (p.before || p.execing) && !p.hookCalled {
+			ptraced.Restart(tid) // an exec may fail
 			p.held[tid] = true
 			w.gather(p)
 			return
