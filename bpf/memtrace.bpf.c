@@ -42,9 +42,8 @@ const enum hit unused_hit __attribute__((unused));
 const struct signal_key unused_signal_key __attribute__((unused));
 
 /* n × size as calloc computes it. An overflow makes the call fail: it is then a size that does so, too. */
-static __always_inline u64 product(struct pt_regs *ctx, u64 cookie, u32 first)
+static __always_inline u64 product(u64 n, u64 size)
 {
-	u64 n = reg_value(ctx, COOKIE_REG(cookie, first)), size = reg_value(ctx, COOKIE_REG(cookie, first + 1));
 	u64 high = (n >> 32) * (u32)size + (u64)(u32)n * (size >> 32) + ((u64)(u32)n * (u32)size >> 32);
 
 	return (n >> 32 && size >> 32) || high >> 32 ? ~0ULL : n * size;
@@ -61,53 +60,58 @@ static __always_inline u64 program_break(void)
 static __always_inline void keep_arguments(struct thread *t, struct pt_regs *ctx, u64 cookie)
 {
 	u32 shape = COOKIE_SHAPE(cookie);
+	u64 first = reg_value(ctx, COOKIE_REG(cookie, 0)), second = 0, third = 0;
 
 	t->shape = shape;
+	if (shape > SHAPE_MALLOC) {
+		second = reg_value(ctx, COOKIE_REG(cookie, 1));
+		third = reg_value(ctx, COOKIE_REG(cookie, 2));
+	}
 	switch (shape) {
 	case SHAPE_CALLOC:
-		t->size = product(ctx, cookie, 0);
+		t->size = product(first, second);
 		return;
 	case SHAPE_REALLOC:
-		t->old = reg_value(ctx, COOKIE_REG(cookie, 0));
-		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
+		t->old = first;
+		t->size = second;
 		t->began = bpf_ktime_get_ns();
 		return;
 	case SHAPE_REALLOCARRAY:
-		t->old = reg_value(ctx, COOKIE_REG(cookie, 0));
-		t->size = product(ctx, cookie, 1);
+		t->old = first;
+		t->size = product(second, third);
 		t->began = bpf_ktime_get_ns();
 		return;
 	case SHAPE_POSIX_MEMALIGN:
-		t->out = reg_value(ctx, COOKIE_REG(cookie, 0));
-		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
+		t->out = first;
+		t->size = second;
 		return;
 	case SHAPE_RESIZE:
 	case SHAPE_MREMAP:
-		t->old = reg_value(ctx, COOKIE_REG(cookie, 0));
-		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
-		t->out = reg_value(ctx, COOKIE_REG(cookie, 2));
+		t->old = first;
+		t->size = second;
+		t->out = third;
 		t->began = bpf_ktime_get_ns();
 		return;
 	case SHAPE_POOL_ALLOC:
 	case SHAPE_POOL_CURRENT:
-		t->size = reg_value(ctx, COOKIE_REG(cookie, 0));
-		t->old = shape == SHAPE_POOL_ALLOC ? reg_value(ctx, COOKIE_REG(cookie, 1)) : pool_of_variable(ctx, cookie);
+		t->size = first;
+		t->old = shape == SHAPE_POOL_ALLOC ? second : pool_of_variable(ctx, cookie);
 		return;
 	case SHAPE_POOL_BEGIN:
-		t->old = reg_value(ctx, COOKIE_REG(cookie, 0));
-		t->size = reg_value(ctx, COOKIE_REG(cookie, 1));
+		t->old = first;
+		t->size = second;
 		return;
 	case SHAPE_POOL_BEGIN_OUT:
-		t->out = reg_value(ctx, COOKIE_REG(cookie, 0));
-		t->old = reg_value(ctx, COOKIE_REG(cookie, 1));
+		t->out = first;
+		t->old = second;
 		t->size = 0;
 		return;
 	case SHAPE_BRK:
 		t->old = program_break();
-		t->size = reg_value(ctx, COOKIE_REG(cookie, 0));
+		t->size = first;
 		return;
 	default:
-		t->size = reg_value(ctx, COOKIE_REG(cookie, 0));
+		t->size = first;
 	}
 }
 
@@ -160,6 +164,9 @@ enum entered {
 
 /* No address space has room for a block of this size. */
 #define NEVER_SERVED (1ULL << 47)
+
+#define KIND_BITS 8
+#define KIND_MASK ((1 << KIND_BITS) - 1)
 
 /* RAM and swap, in bytes. */
 const volatile u64 all_memory = ~0ULL;
@@ -349,17 +356,17 @@ static __always_inline u32 mremap_units(u64 size)
 	return units < MREMAP_VAST ? units : MREMAP_VAST;
 }
 
-/* Record what came of the call that t has the arguments of: addr is its result, t->from its caller. */
-static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, struct thread *t, u64 addr)
+/* What is to be recorded of a call that has returned: the kind of record, with flags above it; 0: nothing, or all has been. */
+static __always_inline u32 to_record(struct self self, struct thread *t, u64 addr)
 {
-	u64 stack;
 	u32 kind = outcome(t, &addr), flags = 0;
 	enum choice choice;
 
+	t->result = addr;
 	if (!kind)
-		return;
-	FORGET(kind, REG_SP(ctx));
-	FORGET(addr, REG_SP(ctx));
+		return 0;
+	FORGET(kind, self.tid);
+	FORGET(addr, self.tid);
 	if (can_sample && t->shape == SHAPE_RESIZE)
 		choose_resized(t);
 	if (can_sample && t->keep & KEEP_TEMPORARY)
@@ -369,7 +376,7 @@ static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, 
 	if (can_sample && !(t->keep & KEEP_NEW)) {
 		if (kind == RECORD_REALLOC)
 			emit_realloc(self, t, kind, 0, 0, flags | RECORD_OLD_ONLY);
-		return;
+		return 0;
 	}
 	if (can_sample && (kind == RECORD_ALLOC || kind == RECORD_REALLOC) && addr) {
 		record_block(addr);
@@ -379,20 +386,52 @@ static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, 
 		choice = choose_returned(self, t, kind, addr);
 		if (choice != TAKE) {
 			leave_out(self, t, kind, choice);
-			return;
+			return 0;
 		}
+		if (t->keep & KEEP_TEMPORARY)
+			flags |= RECORD_TEMPORARY;
 	}
-	stack = t->shape == SHAPE_POOL_BEGIN ? 0 : take_stack(self, ctx, t); /* that one has a name */
-	if (!can_sample && t->keep & KEEP_TEMPORARY)
-		flags |= RECORD_TEMPORARY;
 	if (is_pooled(t->shape))
 		flags |= RECORD_POOLED;
 	if (kind == RECORD_MREMAP)
 		t->taken = mremap_units(t->out);
-	if (kind == RECORD_REALLOC || kind == RECORD_REALLOC_FAILED || kind == RECORD_MREMAP || kind == RECORD_POOL_BEGIN || is_pooled(t->shape))
-		emit_realloc(self, t, kind, addr, stack, flags);
+	return kind | flags << KIND_BITS;
+}
+
+/* The verifier goes through this once, and not once for each state in which a program may come here; so through record. */
+__attribute__((noinline)) u32 judge(u64 addr, u64 key, u32 where)
+{
+	struct self self = same_self(key, where);
+	struct thread *t = same_thread(self, where);
+
+	return t ? to_record(self, t, addr) : 0;
+}
+
+__attribute__((noinline)) int record(u32 what, u64 stack, u64 key, u32 where)
+{
+	struct self self = same_self(key, where);
+	struct thread *t = same_thread(self, where);
+	u32 kind = what & KIND_MASK, flags = what >> KIND_BITS;
+
+	if (!t)
+		return 0;
+	if (kind == RECORD_REALLOC || kind == RECORD_REALLOC_FAILED || kind == RECORD_MREMAP || kind == RECORD_POOL_BEGIN || flags & RECORD_POOLED)
+		emit_realloc(self, t, kind, t->result, stack, flags);
 	else
-		emit_sized(self, kind, addr, t->size, stack, t->taken, t->shape >= SHAPE_BRK ? RECORD_BRK : 0);
+		emit_sized(self, kind, t->result, t->size, stack, t->taken, t->shape >= SHAPE_BRK ? RECORD_BRK : 0);
+	return 0;
+}
+
+/* Record what came of the call that t has the arguments of: addr is its result, t->from its caller. */
+static __always_inline void alloc_result(struct self self, struct pt_regs *ctx, struct thread *t, u64 addr)
+{
+	u32 where = SELF_WHERE(self, t), what = judge(addr, SELF_KEY(self), where);
+	u64 stack;
+
+	if (!what)
+		return;
+	stack = t->shape == SHAPE_POOL_BEGIN ? 0 : take_stack(self, ctx, t); /* that one has a name */
+	record(what, stack, SELF_KEY(self), where);
 }
 
 static __always_inline void alloc_result_timed(struct self self, struct pt_regs *ctx, struct thread *t, u64 addr)

@@ -168,6 +168,13 @@ type MemtraceScratch struct {
 		Fp uint64
 		Lr uint64
 	}
+	From struct {
+		_  structs.HostLayout
+		Pc uint64
+		Sp uint64
+		Fp uint64
+		Lr uint64
+	}
 	Guessed uint32
 	Unknown uint32
 	Regs    [6]uint64
@@ -297,6 +304,7 @@ type MemtraceThread struct {
 	Outer        uint64
 	Ret          uint64
 	Latest       uint64
+	Result       uint64
 	Predicted    uint64
 	Predictor    struct {
 		_      structs.HostLayout

@@ -111,6 +111,7 @@ struct thread {
 	u64 outer;      /* the probe of the call in progress */
 	u64 ret;        /* its return address, where that is kept */
 	u64 latest;     /* the last recorded block, if the thread has allocated nothing since */
+	u64 result;     /* of the call that is being recorded */
 	u64 predicted;  /* what the call in progress is to return; 0: unknown */
 	struct predictor predictor;
 	u64 pending;      /* a block that is recorded, and its call may not have taken it yet; 0: none. tracer/pending.go reads it */
@@ -260,6 +261,7 @@ struct scratch {
 	u64 stack_top;
 	u64 reach; /* behind what the thread's last walk looked at */
 	struct cursor at;
+	struct cursor from; /* where the walk began */
 	u32 guessed; /* the frame that a frame pointer led to */
 	u32 unknown; /* the frame in no known mapping */
 	u64 regs[SAVED_REGS];

@@ -23,7 +23,7 @@
 bool has_interpreters;
 
 #define RECORD_PYTHON 67 /* the Python frames of the stack that follows it */
-#define PYTHON_RUN 16    /* frames that are walked by one call */
+#define PYTHON_RUN 8    /* frames that are walked by one call */
 #define PYTHON_CUT (1U << 31) /* of the number of frames: there are more */
 
 enum python_entry {

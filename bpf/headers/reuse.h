@@ -24,8 +24,8 @@
  * The loops that go outwards do so many frames at a time, since the verifier goes through a loop's body as often as it may
  * run. One more call for a deep stack costs less than that.
  */
-#define SUM_FRAMES 64
-#define WALK_FRAMES 32
+#define SUM_FRAMES 32
+#define WALK_FRAMES 16
 #define RUNS(frames) (MAX_FRAMES / (frames) + 1)
 
 /* Frames are noted by the distance of their stack pointer from here, in 32 bits. */

@@ -122,13 +122,15 @@ static __always_inline u64 *seen_slot(u64 id)
 	return bpf_map_lookup_elem(&seen, &key);
 }
 
-/* Send the stack unless the tracer has it; its id, or 0 where it could not be sent. */
-static __always_inline u64 know_stack(struct self self, struct scratch *s, u64 id)
+/* Send a stack that is new; its id, or 0 where it could not be sent. */
+__attribute__((noinline)) u64 send_new(u64 id, u32 place)
 {
+	struct scratch *s = scratch_at(place);
+	struct self self = get_self();
 	u64 *slot = seen_slot(id);
 
-	if (slot && *slot == id)
-		return id;
+	if (!s)
+		return 0;
 	if (!send_python(self, s, id) || !send_stack(self, s, id)) {
 		count_loss(LOSS_STACK_FULL);
 		return 0;
@@ -138,6 +140,14 @@ static __always_inline u64 know_stack(struct self self, struct scratch *s, u64 i
 	return id;
 }
 
+/* Send the stack unless the tracer has it; its id, or 0 where it could not be sent. */
+static __always_inline u64 know_stack(u64 id, u32 place)
+{
+	u64 *slot = seen_slot(id);
+
+	return slot && *slot == id ? id : send_new(id, place);
+}
+
 static __always_inline u64 stack_id(u64 hash)
 {
 	hash = mix(hash);
@@ -145,65 +155,61 @@ static __always_inline u64 stack_id(u64 hash)
 }
 
 /* The id of a stack that the tracer has and whose outer frames are the last one's; 0: none. */
-static __always_inline u64 known_again(struct self self, struct scratch *s, u32 place)
+static __always_inline u64 known_again(struct scratch *s, u32 tgid, u64 seed, u32 place)
 {
-	u64 sum = walk_again(s, self.tgid, place), id, *slot;
+	u64 sum = walk_again(s, tgid, place), id, *slot;
 
 	if (!sum)
 		return 0;
-	id = stack_id(image_seed(self) ^ sum ^ s->python.sum);
+	id = stack_id(seed ^ sum ^ s->python.sum);
 	slot = seen_slot(id);
 	return slot && *slot == id ? id : 0;
 }
 
-static __always_inline u64 walk_whole(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
+static __always_inline u64 walk_whole(struct scratch *s, u32 tgid, u64 seed, u32 place)
 {
-	u64 hash = image_seed(self);
+	u64 hash = by_tables ? seed ^ unwind(tgid, place) : walk(seed, place);
 
-	s->at = t->from;
-	if (by_tables) {
-		keep_registers(s, ctx);
-		hash ^= unwind(self.tgid, place);
-	} else {
-		hash = walk(hash, place);
-	}
-	return know_stack(self, s, stack_id(hash ^ s->python.sum));
+	return know_stack(stack_id(hash ^ s->python.sum), place);
 }
 
 /* Begin at the caller of the function that a thread is about to enter; its return address is the window's first word. */
-static __always_inline void begin_at_slot(struct scratch *s, struct thread *t)
+static __always_inline void begin_at_slot(struct scratch *s)
 {
 	u64 pc = 0;
 
 	if (s->words)
 		pc = s->window[0];
 	else
-		bpf_probe_read_user(&pc, sizeof(pc), (void *)t->from.sp);
+		bpf_probe_read_user(&pc, sizeof(pc), (void *)s->at.sp);
 	if (!(pc & 4095))
-		pc = trampoline_target(t->from.sp, pc);
-	t->from.pc = pc;
-	t->from.sp = SP_AFTER_RETURN(t->from.sp);
+		pc = trampoline_target(s->at.sp, pc);
+	s->at.pc = pc;
+	s->at.sp = SP_AFTER_RETURN(s->at.sp);
 }
 
-static __always_inline u64 walk_stack(struct self self, struct scratch *s, u32 place, struct pt_regs *ctx, struct thread *t)
+/*
+ * The id of the stack from the frame that take_stack put into the scratch space. A function of its own, so that the verifier
+ * goes through it once, and not once for each state in which a program may come here.
+ */
+__attribute__((noinline)) u64 walk_stack(u32 tgid, u64 seed, u32 place)
 {
-	u64 id = 0;
+	struct scratch *s = scratch_at(place);
+	u64 id;
 
-	take_python(self, s, place);
-	s->stack_top = t->stack_top;
-	s->reach = t->walked_to + LEAST_BYTES;
-	read_window(s, t->from.sp, expected_bytes(s, t->from.sp));
-	if (!t->from.pc)
-		begin_at_slot(s, t);
+	if (!s)
+		return 0;
+	read_window(s, s->at.sp, expected_bytes(s, s->at.sp));
+	if (!s->at.pc)
+		begin_at_slot(s);
 	if (by_tables) {
-		s->at = t->from;
-		id = known_again(self, s, place);
+		s->from = s->at;
+		id = known_again(s, tgid, seed, place);
+		if (id)
+			return id;
+		s->at = s->from;
 	}
-	if (!id)
-		id = walk_whole(self, s, place, ctx, t);
-	t->stack_top = s->stack_top;
-	t->walked_to = s->at.sp;
-	return id;
+	return walk_whole(s, tgid, seed, place);
 }
 
 /*
@@ -223,7 +229,15 @@ static __always_inline u64 take_stack(struct self self, struct pt_regs *ctx, str
 		count_loss(LOSS_STACK_FULL);
 		return 0;
 	}
-	id = walk_stack(self, s, place, ctx, t);
+	s->at = t->from;
+	s->stack_top = t->stack_top;
+	s->reach = t->walked_to + LEAST_BYTES;
+	if (by_tables)
+		keep_registers(s, ctx);
+	take_python(self, s, place);
+	id = walk_stack(self.tgid, image_seed(self), place);
+	t->stack_top = s->stack_top;
+	t->walked_to = s->at.sp;
 	scratch_give(s);
 	return id;
 }

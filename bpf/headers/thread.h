@@ -53,6 +53,27 @@ static __always_inline struct thread *thread_find(struct self self)
 	return thread_elsewhere(self);
 }
 
+/*
+ * How a function of its own finds the calling thread: it takes numbers only, and each helper that it calls for what its caller
+ * knows costs up to 40 ns. where: the CPU, and whether the thread holds a slot.
+ */
+#define IN_SLOT (1U << 31)
+#define SELF_WHERE(self, t) ((self).cpu | ((t)->owner ? IN_SLOT : 0))
+
+static __always_inline struct self same_self(u64 key, u32 where)
+{
+	return (struct self){ .tgid = key >> 32, .tid = key, .cpu = where & ~IN_SLOT };
+}
+
+static __always_inline struct thread *same_thread(struct self self, u32 where)
+{
+	if (where & IN_SLOT)
+		return thread_slot(self);
+	if (has_task_storage)
+		self.task = (struct task_struct *)bpf_get_current_task_btf();
+	return thread_elsewhere(self);
+}
+
 const struct thread fresh_thread = {}; /* too large for the stack */
 
 static __always_inline struct thread *thread_new(struct self self)

@@ -63,15 +63,13 @@ func allocEdits() []edit {
 `),
 		before(programs, "\tstack = t->shape == SHAPE_POOL_BEGIN ? 0 : take_stack(self, ctx, t); /* that one has a name */\n",
 			`	if (LADDER == RUNG_choose) {
-		LADDER_USE(kind);
-		LADDER_USE(addr);
+		LADDER_USE(what);
 		return;
 	}
 `),
 		after(programs, "\tstack = t->shape == SHAPE_POOL_BEGIN ? 0 : take_stack(self, ctx, t); /* that one has a name */\n",
 			`	if (LADDER >= RUNG_walk && LADDER <= RUNG_send) {
-		LADDER_USE(kind);
-		LADDER_USE(addr);
+		LADDER_USE(what);
 		LADDER_USE(stack);
 		return;
 	}
@@ -88,8 +86,8 @@ func stackEdits() []edit {
 		after(reuse, "static __always_inline u64 add_frame(u64 sum, u64 hash)\n{\n", walk+"sum + 1;\n"),
 		after(stack, "static __always_inline u64 image_seed(struct self self)\n{\n", walk+"0;\n"),
 		after(stack, "static __always_inline u64 stack_id(u64 hash)\n{\n", walk+"hash;\n"),
-		after(stack, "\tid = stack_id(image_seed(self) ^ sum ^ s->python.sum);\n", "\tif (LADDER == RUNG_walk || LADDER == RUNG_hash)\n\t\treturn id;\n"),
-		after(stack, "static __always_inline u64 know_stack(struct self self, struct scratch *s, u64 id)\n{\n",
+		after(stack, "\tid = stack_id(seed ^ sum ^ s->python.sum);\n", "\tif (LADDER == RUNG_walk || LADDER == RUNG_hash)\n\t\treturn id;\n"),
+		after(stack, "static __always_inline u64 know_stack(u64 id, u32 place)\n{\n",
 			"\tif (LADDER == RUNG_walk || LADDER == RUNG_hash)\n\t\treturn id;\n"),
 		before(stack, "\treturn slot && *slot == id ? id : 0;\n", `	if (LADDER == RUNG_seen && slot) {
 		if (*slot != id)
