@@ -33,7 +33,8 @@ Files: $XDG_CONFIG_HOME/memtrace/config.yaml (without it, ~/.config/memtrace/con
     sort: uss
 
 A command's own value counts before one for all. One for all holds where the flag can take it. Behind sudo, the user's file is that of who called sudo. A
-file must belong to root or to that user, and nobody else may write it; one that does not is left out, with a warning.
+file must belong to root or to that user, and nobody else may write it. Otherwise no command runs, and exit code 2 says so: it would run without what
+the file asks for, such as fail-on.
 
 A value from there is a default: it does not count as given where a flag needs another or excludes it. What says what to look at (-p, --comm, --all),
 where to write (-o, --report, --junit) or what to run comes from the command line alone. memtrace serve has a file of its own.`
@@ -120,7 +121,7 @@ type shownConfig struct {
 
 type shownFile struct {
 	Path  string `json:"path"`
-	State string `json:"state"` // read, absent, refused (see why) or wrong (see why)
+	State string `json:"state"` // read, absent, or with a why: hidden, refused, wrong
 	Why   string `json:"why,omitempty"`
 }
 
@@ -139,6 +140,8 @@ func shownFiles(files []*configFile) []shownFile {
 		switch {
 		case f.absent:
 			show.State = "absent"
+		case f.hidden != nil:
+			show.State, show.Why = "hidden", f.hidden.Error()
 		case f.refused != nil:
 			show.State, show.Why = "refused", f.refused.Error()
 		case f.err != nil:
@@ -176,11 +179,7 @@ func shownFlags(found *configuration, command string) []shownValue {
 func (s *shownConfig) write(w io.Writer, all bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range s.Files {
-		state := f.State
-		if f.State == "refused" { // what is wrong in one comes at the end
-			state += ": " + f.Why
-		}
-		fmt.Fprintf(t, "%s\t%s\n", render.Clean(f.Path), render.Clean(state))
+		fmt.Fprintf(t, "%s\t%s\n", render.Clean(f.Path), f.State) // stderr says why
 	}
 	fmt.Fprintf(t, "%s* variables\t%d set\n\n", config.Prefix, len(s.Variables))
 	if err := t.Flush(); err != nil {

@@ -88,7 +88,7 @@ func readConfiguration(schema config.Schema) *configuration {
 	c.variables, c.unknown, wrong = config.Variables(os.Environ(), schema)
 	for _, f := range c.files {
 		f.read(schema)
-		wrong = errors.Join(wrong, f.err)
+		wrong = errors.Join(wrong, f.wrong())
 	}
 	c.err = wrong
 	return c
@@ -102,12 +102,12 @@ func (c *configuration) inForce(f *config.Flag) *config.Entry {
 	return config.Resolve(f, layers...)
 }
 
-// warnings say what is not read.
+// warnings say what is not read, and stops nothing.
 func (c *configuration) warnings() []string {
-	out := c.unknown
+	out := slices.Clone(c.unknown)
 	for _, f := range c.files {
-		if f.refused != nil {
-			out = append(out, fmt.Sprintf("%s is not read: %v", f.path, f.refused))
+		if f.hidden != nil {
+			out = append(out, fmt.Sprintf("%s is not read: %v", f.path, f.hidden))
 		}
 	}
 	return out
