@@ -197,6 +197,15 @@ func (s *shownConfig) write(w io.Writer, all bool) error {
 	return t.Flush()
 }
 
+// shownText is a value as text. A place that says none says so: what counts less is taken back.
+func shownText(v shownValue) string {
+	text := strings.Join(v.Values, ", ")
+	if text == "" && v.From != "built-in" {
+		return "none"
+	}
+	return text
+}
+
 type configRow struct {
 	flag, value, from string
 	commands          []string
@@ -208,7 +217,7 @@ func (s *shownConfig) rows(all bool) []configRow {
 		if v.From == "built-in" && !all {
 			continue
 		}
-		row := configRow{flag: v.Flag, value: strings.Join(v.Values, ", "), from: v.Where}
+		row := configRow{flag: v.Flag, value: shownText(v), from: v.Where}
 		if row.from == "" {
 			row.from = v.From
 		}

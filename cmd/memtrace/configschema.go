@@ -86,6 +86,9 @@ func checkConfigured(command, name string, o cmdline.Option, values []string) er
 	if command == "top" && name == "sort" {
 		words = o.Hints
 	}
+	if o.Default == "" && !o.IsBool && slices.Equal(values, []string{""}) {
+		return nil // none, as the flag has where nobody gives it
+	}
 	check := configChecks[name]
 	for _, value := range values {
 		if len(words) > 0 {

@@ -41,6 +41,7 @@ func configure(app *cli.App, args []string) {
 		if c.Command.Name == app.Name && c.App.Command(c.Args().First()) != nil {
 			return then(c) // the command's own comes next
 		}
+		keepTyped(c)
 		for _, text := range found.warnings() {
 			fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", render.Clean(text))
 		}

@@ -38,7 +38,7 @@ func diffCommand(c *cli.Context) error {
 	switch format := c.String("format"); {
 	case !slices.Contains(render.ComparisonFormats(), format):
 		return noneOf("--format", format, render.ComparisonFormats())
-	case c.IsSet("by") && !slices.Contains(diffGroupings(), c.String("by")):
+	case asksFor(c, "by") && !slices.Contains(diffGroupings(), c.String("by")):
 		return noneOf("--by", c.String("by"), diffGroupings())
 	case c.Int("top") < 0:
 		return usageError("--top must not be negative")
@@ -59,9 +59,9 @@ func diffCommand(c *cli.Context) error {
 
 func diffSnapshots(c *cli.Context) error {
 	switch format, by := c.String("format"), c.String("by"); {
-	case c.IsSet("kind"):
+	case asksFor(c, "kind"):
 		return usageError("--kind is for Reports, and these are snapshots: --by %s says what to compare", matrix.Figures()[0])
-	case c.IsSet("by") && !slices.Contains(matrix.Figures(), by):
+	case asksFor(c, "by") && !slices.Contains(matrix.Figures(), by):
 		return usageError("--by %s is for Reports, and these are snapshots, which are compared by one of %v", by, matrix.Figures())
 	case !slices.Contains(render.DiffFormats(), format):
 		return usageError("--format %s is for Reports, and these are snapshots, which are written as one of %v", format, render.DiffFormats())
@@ -88,10 +88,10 @@ func diffSnapshots(c *cli.Context) error {
 // diffReports compares what openReport opens.
 func diffReports(c *cli.Context) error {
 	kind, by := export.Live, compare.Groupings()[0]
-	if given(c, "kind") {
-		kind = export.Kind(c.String("kind"))
+	if word := c.String("kind"); word != "" {
+		kind = export.Kind(word)
 	}
-	if word := c.String("by"); c.IsSet("by") || slices.Contains(compare.Groupings(), word) { // else a configuration has it for snapshots
+	if word := c.String("by"); asksFor(c, "by") || slices.Contains(compare.Groupings(), word) { // else a configuration has it for snapshots
 		by = word
 	}
 	switch {
@@ -99,7 +99,7 @@ func diffReports(c *cli.Context) error {
 		return noneOf("--kind", string(kind), export.Kinds())
 	case !slices.Contains(compare.Groupings(), by):
 		return usageError("--by %s is for snapshots, and these are Reports, which are compared by one of %v", by, compare.Groupings())
-	case c.IsSet("unit"):
+	case asksFor(c, "unit"):
 		return usageError("--unit is for snapshots, and these are Reports")
 	}
 	var sides [2]compare.Side

@@ -125,7 +125,7 @@ func commonFlags() []cli.Flag {
 // that a wrong flag is told to everyone.
 func readSettings(c *cli.Context) (settings, error) {
 	s := settings{
-		duration: c.Duration("duration"), interval: c.Duration("interval"), each: c.IsSet("interval"),
+		duration: traceTime(c), interval: c.Duration("interval"), each: c.IsSet("interval"),
 		sort: cmp.Or(c.String("sort"), defaultSort), by: cmp.Or(c.String("by"), report.BySite), minAge: c.Duration("min-age"),
 		format: render.Format(cmp.Or(c.String("format"), string(render.Text))),
 		leaks:  c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
@@ -144,7 +144,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		return s, err
 	}
 	s.native = c.Bool("native")
-	s.wrapperNames = wholes(c, "wrapper")
+	s.wrapperNames = unlessNone(wholes(c, "wrapper"))
 	if s.wrappers, err = wrapper.Read(s.wrapperNames); err != nil {
 		return s, usageError("--wrapper: %v", err)
 	}
@@ -181,6 +181,15 @@ func readSettings(c *cli.Context) (settings, error) {
 	return s, s.checkAll(c)
 }
 
+// traceTime is when the trace ends by itself; 0: never. A recorded command ends with that, so what a configuration says is
+// for running processes.
+func traceTime(c *cli.Context) time.Duration {
+	if c.Command.Name == "record" && c.Args().Present() && !c.IsSet("duration") {
+		return 0
+	}
+	return c.Duration("duration")
+}
+
 // listedSites is how many sites a Report lists, 0: all. Where nobody says it, that goes by the format.
 func listedSites(c *cli.Context, format render.Format) int {
 	switch {
@@ -197,8 +206,8 @@ func (s *settings) check(c *cli.Context) error {
 	switch {
 	case s.interval < 50*time.Millisecond:
 		return usageError("--interval %v is too short: at least 50ms", s.interval)
-	case s.duration < 0 || c.IsSet("duration") && s.duration == 0:
-		return usageError("--duration must be more than 0")
+	case s.duration < 0:
+		return usageError("--duration must not be negative")
 	case s.top < 0:
 		return usageError("--top must not be negative")
 	case !slices.Contains(analyzer.SortKeys(), s.sort):
@@ -219,7 +228,7 @@ func (s *settings) check(c *cli.Context) error {
 	if err := report.CheckGrouping(s.by); err != nil {
 		return usageError("--by %v", err)
 	}
-	if s.events && c.IsSet("by") {
+	if s.events && asksFor(c, "by") {
 		return usageError("--by groups the sites of a Report: --events shows none")
 	}
 	return nil

@@ -65,7 +65,7 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 		return liveMachine(c)
 	}
 	for _, name := range []string{"stall-budget", "time-limit", "pages"} {
-		if c.IsSet(name) {
+		if asksFor(c, name) {
 			return nil, usageError("--%s is for the live machine, not for a file", name)
 		}
 	}

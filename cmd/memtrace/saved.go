@@ -109,7 +109,7 @@ func reportCommand(c *cli.Context) error {
 		return noneOf("--format", format, reportFormats)
 	case top < 0:
 		return usageError("--top must not be negative")
-	case given(c, "by") && report.CheckGrouping(c.String("by")) != nil:
+	case c.String("by") != "" && report.CheckGrouping(c.String("by")) != nil:
 		return usageError("--by %v", report.CheckGrouping(c.String("by")))
 	case c.Int("frames") < 0:
 		return usageError("--frames must not be negative")
@@ -117,7 +117,7 @@ func reportCommand(c *cli.Context) error {
 		return usageError("report takes one file: memtrace report FILE (- is stdin)")
 	case c.IsSet("from") || c.IsSet("to"):
 		return reportSpan(c)
-	case given(c, "sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
+	case c.String("sort") != "" && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
 		return noneOf("--sort", c.String("sort"), analyzer.SortKeys())
 	}
 	r, _, err := openReport(c, c.Args().First())
@@ -127,10 +127,10 @@ func reportCommand(c *cli.Context) error {
 	if format == "markdown" && r.Outcome == nil {
 		return errors.New("markdown is the summary of a check, and this Report was not checked (--leaks, --fail-on)")
 	}
-	if given(c, "sort") {
+	if c.String("sort") != "" {
 		r.Sort(c.String("sort"))
 	}
-	if given(c, "by") {
+	if c.String("by") != "" {
 		if err := regroup(r, c.String("by"), c.String("sort")); err != nil {
 			return fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
 		}

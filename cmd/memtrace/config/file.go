@@ -124,8 +124,7 @@ func (p *parser) flag(command string, key, value *yaml.Node) {
 		e.Values = append(e.Values, v.Value)
 	}
 	if len(e.Values) == 0 {
-		p.refuse(value, "%s: a value is wanted", key.Value)
-		return
+		e.Values = []string{""} // [] is none
 	}
 	if err := p.schema.check(&e); err != nil {
 		p.wrong = append(p.wrong, err)
