@@ -52,12 +52,19 @@ func configure(app *cli.App, args []string) {
 	}
 }
 
+// notFromTop are flags of trace whose configuration is not for a trace that Enter in memtrace top starts: a live screen, which
+// its user ends, which judges nothing, and which neither stops nor endangers the process.
+var notFromTop = []string{
+	"duration", "format", "quiet", "verbose", "events", "kind", "min-size", "stacks", "function",
+	"leaks", "stop", "warmup", "fail-on", "error-exitcode", "baseline", "suppressions", "risk-exceptions",
+}
+
 // applyConfiguration sets the defaults of a command's flags, and returns what they are from.
 func applyConfiguration(found *configuration, command string, flags []cli.Flag) (map[string]*config.Entry, error) {
-	out := make(map[string]*config.Entry)
+	out, fromTop := make(map[string]*config.Entry), os.Getenv(startedByTop) != ""
 	for i := range found.schema {
 		f := &found.schema[i]
-		if f.Command != command {
+		if f.Command != command || fromTop && slices.Contains(notFromTop, f.Name) {
 			continue
 		}
 		e := found.inForce(f)
