@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/cmd/memtrace/config"
@@ -170,6 +172,17 @@ func (f *configFile) instead() string {
 		return "remove it"
 	}
 	return "set XDG_CONFIG_HOME to a directory of your own"
+}
+
+// openNamed opens the file that a flag names, with the rights of who named it: behind sudo, a file that its caller has
+// configured is one that this caller can read.
+func openNamed(c *cli.Context, flag string) (f *os.File, err error) {
+	path, e := c.Path(flag), configuredOf(c.App)[flag]
+	if c.IsSet(flag) || e == nil || strings.HasPrefix(e.Where, machineConfig+":") {
+		return openAsCaller(path)
+	}
+	err = callerOf().do(func() error { f, err = os.Open(path); return err })
+	return f, err
 }
 
 // withoutPath is an error of a file whose path is said beside it.

@@ -80,6 +80,38 @@ func TestConfigurationOfSetUserID(t *testing.T) {
 	}
 }
 
+// What a configuration names is opened with the rights of who wrote it: behind sudo, not with root's.
+func TestConfiguredFilesAreOpenedForTheCaller(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, sudo, want string
+		typed            bool
+	}{
+		{name: "root's own", want: "line 1 is neither"},
+		{name: "behind sudo", sudo: "4242", want: "permission denied"},
+		{name: "behind sudo, on the command line", sudo: "4242", typed: true, want: "line 1 is neither"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := openDirectory(t)
+			path, secret := filepath.Join(dir, "memtrace", "config.yaml"), filepath.Join(dir, "memtrace", "secret")
+			writeConfig(t, path, "", 0, 0o644)
+			for name, text := range map[string]string{path: "suppressions: secret\n", secret: "hunter2\n"} {
+				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := []string{"trace"}
+			if c.typed {
+				args = append(args, "--suppressions", secret)
+			}
+			said, err := asCallerOfSudo(t, nil, dir, c.sudo, args...).CombinedOutput()
+			if err == nil || !strings.Contains(string(said), c.want) {
+				t.Errorf("memtrace trace: %v, and says\n%s\nwant %q", err, said, c.want)
+			}
+		})
+	}
+}
+
 // A directory that the reader may not enter says nothing for or against a file in it: HOME may be another user's.
 func TestConfigurationOutOfReach(t *testing.T) {
 	t.Parallel()
@@ -137,6 +169,16 @@ func writeConfig(t *testing.T, path, link string, owner, mode int) {
 // refused, and only there.
 func configSays(t *testing.T, dir string, as *syscall.Credential, sudo, refused string) string {
 	t.Helper()
+	said, err := asCallerOfSudo(t, as, dir, sudo, "config").CombinedOutput()
+	if (refused != "") != (err != nil) {
+		t.Errorf("memtrace config: %v", err)
+	}
+	return string(said)
+}
+
+// asCallerOfSudo is memtrace with a configuration: as root, or set-user-ID root as another user; behind sudo, if that names a user.
+func asCallerOfSudo(t *testing.T, as *syscall.Credential, dir, sudo string, args ...string) *exec.Cmd {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -144,18 +186,14 @@ func configSays(t *testing.T, dir string, as *syscall.Credential, sudo, refused 
 	if as != nil {
 		self = setUserID(t, self)
 	}
-	cmd := exec.Command(self, "config")
+	cmd := exec.Command(self, args...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
 	cmd.Env = append(os.Environ(), asMemtrace+"=1", "XDG_CONFIG_HOME="+dir)
 	if sudo != "" {
 		cmd.Env = append(cmd.Env, "SUDO_UID="+sudo, "SUDO_GID="+sudo)
 	}
-	said, err := cmd.CombinedOutput()
-	if (refused != "") != (err != nil) {
-		t.Errorf("memtrace config: %v", err)
-	}
-	return string(said)
+	return cmd
 }
 
 // setUserID is a copy of a program that runs with root's rights, whoever starts it.

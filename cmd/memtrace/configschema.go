@@ -64,7 +64,8 @@ func flagToConfigure(command string, f cli.Flag, o cmdline.Option) config.Flag {
 	if o.IsBool {
 		builtIn = fmt.Sprint(o.On)
 	}
-	return config.Flag{Command: command, Name: name, Many: takesMany(f), Default: builtIn, Never: never, Check: func(values []string) error {
+	_, isFile := f.(*cli.PathFlag)
+	return config.Flag{Command: command, Name: name, Many: takesMany(f), File: isFile, Default: builtIn, Never: never, Check: func(values []string) error {
 		if err := setDefault(f, values); err != nil { // f is nobody else's
 			return err
 		}

@@ -80,11 +80,13 @@ func newJob(c *cli.Context) (*job, error) {
 	case asksFor(c, "baseline") && len(g.rules) == 0:
 		return nil, usageError("--baseline says what --fail-on is to overlook: give --fail-on, too")
 	}
-	if g.suppress, err = readSuppressions(c.Path("suppressions")); err != nil {
+	if g.suppress, err = readSuppressions(c); err != nil {
 		return nil, err
 	}
-	if g.known, err = readBaseline(c); err != nil {
-		return nil, err
+	if len(g.rules) > 0 { // else a configuration has one for jobs that have conditions
+		if g.known, err = readBaseline(c); err != nil {
+			return nil, err
+		}
 	}
 	g.options.Baseline = g.known != nil
 	used := map[string]string{c.Path("report"): "report", c.Path("suppressions"): "suppressions", c.Path("baseline"): "baseline"}
@@ -128,12 +130,13 @@ func sourceRoot() string {
 	return dir
 }
 
-// readSuppressions reads the file of --suppressions, if one was given.
-func readSuppressions(path string) (*suppress.List, error) {
+// readSuppressions reads the file of --suppressions, if there is one.
+func readSuppressions(c *cli.Context) (*suppress.List, error) {
+	path := c.Path("suppressions")
 	if path == "" {
 		return nil, nil
 	}
-	f, err := openAsCaller(path)
+	f, err := openNamed(c, "suppressions")
 	if err != nil {
 		return nil, fmt.Errorf("read suppressions: %w", err)
 	}
@@ -150,7 +153,7 @@ func readBaseline(c *cli.Context) (*gate.Baseline, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := openAsCaller(path)
+	f, err := openNamed(c, "baseline")
 	if err != nil {
 		return nil, fmt.Errorf("read the baseline: %w", err)
 	}

@@ -27,6 +27,7 @@ func testSchema() Schema {
 		{Command: "trace", Name: "pid", Many: true, Never: "it says what to look at", Check: anything},
 		{Command: "top", Name: "interval", Default: "1s", Check: oneOf("1s", "5s", "9s")},
 		{Command: "top", Name: "sort", Check: oneOf("uss", "rss")},
+		{Command: "trace", Name: "baseline", File: true, Check: anything},
 	}
 }
 
@@ -49,6 +50,16 @@ func TestParse(t *testing.T) {
 	for _, empty := range []string{"", "# nothing yet\n", "---\n"} {
 		if entries, err := Parse("c.yaml", []byte(empty), testSchema()); err != nil || len(entries) > 0 {
 			t.Errorf("Parse(%q) = %v, %v, want nothing", empty, entries, err)
+		}
+	}
+}
+
+// A relative path is one from the directory of the file, wherever memtrace runs.
+func TestParseResolvesPaths(t *testing.T) {
+	for text, want := range map[string]string{"old.json": "/etc/memtrace/old.json", "../x": "/etc/x", "/srv/old.json": "/srv/old.json", `""`: ""} {
+		entries, err := Parse("/etc/memtrace/config.yaml", []byte("baseline: "+text+"\n"), testSchema())
+		if err != nil || len(entries) != 1 || entries[0].Values[0] != want {
+			t.Errorf("baseline: %s is %+v, %v, want %q", text, entries, err, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 const MaxFile = 64 << 10
 
 // Parse reads a file's text. A key is a flag's name, and holds for all commands that have the flag and can take the value; or
-// it is a command's name, with the flags of that command below it. Errors name the file, the line and the key; there is
+// it is a command's name, with the flags of that command below it. A relative path is one from the file's directory. Errors name the file, the line and the key; there is
 // one for each key that is wrong.
 func Parse(file string, text []byte, s Schema) ([]Entry, error) {
 	if len(text) > MaxFile {
@@ -129,6 +130,9 @@ func (p *parser) flag(command string, key, value *yaml.Node) {
 	if err := p.schema.check(&e); err != nil {
 		p.wrong = append(p.wrong, err)
 		return
+	}
+	if e.Values[0] != "" && p.schema.of(&e)[0].File && !filepath.IsAbs(e.Values[0]) {
+		e.Values[0] = filepath.Join(filepath.Dir(p.file), e.Values[0])
 	}
 	p.entries = append(p.entries, e)
 }

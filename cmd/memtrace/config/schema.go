@@ -12,6 +12,7 @@ import (
 type Flag struct {
 	Command, Name string
 	Many          bool   // it takes several values
+	File          bool   // its value is a file to read
 	Default       string // as built in; "" for none
 	// Never says why only the command line may give it; "" if others may.
 	Never string
