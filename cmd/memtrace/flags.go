@@ -181,6 +181,9 @@ func readSettings(c *cli.Context) (settings, error) {
 	return s, s.checkAll(c)
 }
 
+// leastInterval is the shortest time between two Reports, or two looks of a watch.
+const leastInterval = 50 * time.Millisecond
+
 // traceTime is when the trace ends by itself; 0: never. A recorded command ends with that, so what a configuration says is
 // for running processes.
 func traceTime(c *cli.Context) time.Duration {
@@ -204,8 +207,8 @@ func listedSites(c *cli.Context, format render.Format) int {
 
 func (s *settings) check(c *cli.Context) error {
 	switch {
-	case s.interval < 50*time.Millisecond:
-		return usageError("--interval %v is too short: at least 50ms", s.interval)
+	case s.interval < leastInterval:
+		return usageError("--interval %v is too short: at least %v", s.interval, leastInterval)
 	case s.duration < 0:
 		return usageError("--duration must not be negative")
 	case s.top < 0:

@@ -63,6 +63,9 @@ type topSettings struct {
 	budget    time.Duration
 }
 
+// leastTopInterval is the shortest time between two looks at the machine.
+const leastTopInterval = 100 * time.Millisecond
+
 func readTopSettings(c *cli.Context) (topSettings, error) {
 	s := topSettings{
 		view: top.View(c.String("view")), pid: c.Int("pid"), interval: c.Duration("interval"),
@@ -88,8 +91,8 @@ func (s *topSettings) check() error {
 		return usageError("--sort %q is none of the columns of view %s: %s", s.sort, s.view, strings.Join(s.view.SortKeys(), ", "))
 	case !slices.Contains(top.Formats(), s.format):
 		return noneOf("--format", s.format, top.Formats())
-	case s.interval < 100*time.Millisecond:
-		return usageError("--interval %v is too short: at least 100ms", s.interval)
+	case s.interval < leastTopInterval:
+		return usageError("--interval %v is too short: at least %v", s.interval, leastTopInterval)
 	case s.threshold < 0:
 		return usageError("--threshold must not be negative")
 	case s.budget < 0:
