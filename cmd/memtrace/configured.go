@@ -55,6 +55,16 @@ func asksFor(c *cli.Context, name string) bool {
 	}
 }
 
+// fitting is a flag's word. One that only a configuration has, and that this use of the command does not know, counts as none:
+// it is for other uses.
+func fitting(c *cli.Context, name string, words []string) string {
+	word := c.String(name)
+	if !c.IsSet(name) && !slices.Contains(words, word) {
+		return ""
+	}
+	return word
+}
+
 // unlessNone are the values of a flag that takes several. A single empty one means none.
 func unlessNone(texts []string) []string {
 	if len(texts) == 1 && texts[0] == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -58,19 +59,16 @@ func diffCommand(c *cli.Context) error {
 }
 
 func diffSnapshots(c *cli.Context) error {
-	switch format, by := c.String("format"), c.String("by"); {
+	by, format := fitting(c, "by", matrix.Figures()), fitting(c, "format", render.DiffFormats())
+	switch {
 	case asksFor(c, "kind"):
 		return usageError("--kind is for Reports, and these are snapshots: --by %s says what to compare", matrix.Figures()[0])
-	case asksFor(c, "by") && !slices.Contains(matrix.Figures(), by):
+	case by != "" && !slices.Contains(matrix.Figures(), by):
 		return usageError("--by %s is for Reports, and these are snapshots, which are compared by one of %v", by, matrix.Figures())
-	case !slices.Contains(render.DiffFormats(), format):
+	case format != "" && !slices.Contains(render.DiffFormats(), format):
 		return usageError("--format %s is for Reports, and these are snapshots, which are written as one of %v", format, render.DiffFormats())
 	}
-	figure := matrix.PSS
-	if slices.Contains(matrix.Figures(), c.String("by")) { // else a configuration has it for Reports
-		figure = matrix.By(c.String("by"))
-	}
-	opt, err := tableOptions(c, figure, render.DiffFormats())
+	opt, err := tableOptions(c, cmp.Or(matrix.By(by), matrix.PSS), render.DiffFormats())
 	if err != nil {
 		return err
 	}
@@ -87,13 +85,8 @@ func diffSnapshots(c *cli.Context) error {
 
 // diffReports compares what openReport opens.
 func diffReports(c *cli.Context) error {
-	kind, by := export.Live, compare.Groupings()[0]
-	if word := c.String("kind"); word != "" {
-		kind = export.Kind(word)
-	}
-	if word := c.String("by"); asksFor(c, "by") || slices.Contains(compare.Groupings(), word) { // else a configuration has it for snapshots
-		by = word
-	}
+	kind := cmp.Or(export.Kind(c.String("kind")), export.Live)
+	by := cmp.Or(fitting(c, "by", compare.Groupings()), compare.Groupings()[0])
 	switch {
 	case !slices.Contains(export.Kinds(), string(kind)):
 		return noneOf("--kind", string(kind), export.Kinds())

@@ -132,6 +132,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), quiet: c.Bool("quiet"), frames: cmp.Or(c.Int("frames"), -1), commands: !c.Bool("no-command-lines"),
 		jvmPerfMap: c.Bool("jvm-perfmap"),
 	}
+	s.preferTyped(c)
 	s.top = listedSites(c, s.format)
 	if err := s.check(c); err != nil {
 		return s, err
@@ -191,6 +192,19 @@ func traceTime(c *cli.Context) time.Duration {
 		return 0
 	}
 	return c.Duration("duration")
+}
+
+// preferTyped leaves out what only a configuration has, where the command line asks for what does not go with it.
+func (s *settings) preferTyped(c *cli.Context) {
+	if s.quiet && !c.IsSet("quiet") && (asksFor(c, "verbose") || asksFor(c, "events")) {
+		s.quiet = false
+	}
+	if s.quiet && asksFor(c, "quiet") && !c.IsSet("verbose") {
+		s.verbose = false
+	}
+	if s.events && s.format == render.CSV && !c.IsSet("format") {
+		s.format = render.Text
+	}
 }
 
 // listedSites is how many sites a Report lists, 0: all. Where nobody says it, that goes by the format.

@@ -73,6 +73,9 @@ func queryCommand(c *cli.Context) error {
 	case c.IsSet("at") && (c.IsSet("from") || c.IsSet("to")):
 		return usageError("--at is one time, --from and --to are a span: give the one or the other")
 	}
+	if opt.Check() != nil && !c.IsSet("sort") {
+		opt.Order = "" // a configuration's may be for groups alone
+	}
 	if err := opt.Check(); err != nil {
 		return usageError("%v", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -13,8 +14,8 @@ import (
 
 // reportSpan shows what happened in a recording between two times.
 func reportSpan(c *cli.Context) error {
-	opt := query.SpanOptions{By: c.String("by"), Order: c.String("sort"), Limit: c.Int("top")}
-	format := c.String("format")
+	opt := query.SpanOptions{By: fitting(c, "by", query.Groupings()), Order: fitting(c, "sort", query.SpanOrders()), Limit: c.Int("top")}
+	format := cmp.Or(fitting(c, "format", query.Formats()), "text")
 	if !given(c, "top") && format != "text" {
 		opt.Limit = 0
 	}

@@ -124,16 +124,18 @@ func reportCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if format == "markdown" && r.Outcome == nil {
+	switch {
+	case format != "markdown" || r.Outcome != nil:
+	case !c.IsSet("format"):
+		format = "text" // a configuration's is for Reports that were checked
+	default:
 		return errors.New("markdown is the summary of a check, and this Report was not checked (--leaks, --fail-on)")
 	}
 	if c.String("sort") != "" {
 		r.Sort(c.String("sort"))
 	}
-	if c.String("by") != "" {
-		if err := regroup(r, c.String("by"), c.String("sort")); err != nil {
-			return fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
-		}
+	if err := groupSaved(c, r); err != nil {
+		return err
 	}
 	switch {
 	case given(c, "top") || format != "json" && format != "csv":
@@ -156,6 +158,24 @@ func writeReport(w io.Writer, r *report.Report, opt render.Options) error {
 	return render.Write(w, r, opt)
 }
 
+// groupSaved groups the sites as --by says. A Report that can't be grouped stays as it is where only a configuration asks.
+func groupSaved(c *cli.Context, r *report.Report) error {
+	by := c.String("by")
+	if by == "" {
+		return nil
+	}
+	err := regroup(r, by, c.String("sort"))
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
+	if c.IsSet("by") {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "memtrace: warning: not grouped by %s, which %s asks for: %s\n", by, configuredOf(c.App)["by"].Where, render.Clean(err.Error()))
+	return nil
+}
+
 // regroup groups the sites of a Report anew.
 func regroup(r *report.Report, by, sort string) error {
 	if r.SitesMore > 0 {
@@ -167,9 +187,7 @@ func regroup(r *report.Report, by, sort string) error {
 }
 
 func exportCommand(c *cli.Context) error {
-	opt := export.Options{
-		Format: export.Format(c.String("format")), Kind: export.Kind(c.String("kind")), Inverted: c.Bool("inverted"), Version: version,
-	}
+	opt := exportOptions(c)
 	switch {
 	case opt.Format == "":
 		return usageError("--format says what to write: %s", strings.Join(exportFormats(), ", "))
@@ -206,6 +224,18 @@ func exportCommand(c *cli.Context) error {
 	}
 	_, err = os.Stdout.Write(whole.Bytes())
 	return err
+}
+
+// exportOptions reads the flags. A kind and a direction that only a configuration has are for the formats that show them.
+func exportOptions(c *cli.Context) export.Options {
+	opt := export.Options{Format: export.Format(c.String("format")), Kind: export.Kind(c.String("kind")), Inverted: c.Bool("inverted"), Version: version}
+	if kind := (export.Options{Format: opt.Format, Kind: opt.Kind}); !c.IsSet("kind") && kind.Check(false) != nil {
+		opt.Kind = ""
+	}
+	if inverted := (export.Options{Format: opt.Format, Inverted: opt.Inverted}); !c.IsSet("inverted") && inverted.Check(false) != nil {
+		opt.Inverted = false
+	}
+	return opt
 }
 
 // exporter opens the Reports and says how to write them.

@@ -72,6 +72,10 @@ func readTopSettings(c *cli.Context) (topSettings, error) {
 		sort: c.String("sort"), once: c.Bool("once"), measure: c.IsSet("interval"),
 		format: c.String("format"), threshold: c.Int64("threshold"), budget: c.Duration("stall-budget"),
 	}
+	s.once = s.once || s.format != "text" || !term.IsTerminal(int(os.Stdout.Fd())) || !tui.Usable(os.Stdout, os.Getenv)
+	if s.once && s.view.OfOne() && s.pid == 0 && !c.IsSet("view") {
+		s.view = top.Processes // a configuration's is for when there is a process to show
+	}
 	s.sort, s.reverse = strings.CutPrefix(s.sort, "-")
 	if !c.IsSet("sort") && !slices.Contains(s.view.SortKeys(), s.sort) {
 		s.sort, s.reverse = "", false // a configuration's is for the views that have the column
@@ -100,7 +104,6 @@ func (s *topSettings) check() error {
 	case s.pid < 0:
 		return usageError("--pid %d is not a process ID", s.pid)
 	}
-	s.once = s.once || s.format != "text" || !term.IsTerminal(int(os.Stdout.Fd())) || !tui.Usable(os.Stdout, os.Getenv)
 	if s.once && s.view.OfOne() && s.pid == 0 {
 		return usageError("--view %s shows one process: name it with -p PID", s.view)
 	}
