@@ -54,8 +54,8 @@ func configCommand(c *cli.Context) error {
 		return noneOf("--format", format, configFormats)
 	case c.NArg() > 1:
 		return usageError("config shows one command, or all: memtrace config [COMMAND]")
-	case command != "" && !hasCommand(schema, command):
-		return usageError("config knows no command %q with defaults to set%s", command, didYouMean(command, configuredCommands(schema)))
+	case command != "" && !slices.Contains(schema.Commands(), command):
+		return usageError("config knows no command %q with defaults to set%s", command, didYouMean(command, schema.Commands()))
 	case c.Path("check") != "":
 		return checkConfig(c.Path("check"), schema)
 	}
@@ -95,20 +95,6 @@ func checkConfig(path string, schema config.Schema) error {
 	}
 	_, err = fmt.Printf("%s: fine\n", render.Clean(path))
 	return err
-}
-
-func hasCommand(schema config.Schema, name string) bool {
-	return slices.Contains(configuredCommands(schema), name)
-}
-
-func configuredCommands(schema config.Schema) []string {
-	var out []string
-	for i := range schema {
-		if !slices.Contains(out, schema[i].Command) {
-			out = append(out, schema[i].Command)
-		}
-	}
-	return out
 }
 
 // shownConfig is the output of memtrace config in JSON.

@@ -97,7 +97,7 @@ func (p *parser) top(root *yaml.Node) {
 
 // command reads what stands below a command's name.
 func (p *parser) command(key, value *yaml.Node) {
-	commands := p.schema.commands()
+	commands := p.schema.Commands()
 	if !slices.Contains(commands, key.Value) {
 		p.refuse(key, "%s: there is no such command with flags to set%s", key.Value, meant(key.Value, commands))
 		return
@@ -108,7 +108,7 @@ func (p *parser) command(key, value *yaml.Node) {
 func (p *parser) flag(command string, key, value *yaml.Node) {
 	if names := p.schema.names(command); !slices.Contains(names, key.Value) {
 		of := "there is no flag of this name"
-		if slices.Contains(p.schema.commands(), key.Value) {
+		if slices.Contains(p.schema.Commands(), key.Value) {
 			of = "it is a command: write its flags below it, indented"
 		} else if command != "" {
 			of = command + " has no flag of this name"

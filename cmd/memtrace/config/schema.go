@@ -42,7 +42,8 @@ func (s Schema) of(e *Entry) Schema {
 	return out
 }
 
-func (s Schema) commands() []string {
+// Commands are those that have flags, in their order.
+func (s Schema) Commands() []string {
 	var out []string
 	for i := range s {
 		if !slices.Contains(out, s[i].Command) {
