@@ -18,31 +18,41 @@ import (
 	"github.com/memtrace/memtrace/cmd/memtrace/config"
 )
 
-const configDescription = `Shows which flags have a default that is not memtrace's own, and from where; of one COMMAND, all flags. The command line counts before
-a variable, that before the user's file, that before the machine's, and that before what is built in.
+const configDescription = `Shows which flags have another default than memtrace's own, and who set it. With COMMAND
+it shows all flags of that command. The command line counts first, then variables, then
+the user's file, then the machine's file, then what is built in.
 
-Variables: MEMTRACE_ and the flag in capitals, with _ for -. MEMTRACE_INTERVAL=5s is --interval 5s for all commands that have it, MEMTRACE_TOP_INTERVAL=5s
-for top alone. An empty variable counts as unset. The command of run gets them as they are.
+Variables: MEMTRACE_, then the flag in capitals with _ for -. MEMTRACE_INTERVAL=5s sets --interval for all commands
+that have it, MEMTRACE_TOP_INTERVAL=5s for top alone. An empty variable counts as unset. The command of memtrace run
+gets all variables as they are.
 
-Files: $XDG_CONFIG_HOME/memtrace/config.yaml (without it, ~/.config/memtrace/config.yaml) and /etc/memtrace/config.yaml, in YAML:
+Files: $XDG_CONFIG_HOME/memtrace/config.yaml (without that variable, ~/.config/memtrace/config.yaml) and
+/etc/memtrace/config.yaml, in YAML:
 
-  interval: 5s            # of all commands that have --interval
+  interval: 5s            # for all commands that have --interval
   fail-on: [definite, "rss>2GiB"]
   follow: false
-  top:                    # of memtrace top alone
+  top:                    # for memtrace top alone
     sort: uss
 
-A command's own value counts before one for all. One for all holds where the flag can take it. Behind sudo, the user's file is that of who called sudo. A
-file must belong to root or to that user, and nobody else may write it. Otherwise no command runs, and exit code 2 says so: it would run without what
-the file asks for, such as fail-on.
+What stands below a command counts before what is for all commands. What is for all commands is passed over by a
+command whose flag can't take it.
 
-A value from there is a default: it does not count as given where a flag needs another or excludes it. What says what to look at (-p, --comm, --all),
-where to write (-o, --report, --junit) or what to run comes from the command line alone. memtrace serve has a file of its own.`
+Behind sudo, the user's file is that of who called sudo. A file must belong to root or to that user, and nobody else
+may write it. Otherwise no command runs, and the exit code is 2: a job would run without the file's fail-on, and
+pass.
+
+Such a value is a default. Where a flag needs another one, as --max-size needs -o, it is no error alone. Where two
+flags exclude each other, it is one, and the error says where the value comes from. The command line takes it back:
+--leaks=false, --fail-on '', -d 0.
+
+Only the command line says what to look at (-p, --comm, --all), where to write (-o, --report, --junit) and what to
+run. memtrace serve has a file of its own.`
 
 func configFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
-		&cli.PathFlag{Name: "check", Usage: "say what is wrong with this file, and end"},
+		&cli.PathFlag{Name: "check", Usage: "check this file instead, and say what is wrong with it"},
 	}
 }
 
@@ -55,7 +65,8 @@ func configCommand(c *cli.Context) error {
 	case c.NArg() > 1:
 		return usageError("config shows one command, or all: memtrace config [COMMAND]")
 	case command != "" && !slices.Contains(schema.Commands(), command):
-		return usageError("config knows no command %q with defaults to set%s", command, didYouMean(command, schema.Commands()))
+		meant := didYouMean(command, schema.Commands())
+		return usageError("config knows no command %q with defaults to set%s", command, meant)
 	case c.Path("check") != "":
 		return checkConfig(c.Path("check"), schema)
 	}

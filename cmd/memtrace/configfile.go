@@ -70,8 +70,8 @@ type configFile struct {
 	entries []config.Entry
 }
 
-// wrong is what keeps a command from running with this file; nil if nothing does. Without it, a file that is there would
-// be left out, and what it asks for (a --fail-on of a CI job) with it.
+// wrong is what keeps a command from running with this file; nil if nothing does. Without it, a file that is there
+// would be left out, and what it asks for (a --fail-on of a CI job) with it.
 func (f *configFile) wrong() error {
 	if f.refused != nil {
 		return fmt.Errorf("%s is refused: %w", f.path, f.refused)
@@ -120,8 +120,8 @@ func (f *configFile) read(schema config.Schema) {
 	}
 }
 
-// errHidden is of a file in a place that its reader may not look into: HOME is still somebody else's, as in a service or a
-// container that runs as another user. Nobody has said there that a file is for that reader.
+// errHidden is of a file in a place that its reader may not look into: HOME is still somebody else's, as in a
+// service or a container that runs as another user. Nobody has said there that a file is for that reader.
 var errHidden = errors.New("permission denied to look into its directory")
 
 // trusted is the file's text, unless somebody has a hand in it whom memtrace does not act for.
@@ -157,8 +157,8 @@ func (f *configFile) judge(st *unix.Stat_t) error {
 		return errors.New("it is no regular file: remove it, or put a file there")
 	}
 	if !slices.Contains(f.owners, int(st.Uid)) {
-		return fmt.Errorf("it belongs to user %d, for whom memtrace does not run: if you trust it, chown %d %s; if not, %s",
-			st.Uid, f.owners[len(f.owners)-1], f.path, f.instead())
+		const text = "it belongs to user %d, for whom memtrace does not run: if you trust it, chown %d %s; if not, %s"
+		return fmt.Errorf(text, st.Uid, f.owners[len(f.owners)-1], f.path, f.instead())
 	}
 	if st.Mode&0o022 != 0 {
 		return fmt.Errorf("others than its owner may write it: chmod go-w %s", f.path)

@@ -73,7 +73,9 @@ func TestConfigurationOfSetUserID(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := openDirectory(t)
 			writeConfig(t, filepath.Join(dir, "memtrace", "config.yaml"), "", c.owner, c.mode)
-			if said := configSays(t, dir, &syscall.Credential{Uid: behindSudo, Gid: behindSudo}, c.sudo, strings.TrimPrefix(c.want, wellRead)); !strings.Contains(said, c.want) {
+			as := &syscall.Credential{Uid: behindSudo, Gid: behindSudo}
+			said := configSays(t, dir, as, c.sudo, strings.TrimPrefix(c.want, wellRead))
+			if !strings.Contains(said, c.want) {
 				t.Errorf("memtrace config says\n%s\nwant %q", said, c.want)
 			}
 		})
@@ -176,7 +178,8 @@ func configSays(t *testing.T, dir string, as *syscall.Credential, sudo, refused 
 	return string(said)
 }
 
-// asCallerOfSudo is memtrace with a configuration: as root, or set-user-ID root as another user; behind sudo, if that names a user.
+// asCallerOfSudo is memtrace with a configuration: as root, or set-user-ID root as another user; behind sudo, if
+// that names a user.
 func asCallerOfSudo(t *testing.T, as *syscall.Credential, dir, sudo string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()

@@ -61,12 +61,15 @@ func flagToConfigure(command string, f cli.Flag, o cmdline.Option) config.Flag {
 		builtIn = fmt.Sprint(o.On)
 	}
 	_, isFile := f.(*cli.PathFlag)
-	return config.Flag{Command: command, Name: name, Many: takesMany(f), File: isFile, Default: builtIn, Never: never, Check: func(values []string) error {
+	check := func(values []string) error {
 		if err := setDefault(f, values); err != nil { // f is nobody else's
 			return err
 		}
 		return checkConfigured(command, f, o, values)
-	}}
+	}
+	return config.Flag{
+		Command: command, Name: name, Many: takesMany(f), File: isFile, Default: builtIn, Never: never, Check: check,
+	}
 }
 
 func takesMany(f cli.Flag) bool {

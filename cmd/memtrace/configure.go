@@ -52,8 +52,8 @@ func configure(app *cli.App, args []string) {
 	}
 }
 
-// notFromTop are flags of trace whose configuration is not for a trace that Enter in memtrace top starts: a live screen, which
-// its user ends, which judges nothing, and which neither stops nor endangers the process.
+// notFromTop are flags of trace whose configuration is not for a trace that Enter in memtrace top starts: a live
+// screen, which its user ends, which judges nothing, and which neither stops nor endangers the process.
 var notFromTop = []string{
 	"duration", "format", "quiet", "verbose", "events", "kind", "min-size", "stacks", "function",
 	"leaks", "stop", "warmup", "fail-on", "error-exitcode", "baseline", "suppressions", "risk-exceptions",

@@ -20,7 +20,8 @@ func TestNotFromTopAreFlagsOfTrace(t *testing.T) {
 	}
 }
 
-// A configuration takes what the command line does, of each command: ranges, words, and lists only where there are lists.
+// A configuration takes what the command line does, of each command: ranges, words, and lists only where there are
+// lists.
 func TestConfigurationTakesWhatTheCommandLineDoes(t *testing.T) {
 	schema := configSchema()
 	for _, c := range []struct {

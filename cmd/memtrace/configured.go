@@ -20,7 +20,8 @@ const typedKey = "typed"
 
 // keepTyped keeps those for whence.
 func keepTyped(c *cli.Context) {
-	c.App.Metadata[typedKey] = slices.DeleteFunc(namesOf(c.Command.Flags), func(name string) bool { return !c.IsSet(name) })
+	untyped := func(name string) bool { return !c.IsSet(name) }
+	c.App.Metadata[typedKey] = slices.DeleteFunc(namesOf(c.Command.Flags), untyped)
 }
 
 func namesOf(flags []cli.Flag) (names []string) {
@@ -41,8 +42,8 @@ func given(c *cli.Context, name string) bool {
 	return c.IsSet(name) || configuredOf(c.App)[name] != nil
 }
 
-// asksFor reports whether the command line gives a flag a value that means something. An empty one, 0 and false mean none:
-// that takes back what a configuration says, and so goes with everything.
+// asksFor reports whether the command line gives a flag a value that means something. An empty one, 0 and false mean
+// none: that takes back what a configuration says, and so goes with everything.
 func asksFor(c *cli.Context, name string) bool {
 	if !c.IsSet(name) {
 		return false
@@ -55,8 +56,8 @@ func asksFor(c *cli.Context, name string) bool {
 	}
 }
 
-// fitting is a flag's word. One that only a configuration has, and that this use of the command does not know, counts as none:
-// it is for other uses.
+// fitting is a flag's word. One that only a configuration has, and that this use of the command does not know,
+// counts as none: it is for other uses.
 func fitting(c *cli.Context, name string, words []string) string {
 	word := c.String(name)
 	if !c.IsSet(name) && !slices.Contains(words, word) {

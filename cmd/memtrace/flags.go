@@ -185,8 +185,8 @@ func readSettings(c *cli.Context) (settings, error) {
 // leastInterval is the shortest time between two Reports, or two looks of a watch.
 const leastInterval = 50 * time.Millisecond
 
-// traceTime is when the trace ends by itself; 0: never. A recorded command ends with that, so what a configuration says is
-// for running processes.
+// traceTime is when the trace ends by itself; 0: never. A recorded command ends with that, so what a configuration
+// says is for running processes.
 func traceTime(c *cli.Context) time.Duration {
 	if c.Command.Name == "record" && c.Args().Present() && !c.IsSet("duration") {
 		return 0

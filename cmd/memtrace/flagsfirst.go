@@ -7,8 +7,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// commandsWithArguments are those of an app that flags may come after the arguments of: not run and record, whose arguments are
-// a command of its own flags.
+// commandsWithArguments are those of an app that flags may come after the arguments of: not run and record, whose
+// arguments are a command of its own flags.
 func commandsWithArguments(app *cli.App) []*cli.Command {
 	out := savedCommands()
 	if c := app.Command("config"); c != nil { // the viewer has none

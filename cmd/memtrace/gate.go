@@ -107,8 +107,8 @@ func warnOfConditions(c *cli.Context, rules gate.Rules) {
 		fmt.Fprintln(os.Stderr, "memtrace: warning: --fail-on is empty: nothing fails this job")
 	}
 	if limit := redirected(); limit != "" && len(rules) > 0 {
-		fmt.Fprintf(os.Stderr, "memtrace: warning: the output goes to a file named %s: if that was a limit of --fail-on, "+
-			"write it in quotes, as in --fail-on 'leak>%[1]s'\n", limit)
+		fmt.Fprintf(os.Stderr, "memtrace: warning: the output goes to a file named %s: "+
+			"if that was a limit of --fail-on, write it in quotes, as in --fail-on 'leak>%[1]s'\n", limit)
 	}
 }
 

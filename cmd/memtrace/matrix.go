@@ -85,7 +85,8 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 // tableOptions checks the flags of tables of snapshots.
 func tableOptions(c *cli.Context, by matrix.By, formats []string) (render.MatrixOptions, error) {
 	opt := render.MatrixOptions{
-		Format: render.Format(cmp.Or(fitting(c, "format", formats), string(render.Text))), By: by, Unit: render.Unit(c.String("unit")), Top: c.Int("top"),
+		Format: render.Format(cmp.Or(fitting(c, "format", formats), string(render.Text))), By: by,
+		Unit: render.Unit(c.String("unit")), Top: c.Int("top"),
 	}
 	switch {
 	case !slices.Contains(formats, string(opt.Format)):

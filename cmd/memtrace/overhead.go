@@ -21,7 +21,9 @@ import (
 )
 
 func overheadFlag() cli.Flag {
-	return &cli.StringFlag{Name: "max-overhead", Usage: "keep the probes below this share of the processes' CPU time, such as 5%, by recording less or pausing; 0: no limit"}
+	return &cli.StringFlag{Name: "max-overhead", Usage: "" +
+		"keep the probes below this share of the processes' CPU time, such as 5%, by recording less or pausing; " +
+		"0: no limit"}
 }
 
 // maxOverhead reads --max-overhead, 0 where there is no limit.
@@ -37,7 +39,8 @@ func parseOverhead(text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || math.IsNaN(v) || v < 0.001 || v > 10 {
-		return 0, usageError("--max-overhead %q is no share from 0.1%% to 1000%%, such as 5%%, nor 0 for no limit", text)
+		const wanted = "--max-overhead %q is no share from 0.1%% to 1000%%, such as 5%%, nor 0 for no limit"
+		return 0, usageError(wanted, text)
 	}
 	return v, nil
 }

@@ -14,7 +14,8 @@ import (
 
 // reportSpan shows what happened in a recording between two times.
 func reportSpan(c *cli.Context) error {
-	opt := query.SpanOptions{By: fitting(c, "by", query.Groupings()), Order: fitting(c, "sort", query.SpanOrders()), Limit: c.Int("top")}
+	opt := query.SpanOptions{Limit: c.Int("top")}
+	opt.By, opt.Order = fitting(c, "by", query.Groupings()), fitting(c, "sort", query.SpanOrders())
 	format := cmp.Or(fitting(c, "format", query.Formats()), "text")
 	if !given(c, "top") && format != "text" {
 		opt.Limit = 0

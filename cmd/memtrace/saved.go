@@ -158,7 +158,8 @@ func writeReport(w io.Writer, r *report.Report, opt render.Options) error {
 	return render.Write(w, r, opt)
 }
 
-// groupSaved groups the sites as --by says. A Report that can't be grouped stays as it is where only a configuration asks.
+// groupSaved groups the sites as --by says. A Report that can't be grouped stays as it is where only a configuration
+// asks.
 func groupSaved(c *cli.Context, r *report.Report) error {
 	by := c.String("by")
 	if by == "" {
@@ -172,7 +173,8 @@ func groupSaved(c *cli.Context, r *report.Report) error {
 	if c.IsSet("by") {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "memtrace: warning: not grouped by %s, which %s asks for: %s\n", by, configuredOf(c.App)["by"].Where, render.Clean(err.Error()))
+	asks, why := configuredOf(c.App)["by"].Where, render.Clean(err.Error())
+	fmt.Fprintf(os.Stderr, "memtrace: warning: not grouped by %s, which %s asks for: %s\n", by, asks, why)
 	return nil
 }
 
@@ -226,16 +228,18 @@ func exportCommand(c *cli.Context) error {
 	return err
 }
 
-// exportOptions reads the flags. A kind and a direction that only a configuration has are for the formats that show them.
+// exportOptions reads the flags. A kind and a direction that only a configuration has are for the formats that show
+// them.
 func exportOptions(c *cli.Context) export.Options {
-	opt := export.Options{Format: export.Format(c.String("format")), Kind: export.Kind(c.String("kind")), Inverted: c.Bool("inverted"), Version: version}
-	if kind := (export.Options{Format: opt.Format, Kind: opt.Kind}); !c.IsSet("kind") && kind.Check(false) != nil {
-		opt.Kind = ""
+	format, kind, inverted := export.Format(c.String("format")), export.Kind(c.String("kind")), c.Bool("inverted")
+	fits := func(o export.Options) bool { return o.Check(false) == nil }
+	if !c.IsSet("kind") && !fits(export.Options{Format: format, Kind: kind}) {
+		kind = ""
 	}
-	if inverted := (export.Options{Format: opt.Format, Inverted: opt.Inverted}); !c.IsSet("inverted") && inverted.Check(false) != nil {
-		opt.Inverted = false
+	if !c.IsSet("inverted") && !fits(export.Options{Format: format, Inverted: inverted}) {
+		inverted = false
 	}
-	return opt
+	return export.Options{Format: format, Kind: kind, Inverted: inverted, Version: version}
 }
 
 // exporter opens the Reports and says how to write them.

@@ -44,7 +44,8 @@ func TestParse(t *testing.T) {
 	if !slices.EqualFunc(entries, want, equalEntry) {
 		t.Errorf("Parse returns %+v, want %+v", entries, want)
 	}
-	if none, err := Parse("c.yaml", []byte("fail-on: []\n"), testSchema()); err != nil || !slices.Equal(none[0].Values, []string{""}) {
+	none, err := Parse("c.yaml", []byte("fail-on: []\n"), testSchema())
+	if err != nil || !slices.Equal(none[0].Values, []string{""}) {
 		t.Errorf("Parse of [] returns %+v, %v, want an empty value", none, err)
 	}
 	for _, empty := range []string{"", "# nothing yet\n", "---\n"} {
@@ -56,7 +57,9 @@ func TestParse(t *testing.T) {
 
 // A relative path is one from the directory of the file, wherever memtrace runs.
 func TestParseResolvesPaths(t *testing.T) {
-	for text, want := range map[string]string{"old.json": "/etc/memtrace/old.json", "../x": "/etc/x", "/srv/old.json": "/srv/old.json", `""`: ""} {
+	for text, want := range map[string]string{
+		"old.json": "/etc/memtrace/old.json", "../x": "/etc/x", "/srv/old.json": "/srv/old.json", `""`: "",
+	} {
 		entries, err := Parse("/etc/memtrace/config.yaml", []byte("baseline: "+text+"\n"), testSchema())
 		if err != nil || len(entries) != 1 || entries[0].Values[0] != want {
 			t.Errorf("baseline: %s is %+v, %v, want %q", text, entries, err, want)

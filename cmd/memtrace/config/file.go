@@ -15,9 +15,9 @@ import (
 // MaxFile is how many bytes a file may have.
 const MaxFile = 64 << 10
 
-// Parse reads a file's text. A key is a flag's name, and holds for all commands that have the flag and can take the value; or
-// it is a command's name, with the flags of that command below it. A relative path is one from the file's directory. Errors name the file, the line and the key; there is
-// one for each key that is wrong.
+// Parse reads a file's text. A key is a flag's name, and holds for all commands that have the flag and can take the
+// value; or it is a command's name, with the flags of that command below it. A relative path is one from the file's
+// directory. Errors name the file, the line and the key; there is one for each key that is wrong.
 func Parse(file string, text []byte, s Schema) ([]Entry, error) {
 	if len(text) > MaxFile {
 		return nil, fmt.Errorf("%s: it has more than %d bytes", file, MaxFile)
