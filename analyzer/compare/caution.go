@@ -37,7 +37,8 @@ func (s *Side) cautions(f *Figure) (out []string) {
 		if s.Partial {
 			rest = "what those have is in no total"
 		}
-		say("it leaves out %s, so that the change of one that only the other Report lists is not known; %s (save Reports without --top)", counted(s.Omitted, "site"), rest)
+		say("it leaves out %s, so that the change of one that only the other Report lists is not known; "+
+			"%s (save Reports by --top 0)", counted(s.Omitted, "site"), rest)
 	}
 	if g := r.Shed; g != nil && *g != (report.Shed{}) {
 		say("to stay within --memory, %d allocations were counted under [all other sites] and %d blocks not tracked", g.Allocations, g.Blocks)

@@ -12,10 +12,10 @@ import (
 func notes(r *report.Report) []string {
 	var out []string
 	if r.SitesMore > 0 {
-		out = append(out, fmt.Sprintf("%d sites are left out (--top)", r.SitesMore))
+		out = append(out, fmt.Sprintf("%d sites are left out (--top 0 saves all)", r.SitesMore))
 	}
 	if r.RegionsMore > 0 {
-		out = append(out, fmt.Sprintf("%d sites of mappings are left out (--top)", r.RegionsMore))
+		out = append(out, fmt.Sprintf("%d sites of mappings are left out (--top 0 saves all)", r.RegionsMore))
 	}
 	if r.Sampling != nil && len(r.Sampling.Intervals) > 0 {
 		out = append(out, "estimated by a sample")

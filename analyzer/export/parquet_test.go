@@ -126,7 +126,7 @@ func TestParquetTellsOfItself(t *testing.T) {
 	for key, want := range map[string]string{
 		"memtrace.version": "1.2", "memtrace.made": "2001-09-09T01:46:40Z", "memtrace.window_ns": "2000000000",
 		"memtrace.sample_intervals_bytes": "512,4096", "memtrace.events_lost": "1234",
-		"memtrace.notes": "3 sites are left out (--top); estimated by a sample; 1,234 events were lost",
+		"memtrace.notes": "3 sites are left out (--top 0 saves all); estimated by a sample; 1,234 events were lost",
 	} {
 		if got, _ := f.Lookup(key); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)

@@ -33,7 +33,8 @@ type Report struct {
 	Processes []Process `json:"processes"`
 	Sites     []Site    `json:"sites"`
 	SitesMore int       `json:"sites_omitted"` // sites left out: beyond --top, or in JSON beyond the first 10,000 unless that is given
-	// SitesMoreSum is what those have together; nil where there are none.
+	// SitesMoreSum is what those have together; nil where there are none, or where an older memtrace has left some out
+	// without a sum.
 	SitesMoreSum *SiteSum `json:"sites_omitted_sum,omitempty"`
 	// By is what Groups have in common: a word of Groupings; "" where there are none.
 	By         string  `json:"by,omitempty"`

@@ -17,11 +17,11 @@ type SiteSum struct {
 
 // LeaveOut counts a site among those that the Report does not list.
 func (r *Report) LeaveOut(s *Site) {
-	r.SitesMore++
-	if r.SitesMoreSum == nil {
+	if r.SitesMore == 0 && r.SitesMoreSum == nil {
 		r.SitesMoreSum = &SiteSum{}
 	}
-	if s.Basis == "" {
+	r.SitesMore++
+	if s.Basis == "" && r.SitesMoreSum != nil { // else nobody knows what the others had
 		r.SitesMoreSum.add(s)
 	}
 }

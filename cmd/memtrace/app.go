@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) int {
 	configure(app, args)
 	cli.HelpPrinter = showHelp
 	app.CommandNotFound = noHelp
-	err := app.RunContext(ctx, flagsFirst(args, savedCommands()))
+	err := app.RunContext(ctx, flagsFirst(args, commandsWithArguments(app)))
 	if unknown, ok := app.Metadata[unknownKey].(error); ok {
 		err = unknown
 	}

@@ -77,7 +77,7 @@ func blockUsage(c *cli.Context, o *blocks.Options) error {
 	switch pid, out := c.Int("pid"), c.Path("output"); {
 	case c.NArg() != 1 || c.Args().First() == "-":
 		return usageError("%s is written of one recording, which is a file: memtrace export FILE --format %s", o.Format, o.Format)
-	case c.IsSet("kind") || c.IsSet("inverted"):
+	case asksFor(c, "kind") || asksFor(c, "inverted"):
 		return usageError("%s has all blocks: leave --kind and --inverted out", o.Format)
 	case c.IsSet("pid") && (pid <= 0 || pid > 1<<30):
 		return usageError("--pid %d is no PID", pid)

@@ -18,30 +18,41 @@ import (
 	"github.com/memtrace/memtrace/cmd/memtrace/config"
 )
 
-const configDescription = `Shows which flags have a default that is not memtrace's own, and from where; of one COMMAND, all flags. The command line counts before
-a variable, that before the user's file, that before the machine's, and that before what is built in.
+const configDescription = `Shows which flags have another default than memtrace's own, and who set it. With COMMAND
+it shows all flags of that command. The command line counts first, then variables, then
+the user's file, then the machine's file, then what is built in.
 
-Variables: MEMTRACE_ and the flag in capitals, with _ for -. MEMTRACE_INTERVAL=5s is --interval 5s for all commands that have it, MEMTRACE_TOP_INTERVAL=5s
-for top alone. An empty variable counts as unset. The command of run gets them as they are.
+Variables: MEMTRACE_, then the flag in capitals with _ for -. MEMTRACE_INTERVAL=5s sets --interval for all commands
+that have it, MEMTRACE_TOP_INTERVAL=5s for top alone. An empty variable counts as unset. The command of memtrace run
+gets all variables as they are.
 
-Files: $XDG_CONFIG_HOME/memtrace/config.yaml (without it, ~/.config/memtrace/config.yaml) and /etc/memtrace/config.yaml, in YAML:
+Files: $XDG_CONFIG_HOME/memtrace/config.yaml (without that variable, ~/.config/memtrace/config.yaml) and
+/etc/memtrace/config.yaml, in YAML:
 
-  interval: 5s            # of all commands that have --interval
+  interval: 5s            # for all commands that have --interval
   fail-on: [definite, "rss>2GiB"]
   follow: false
-  top:                    # of memtrace top alone
+  top:                    # for memtrace top alone
     sort: uss
 
-A command's own value counts before one for all. One for all holds where the flag can take it. Behind sudo, the user's file is that of who called sudo. A
-file must belong to root or to that user, and nobody else may write it; one that does not is left out, with a warning.
+What stands below a command counts before what is for all commands. What is for all commands is passed over by a
+command whose flag can't take it.
 
-A value from there is a default: it does not count as given where a flag needs another or excludes it. What says what to look at (-p, --comm, --all),
-where to write (-o, --report, --junit) or what to run comes from the command line alone. memtrace serve has a file of its own.`
+Behind sudo, the user's file is that of who called sudo. A file must belong to root or to that user, and nobody else
+may write it. Otherwise no command runs, and the exit code is 2: a job would run without the file's fail-on, and
+pass.
+
+Such a value is a default. Where a flag needs another one, as --max-size needs -o, it is no error alone. Where two
+flags exclude each other, it is one, and the error says where the value comes from. The command line takes it back:
+--leaks=false, --fail-on '', -d 0.
+
+Only the command line says what to look at (-p, --comm, --all), where to write (-o, --report, --junit) and what to
+run. memtrace serve has a file of its own.`
 
 func configFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
-		&cli.PathFlag{Name: "check", Usage: "say what is wrong with this file, and end"},
+		&cli.PathFlag{Name: "check", Usage: "check this file instead, and say what is wrong with it"},
 	}
 }
 
@@ -53,8 +64,9 @@ func configCommand(c *cli.Context) error {
 		return noneOf("--format", format, configFormats)
 	case c.NArg() > 1:
 		return usageError("config shows one command, or all: memtrace config [COMMAND]")
-	case command != "" && !hasCommand(schema, command):
-		return usageError("config knows no command %q with defaults to set%s", command, didYouMean(command, configuredCommands(schema)))
+	case command != "" && !slices.Contains(schema.Commands(), command):
+		meant := didYouMean(command, schema.Commands())
+		return usageError("config knows no command %q with defaults to set%s", command, meant)
 	case c.Path("check") != "":
 		return checkConfig(c.Path("check"), schema)
 	}
@@ -96,20 +108,6 @@ func checkConfig(path string, schema config.Schema) error {
 	return err
 }
 
-func hasCommand(schema config.Schema, name string) bool {
-	return slices.Contains(configuredCommands(schema), name)
-}
-
-func configuredCommands(schema config.Schema) []string {
-	var out []string
-	for i := range schema {
-		if !slices.Contains(out, schema[i].Command) {
-			out = append(out, schema[i].Command)
-		}
-	}
-	return out
-}
-
 // shownConfig is the output of memtrace config in JSON.
 type shownConfig struct {
 	Schema    string       `json:"schema"`
@@ -120,7 +118,7 @@ type shownConfig struct {
 
 type shownFile struct {
 	Path  string `json:"path"`
-	State string `json:"state"` // read, absent, refused (see why) or wrong (see why)
+	State string `json:"state"` // read, absent, or with a why: hidden, refused, wrong
 	Why   string `json:"why,omitempty"`
 }
 
@@ -139,6 +137,8 @@ func shownFiles(files []*configFile) []shownFile {
 		switch {
 		case f.absent:
 			show.State = "absent"
+		case f.hidden != nil:
+			show.State, show.Why = "hidden", f.hidden.Error()
 		case f.refused != nil:
 			show.State, show.Why = "refused", f.refused.Error()
 		case f.err != nil:
@@ -176,11 +176,7 @@ func shownFlags(found *configuration, command string) []shownValue {
 func (s *shownConfig) write(w io.Writer, all bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range s.Files {
-		state := f.State
-		if f.State == "refused" { // what is wrong in one comes at the end
-			state += ": " + f.Why
-		}
-		fmt.Fprintf(t, "%s\t%s\n", render.Clean(f.Path), render.Clean(state))
+		fmt.Fprintf(t, "%s\t%s\n", render.Clean(f.Path), f.State) // stderr says why
 	}
 	fmt.Fprintf(t, "%s* variables\t%d set\n\n", config.Prefix, len(s.Variables))
 	if err := t.Flush(); err != nil {
@@ -198,6 +194,15 @@ func (s *shownConfig) write(w io.Writer, all bool) error {
 	return t.Flush()
 }
 
+// shownText is a value as text. A place that says none says so: what counts less is taken back.
+func shownText(v shownValue) string {
+	text := strings.Join(v.Values, ", ")
+	if text == "" && v.From != "built-in" {
+		return "none"
+	}
+	return text
+}
+
 type configRow struct {
 	flag, value, from string
 	commands          []string
@@ -209,7 +214,7 @@ func (s *shownConfig) rows(all bool) []configRow {
 		if v.From == "built-in" && !all {
 			continue
 		}
-		row := configRow{flag: v.Flag, value: strings.Join(v.Values, ", "), from: v.Where}
+		row := configRow{flag: v.Flag, value: shownText(v), from: v.Where}
 		if row.from == "" {
 			row.from = v.From
 		}

@@ -10,8 +10,11 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/cmd/memtrace/config"
@@ -61,9 +64,19 @@ type configFile struct {
 	reader  caller // whose rights it is read with
 	owners  []int  // who may own it
 	absent  bool
+	hidden  error // why the reader can't tell whether there is one
 	refused error // why it is not to be trusted
 	err     error // what is wrong in it
 	entries []config.Entry
+}
+
+// wrong is what keeps a command from running with this file; nil if nothing does. Without it, a file that is there
+// would be left out, and what it asks for (a --fail-on of a CI job) with it.
+func (f *configFile) wrong() error {
+	if f.refused != nil {
+		return fmt.Errorf("%s is refused: %w", f.path, f.refused)
+	}
+	return f.err
 }
 
 // configFiles are the caller's file and the machine's, the one that counts first.
@@ -98,6 +111,8 @@ func (f *configFile) read(schema config.Schema) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		f.absent = true
+	case errors.Is(err, errHidden):
+		f.hidden = err
 	case err != nil:
 		f.refused = err
 	default:
@@ -105,9 +120,16 @@ func (f *configFile) read(schema config.Schema) {
 	}
 }
 
+// errHidden is of a file in a place that its reader may not look into: HOME is still somebody else's, as in a
+// service or a container that runs as another user. Nobody has said there that a file is for that reader.
+var errHidden = errors.New("permission denied to look into its directory")
+
 // trusted is the file's text, unless somebody has a hand in it whom memtrace does not act for.
 func (f *configFile) trusted() ([]byte, error) {
 	file, err := os.OpenFile(f.path, os.O_RDONLY|unix.O_NONBLOCK, 0) // to open a FIFO waits for its writer
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, f.unreadable()
+	}
 	if err != nil {
 		return nil, withoutPath(err)
 	}
@@ -122,21 +144,45 @@ func (f *configFile) trusted() ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, config.MaxFile+1))
 }
 
+// unreadable says why the reader was denied the file.
+func (f *configFile) unreadable() error {
+	if _, err := os.Lstat(f.path); errors.Is(err, fs.ErrPermission) {
+		return errHidden
+	}
+	return fmt.Errorf("permission denied: let user %d read it, or remove it", f.reader.uid)
+}
+
 func (f *configFile) judge(st *unix.Stat_t) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return errors.New("it is no regular file")
+		return errors.New("it is no regular file: remove it, or put a file there")
 	}
-	owned := false
-	for _, uid := range f.owners {
-		owned = owned || int(st.Uid) == uid
-	}
-	if !owned {
-		return fmt.Errorf("it belongs to user %d, for whom memtrace does not run", st.Uid)
+	if !slices.Contains(f.owners, int(st.Uid)) {
+		const text = "it belongs to user %d, for whom memtrace does not run: if you trust it, chown %d %s; if not, %s"
+		return fmt.Errorf(text, st.Uid, f.owners[len(f.owners)-1], f.path, f.instead())
 	}
 	if st.Mode&0o022 != 0 {
-		return fmt.Errorf("others than its owner may write it (chmod go-w %s)", f.path)
+		return fmt.Errorf("others than its owner may write it: chmod go-w %s", f.path)
 	}
 	return nil
+}
+
+// instead is what to do about a file that is not meant.
+func (f *configFile) instead() string {
+	if f.path == machineConfig {
+		return "remove it"
+	}
+	return "set XDG_CONFIG_HOME to a directory of your own"
+}
+
+// openNamed opens the file that a flag names, with the rights of who named it: behind sudo, a file that its caller has
+// configured is one that this caller can read.
+func openNamed(c *cli.Context, flag string) (f *os.File, err error) {
+	path, e := c.Path(flag), configuredOf(c.App)[flag]
+	if c.IsSet(flag) || e == nil || strings.HasPrefix(e.Where, machineConfig+":") {
+		return openAsCaller(path)
+	}
+	err = callerOf().do(func() error { f, err = os.Open(path); return err })
+	return f, err
 }
 
 // withoutPath is an error of a file whose path is said beside it.

@@ -17,6 +17,9 @@ const (
 	anotherUser = 4343
 )
 
+// wellRead is what memtrace config says of a value of a file that is in force.
+const wellRead = "config.yaml:1"
+
 // A configuration sets root's defaults if it is root's, or is that of who called sudo; and is read with no more rights than theirs.
 func TestConfigurationIsOfTheCaller(t *testing.T) {
 	t.Parallel()
@@ -30,9 +33,9 @@ func TestConfigurationIsOfTheCaller(t *testing.T) {
 		sudo        string // SUDO_UID and SUDO_GID
 		want        string // of stdout and stderr
 	}{
-		{name: "root's own", want: "config.yaml:1"},
-		{name: "root's behind sudo", sudo: "4242", mode: 0o644, want: "config.yaml:1"},
-		{name: "the caller's behind sudo", owner: behindSudo, sudo: "4242", want: "config.yaml:1"},
+		{name: "root's own", want: wellRead},
+		{name: "root's behind sudo", sudo: "4242", mode: 0o644, want: wellRead},
+		{name: "the caller's behind sudo", owner: behindSudo, sudo: "4242", want: wellRead},
 		{name: "the caller's and his group's", owner: behindSudo, mode: 0o664, sudo: "4242", want: "others than its owner may write it"},
 		{name: "another's behind sudo", owner: anotherUser, mode: 0o644, sudo: "4242", want: "it belongs to user 4343"},
 		{name: "another's that he can't read", owner: anotherUser, sudo: "4242", want: "permission denied"},
@@ -44,11 +47,11 @@ func TestConfigurationIsOfTheCaller(t *testing.T) {
 			dir := openDirectory(t)
 			path := filepath.Join(dir, "memtrace", "config.yaml")
 			writeConfig(t, path, c.link, c.owner, c.mode)
-			said := configSays(t, dir, nil, c.sudo)
+			said := configSays(t, dir, nil, c.sudo, strings.TrimPrefix(c.want, wellRead))
 			if !strings.Contains(said, c.want) || strings.Contains(said, "hunter2") {
 				t.Errorf("memtrace config says\n%s\nwant %q", said, c.want)
 			}
-			if c.want != "config.yaml:1" && strings.Contains(said, "--interval") {
+			if c.want != wellRead && strings.Contains(said, "--interval") {
 				t.Errorf("memtrace config has values from it:\n%s", said)
 			}
 		})
@@ -63,17 +66,65 @@ func TestConfigurationOfSetUserID(t *testing.T) {
 		owner, mode int
 		sudo, want  string
 	}{
-		{name: "his own", owner: behindSudo, want: "config.yaml:1"},
+		{name: "his own", owner: behindSudo, want: wellRead},
 		{name: "root's alone", mode: 0o600, want: "permission denied"},
 		{name: "another's", owner: anotherUser, mode: 0o644, sudo: "4343", want: "it belongs to user 4343"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := openDirectory(t)
 			writeConfig(t, filepath.Join(dir, "memtrace", "config.yaml"), "", c.owner, c.mode)
-			if said := configSays(t, dir, &syscall.Credential{Uid: behindSudo, Gid: behindSudo}, c.sudo); !strings.Contains(said, c.want) {
+			as := &syscall.Credential{Uid: behindSudo, Gid: behindSudo}
+			said := configSays(t, dir, as, c.sudo, strings.TrimPrefix(c.want, wellRead))
+			if !strings.Contains(said, c.want) {
 				t.Errorf("memtrace config says\n%s\nwant %q", said, c.want)
 			}
 		})
+	}
+}
+
+// What a configuration names is opened with the rights of who wrote it: behind sudo, not with root's.
+func TestConfiguredFilesAreOpenedForTheCaller(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, sudo, want string
+		typed            bool
+	}{
+		{name: "root's own", want: "line 1 is neither"},
+		{name: "behind sudo", sudo: "4242", want: "permission denied"},
+		{name: "behind sudo, on the command line", sudo: "4242", typed: true, want: "line 1 is neither"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := openDirectory(t)
+			path, secret := filepath.Join(dir, "memtrace", "config.yaml"), filepath.Join(dir, "memtrace", "secret")
+			writeConfig(t, path, "", 0, 0o644)
+			for name, text := range map[string]string{path: "suppressions: secret\n", secret: "hunter2\n"} {
+				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := []string{"trace"}
+			if c.typed {
+				args = append(args, "--suppressions", secret)
+			}
+			said, err := asCallerOfSudo(t, nil, dir, c.sudo, args...).CombinedOutput()
+			if err == nil || !strings.Contains(string(said), c.want) {
+				t.Errorf("memtrace trace: %v, and says\n%s\nwant %q", err, said, c.want)
+			}
+		})
+	}
+}
+
+// A directory that the reader may not enter says nothing for or against a file in it: HOME may be another user's.
+func TestConfigurationOutOfReach(t *testing.T) {
+	t.Parallel()
+	dir := openDirectory(t)
+	writeConfig(t, filepath.Join(dir, "memtrace", "config.yaml"), "", 0, 0)
+	if err := os.Chmod(filepath.Join(dir, "memtrace"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want := "config.yaml is not read: permission denied to look into its directory"
+	if said := configSays(t, dir, nil, "4242", ""); !strings.Contains(said, want) {
+		t.Errorf("memtrace config says\n%s\nwant %q", said, want)
 	}
 }
 
@@ -116,8 +167,20 @@ func writeConfig(t *testing.T, path, link string, owner, mode int) {
 	}
 }
 
-// configSays runs memtrace config: as root, or set-user-ID root as another user.
-func configSays(t *testing.T, dir string, as *syscall.Credential, sudo string) string {
+// configSays runs memtrace config: as root, or set-user-ID root as another user. It fails where a file is
+// refused, and only there.
+func configSays(t *testing.T, dir string, as *syscall.Credential, sudo, refused string) string {
+	t.Helper()
+	said, err := asCallerOfSudo(t, as, dir, sudo, "config").CombinedOutput()
+	if (refused != "") != (err != nil) {
+		t.Errorf("memtrace config: %v", err)
+	}
+	return string(said)
+}
+
+// asCallerOfSudo is memtrace with a configuration: as root, or set-user-ID root as another user; behind sudo, if
+// that names a user.
+func asCallerOfSudo(t *testing.T, as *syscall.Credential, dir, sudo string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -126,18 +189,14 @@ func configSays(t *testing.T, dir string, as *syscall.Credential, sudo string) s
 	if as != nil {
 		self = setUserID(t, self)
 	}
-	cmd := exec.Command(self, "config")
+	cmd := exec.Command(self, args...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
 	cmd.Env = append(os.Environ(), asMemtrace+"=1", "XDG_CONFIG_HOME="+dir)
 	if sudo != "" {
 		cmd.Env = append(cmd.Env, "SUDO_UID="+sudo, "SUDO_GID="+sudo)
 	}
-	said, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("memtrace config: %v", err)
-	}
-	return string(said)
+	return cmd
 }
 
 // setUserID is a copy of a program that runs with root's rights, whoever starts it.

@@ -12,12 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memtrace/memtrace/analyzer/gate"
-	"github.com/memtrace/memtrace/analyzer/threshold"
-	"github.com/memtrace/memtrace/analyzer/wrapper"
 	"github.com/memtrace/memtrace/cmd/memtrace/cmdline"
 	"github.com/memtrace/memtrace/cmd/memtrace/config"
-	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // Why some flags are the command line's alone.
@@ -64,12 +60,16 @@ func flagToConfigure(command string, f cli.Flag, o cmdline.Option) config.Flag {
 	if o.IsBool {
 		builtIn = fmt.Sprint(o.On)
 	}
-	return config.Flag{Command: command, Name: name, Many: takesMany(f), Default: builtIn, Never: never, Check: func(values []string) error {
+	_, isFile := f.(*cli.PathFlag)
+	check := func(values []string) error {
 		if err := setDefault(f, values); err != nil { // f is nobody else's
 			return err
 		}
-		return checkConfigured(command, name, o, values)
-	}}
+		return checkConfigured(command, f, o, values)
+	}
+	return config.Flag{
+		Command: command, Name: name, Many: takesMany(f), File: isFile, Default: builtIn, Never: never, Check: check,
+	}
 }
 
 func takesMany(f cli.Flag) bool {
@@ -78,47 +78,6 @@ func takesMany(f cli.Flag) bool {
 		return true
 	}
 	return false
-}
-
-// checkConfigured refuses values of the right kind that the flag does not know.
-func checkConfigured(command, name string, o cmdline.Option, values []string) error {
-	words := o.Words
-	if command == "top" && name == "sort" {
-		words = o.Hints
-	}
-	check := configChecks[name]
-	for _, value := range values {
-		if len(words) > 0 {
-			for word := range strings.SplitSeq(strings.TrimPrefix(value, "-"), ",") {
-				if !slices.Contains(words, strings.TrimSpace(word)) {
-					return fmt.Errorf("none of %s%s", strings.Join(words, ", "), didYouMean(word, words))
-				}
-			}
-		} else if check != nil {
-			if err := check(value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// configChecks are of flags whose texts mean more than their kind says.
-var configChecks = map[string]func(string) error{
-	"memory": isSize, "sample-bytes": isSize, "back-pressure": isSize, "max-size": isSize,
-	"max-overhead": func(text string) error { _, err := parseOverhead(text); return err },
-	"fail-on":      func(text string) error { _, err := gate.ParseRules([]string{text}); return err },
-	"freeze-on":    func(text string) error { _, err := readFreezeConditions(text); return err },
-	"watch":        func(text string) error { _, err := threshold.ParseList(text); return err },
-	"hysteresis":   func(text string) error { _, err := threshold.ParseQuantity(text); return err },
-	"wrapper":      func(text string) error { _, err := wrapper.Read([]string{text}); return err },
-	"alloc-fn":     func(text string) error { _, err := probe.ParseAllocFunction(text); return err },
-	"free-fn":      func(text string) error { _, err := probe.ParseFreeFunction(text); return err },
-}
-
-func isSize(text string) error {
-	_, err := threshold.ParseSize(text)
-	return err
 }
 
 // setDefault has a flag begin with texts, as if memtrace had them built in. It does not count as set: see given.

@@ -41,6 +41,7 @@ func configure(app *cli.App, args []string) {
 		if c.Command.Name == app.Name && c.App.Command(c.Args().First()) != nil {
 			return then(c) // the command's own comes next
 		}
+		keepTyped(c)
 		for _, text := range found.warnings() {
 			fmt.Fprintf(os.Stderr, "memtrace: warning: %s\n", render.Clean(text))
 		}
@@ -51,12 +52,19 @@ func configure(app *cli.App, args []string) {
 	}
 }
 
+// notFromTop are flags of trace whose configuration is not for a trace that Enter in memtrace top starts: a live
+// screen, which its user ends, which judges nothing, and which neither stops nor endangers the process.
+var notFromTop = []string{
+	"duration", "format", "quiet", "verbose", "events", "kind", "min-size", "stacks", "function",
+	"leaks", "stop", "warmup", "fail-on", "error-exitcode", "baseline", "suppressions", "risk-exceptions",
+}
+
 // applyConfiguration sets the defaults of a command's flags, and returns what they are from.
 func applyConfiguration(found *configuration, command string, flags []cli.Flag) (map[string]*config.Entry, error) {
-	out := make(map[string]*config.Entry)
+	out, fromTop := make(map[string]*config.Entry), os.Getenv(startedByTop) != ""
 	for i := range found.schema {
 		f := &found.schema[i]
-		if f.Command != command {
+		if f.Command != command || fromTop && slices.Contains(notFromTop, f.Name) {
 			continue
 		}
 		e := found.inForce(f)
@@ -88,7 +96,7 @@ func readConfiguration(schema config.Schema) *configuration {
 	c.variables, c.unknown, wrong = config.Variables(os.Environ(), schema)
 	for _, f := range c.files {
 		f.read(schema)
-		wrong = errors.Join(wrong, f.err)
+		wrong = errors.Join(wrong, f.wrong())
 	}
 	c.err = wrong
 	return c
@@ -102,12 +110,12 @@ func (c *configuration) inForce(f *config.Flag) *config.Entry {
 	return config.Resolve(f, layers...)
 }
 
-// warnings say what is not read.
+// warnings say what is not read, and stops nothing.
 func (c *configuration) warnings() []string {
-	out := c.unknown
+	out := slices.Clone(c.unknown)
 	for _, f := range c.files {
-		if f.refused != nil {
-			out = append(out, fmt.Sprintf("%s is not read: %v", f.path, f.refused))
+		if f.hidden != nil {
+			out = append(out, fmt.Sprintf("%s is not read: %v", f.path, f.hidden))
 		}
 	}
 	return out

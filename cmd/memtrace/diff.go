@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -38,7 +39,7 @@ func diffCommand(c *cli.Context) error {
 	switch format := c.String("format"); {
 	case !slices.Contains(render.ComparisonFormats(), format):
 		return noneOf("--format", format, render.ComparisonFormats())
-	case c.IsSet("by") && !slices.Contains(diffGroupings(), c.String("by")):
+	case asksFor(c, "by") && !slices.Contains(diffGroupings(), c.String("by")):
 		return noneOf("--by", c.String("by"), diffGroupings())
 	case c.Int("top") < 0:
 		return usageError("--top must not be negative")
@@ -58,19 +59,16 @@ func diffCommand(c *cli.Context) error {
 }
 
 func diffSnapshots(c *cli.Context) error {
-	switch format, by := c.String("format"), c.String("by"); {
-	case c.IsSet("kind"):
+	by, format := fitting(c, "by", matrix.Figures()), fitting(c, "format", render.DiffFormats())
+	switch {
+	case asksFor(c, "kind"):
 		return usageError("--kind is for Reports, and these are snapshots: --by %s says what to compare", matrix.Figures()[0])
-	case c.IsSet("by") && !slices.Contains(matrix.Figures(), by):
+	case by != "" && !slices.Contains(matrix.Figures(), by):
 		return usageError("--by %s is for Reports, and these are snapshots, which are compared by one of %v", by, matrix.Figures())
-	case !slices.Contains(render.DiffFormats(), format):
+	case format != "" && !slices.Contains(render.DiffFormats(), format):
 		return usageError("--format %s is for Reports, and these are snapshots, which are written as one of %v", format, render.DiffFormats())
 	}
-	figure := matrix.PSS
-	if slices.Contains(matrix.Figures(), c.String("by")) { // else a configuration has it for Reports
-		figure = matrix.By(c.String("by"))
-	}
-	opt, err := tableOptions(c, figure, render.DiffFormats())
+	opt, err := tableOptions(c, cmp.Or(matrix.By(by), matrix.PSS), render.DiffFormats())
 	if err != nil {
 		return err
 	}
@@ -87,19 +85,14 @@ func diffSnapshots(c *cli.Context) error {
 
 // diffReports compares what openReport opens.
 func diffReports(c *cli.Context) error {
-	kind, by := export.Live, compare.Groupings()[0]
-	if given(c, "kind") {
-		kind = export.Kind(c.String("kind"))
-	}
-	if word := c.String("by"); c.IsSet("by") || slices.Contains(compare.Groupings(), word) { // else a configuration has it for snapshots
-		by = word
-	}
+	kind := cmp.Or(export.Kind(c.String("kind")), export.Live)
+	by := cmp.Or(fitting(c, "by", compare.Groupings()), compare.Groupings()[0])
 	switch {
 	case !slices.Contains(export.Kinds(), string(kind)):
 		return noneOf("--kind", string(kind), export.Kinds())
 	case !slices.Contains(compare.Groupings(), by):
 		return usageError("--by %s is for snapshots, and these are Reports, which are compared by one of %v", by, compare.Groupings())
-	case c.IsSet("unit"):
+	case asksFor(c, "unit"):
 		return usageError("--unit is for snapshots, and these are Reports")
 	}
 	var sides [2]compare.Side

@@ -30,7 +30,7 @@ type eventFilter struct {
 
 func readFilter(c *cli.Context) (eventFilter, error) {
 	f := eventFilter{minSize: c.Uint64("min-size"), function: c.String("function"), stacks: c.Bool("stacks")}
-	for _, word := range c.StringSlice("kind") {
+	for _, word := range unlessNone(c.StringSlice("kind")) {
 		kind, ok := event.ParseKind(word)
 		if !ok {
 			return f, noneOf("--kind", word, event.Kinds())
@@ -41,7 +41,7 @@ func readFilter(c *cli.Context) (eventFilter, error) {
 		return f, nil
 	}
 	for _, name := range []string{"kind", "min-size", "function", "stacks"} {
-		if c.IsSet(name) {
+		if asksFor(c, name) {
 			return f, usageError("--%s goes with --events", name)
 		}
 	}

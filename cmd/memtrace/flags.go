@@ -125,13 +125,14 @@ func commonFlags() []cli.Flag {
 // that a wrong flag is told to everyone.
 func readSettings(c *cli.Context) (settings, error) {
 	s := settings{
-		duration: c.Duration("duration"), interval: c.Duration("interval"), each: c.IsSet("interval"),
+		duration: traceTime(c), interval: c.Duration("interval"), each: c.IsSet("interval"),
 		sort: cmp.Or(c.String("sort"), defaultSort), by: cmp.Or(c.String("by"), report.BySite), minAge: c.Duration("min-age"),
 		format: render.Format(cmp.Or(c.String("format"), string(render.Text))),
 		leaks:  c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), quiet: c.Bool("quiet"), frames: cmp.Or(c.Int("frames"), -1), commands: !c.Bool("no-command-lines"),
 		jvmPerfMap: c.Bool("jvm-perfmap"),
 	}
+	s.preferTyped(c)
 	s.top = listedSites(c, s.format)
 	if err := s.check(c); err != nil {
 		return s, err
@@ -144,7 +145,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		return s, err
 	}
 	s.native = c.Bool("native")
-	s.wrapperNames = wholes(c, "wrapper")
+	s.wrapperNames = unlessNone(wholes(c, "wrapper"))
 	if s.wrappers, err = wrapper.Read(s.wrapperNames); err != nil {
 		return s, usageError("--wrapper: %v", err)
 	}
@@ -181,6 +182,31 @@ func readSettings(c *cli.Context) (settings, error) {
 	return s, s.checkAll(c)
 }
 
+// leastInterval is the shortest time between two Reports, or two looks of a watch.
+const leastInterval = 50 * time.Millisecond
+
+// traceTime is when the trace ends by itself; 0: never. A recorded command ends with that, so what a configuration
+// says is for running processes.
+func traceTime(c *cli.Context) time.Duration {
+	if c.Command.Name == "record" && c.Args().Present() && !c.IsSet("duration") {
+		return 0
+	}
+	return c.Duration("duration")
+}
+
+// preferTyped leaves out what only a configuration has, where the command line asks for what does not go with it.
+func (s *settings) preferTyped(c *cli.Context) {
+	if s.quiet && !c.IsSet("quiet") && (asksFor(c, "verbose") || asksFor(c, "events")) {
+		s.quiet = false
+	}
+	if s.quiet && asksFor(c, "quiet") && !c.IsSet("verbose") {
+		s.verbose = false
+	}
+	if s.events && s.format == render.CSV && !c.IsSet("format") {
+		s.format = render.Text
+	}
+}
+
 // listedSites is how many sites a Report lists, 0: all. Where nobody says it, that goes by the format.
 func listedSites(c *cli.Context, format render.Format) int {
 	switch {
@@ -195,10 +221,10 @@ func listedSites(c *cli.Context, format render.Format) int {
 
 func (s *settings) check(c *cli.Context) error {
 	switch {
-	case s.interval < 50*time.Millisecond:
-		return usageError("--interval %v is too short: at least 50ms", s.interval)
-	case s.duration < 0 || c.IsSet("duration") && s.duration == 0:
-		return usageError("--duration must be more than 0")
+	case s.interval < leastInterval:
+		return usageError("--interval %v is too short: at least %v", s.interval, leastInterval)
+	case s.duration < 0:
+		return usageError("--duration must not be negative")
 	case s.top < 0:
 		return usageError("--top must not be negative")
 	case !slices.Contains(analyzer.SortKeys(), s.sort):
@@ -219,7 +245,7 @@ func (s *settings) check(c *cli.Context) error {
 	if err := report.CheckGrouping(s.by); err != nil {
 		return usageError("--by %v", err)
 	}
-	if s.events && c.IsSet("by") {
+	if s.events && asksFor(c, "by") {
 		return usageError("--by groups the sites of a Report: --events shows none")
 	}
 	return nil

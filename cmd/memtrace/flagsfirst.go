@@ -7,8 +7,18 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst puts the flags of a command that takes files before the files: what parses
-// them would take a flag after a file for a file. What comes after -- stays.
+// commandsWithArguments are those of an app that flags may come after the arguments of: not run and record, whose
+// arguments are a command of its own flags.
+func commandsWithArguments(app *cli.App) []*cli.Command {
+	out := savedCommands()
+	if c := app.Command("config"); c != nil { // the viewer has none
+		out = append(out, c)
+	}
+	return out
+}
+
+// flagsFirst puts the flags of a command that takes arguments before these: what parses
+// them would take a flag after an argument for one more. What comes after -- stays.
 func flagsFirst(args []string, commands []*cli.Command) []string {
 	if len(args) < 2 {
 		return args

@@ -45,7 +45,7 @@ func readFunctions(c *cli.Context) (probe.Choice, error) {
 		flag  string
 		parse func(string) (probe.UserFunction, error)
 	}{{"alloc-fn", probe.ParseAllocFunction}, {"free-fn", probe.ParseFreeFunction}} {
-		for _, text := range wholeValues(c.StringSlice(kind.flag)) {
+		for _, text := range wholeValues(unlessNone(c.StringSlice(kind.flag))) {
 			f, err := kind.parse(text)
 			if err != nil {
 				return choice, usageError("--%s %v", kind.flag, err)
@@ -53,7 +53,7 @@ func readFunctions(c *cli.Context) (probe.Choice, error) {
 			choice.Functions = append(choice.Functions, f)
 		}
 	}
-	for _, name := range c.StringSlice("layer") {
+	for _, name := range unlessNone(c.StringSlice("layer")) {
 		functions, err := probe.Layer(name)
 		if err != nil {
 			return choice, usageError("--layer %v", err)

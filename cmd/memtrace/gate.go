@@ -67,25 +67,26 @@ func newJob(c *cli.Context) (*job, error) {
 	g := &job{code: c.Int("error-exitcode"), warmUp: c.Duration("warmup")}
 	g.options = render.Options{Root: sourceRoot(), Version: version}
 	var err error
-	if g.rules, err = gate.ParseRules(c.StringSlice("fail-on")); err != nil {
-		return nil, usageError("--fail-on: %v%s", err, conditionMeant(c.StringSlice("fail-on")))
+	conditions := unlessNone(c.StringSlice("fail-on"))
+	if g.rules, err = gate.ParseRules(conditions); err != nil {
+		return nil, usageError("--fail-on: %v%s", err, conditionMeant(conditions))
 	}
-	if limit := redirected(); limit != "" && len(g.rules) > 0 {
-		fmt.Fprintf(os.Stderr, "memtrace: warning: the output goes to a file named %s: if that was a limit of --fail-on, write it in quotes, as in --fail-on 'leak>%[1]s'\n", limit)
-	}
+	warnOfConditions(c, g.rules)
 	switch {
 	case g.code < 1 || g.code > 255:
 		return nil, usageError("--error-exitcode must be from 1 to 255")
 	case g.warmUp < 0:
 		return nil, usageError("--warmup must not be negative")
-	case c.IsSet("baseline") && len(g.rules) == 0:
+	case asksFor(c, "baseline") && len(g.rules) == 0:
 		return nil, usageError("--baseline says what --fail-on is to overlook: give --fail-on, too")
 	}
-	if g.suppress, err = readSuppressions(c.Path("suppressions")); err != nil {
+	if g.suppress, err = readSuppressions(c); err != nil {
 		return nil, err
 	}
-	if g.known, err = readBaseline(c); err != nil {
-		return nil, err
+	if len(g.rules) > 0 { // else a configuration has one for jobs that have conditions
+		if g.known, err = readBaseline(c); err != nil {
+			return nil, err
+		}
 	}
 	g.options.Baseline = g.known != nil
 	used := map[string]string{c.Path("report"): "report", c.Path("suppressions"): "suppressions", c.Path("baseline"): "baseline"}
@@ -98,6 +99,17 @@ func newJob(c *cli.Context) (*job, error) {
 	g.used = used
 	g.judge = gate.New(gate.Options{Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval})
 	return g, nil
+}
+
+// warnOfConditions warns where --fail-on is probably not what was meant.
+func warnOfConditions(c *cli.Context, rules gate.Rules) {
+	if c.IsSet("fail-on") && len(rules) == 0 { // in a script, by a variable that nobody has set
+		fmt.Fprintln(os.Stderr, "memtrace: warning: --fail-on is empty: nothing fails this job")
+	}
+	if limit := redirected(); limit != "" && len(rules) > 0 {
+		fmt.Fprintf(os.Stderr, "memtrace: warning: the output goes to a file named %s: "+
+			"if that was a limit of --fail-on, write it in quotes, as in --fail-on 'leak>%[1]s'\n", limit)
+	}
 }
 
 // growthWindows is how many windows growth is not told before (docs/leaks.md).
@@ -118,12 +130,13 @@ func sourceRoot() string {
 	return dir
 }
 
-// readSuppressions reads the file of --suppressions, if one was given.
-func readSuppressions(path string) (*suppress.List, error) {
+// readSuppressions reads the file of --suppressions, if there is one.
+func readSuppressions(c *cli.Context) (*suppress.List, error) {
+	path := c.Path("suppressions")
 	if path == "" {
 		return nil, nil
 	}
-	f, err := openAsCaller(path)
+	f, err := openNamed(c, "suppressions")
 	if err != nil {
 		return nil, fmt.Errorf("read suppressions: %w", err)
 	}
@@ -140,7 +153,7 @@ func readBaseline(c *cli.Context) (*gate.Baseline, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := openAsCaller(path)
+	f, err := openNamed(c, "baseline")
 	if err != nil {
 		return nil, fmt.Errorf("read the baseline: %w", err)
 	}

@@ -31,9 +31,9 @@ func lastingOf(c *cli.Context, maxSize int64) (l lasting, err error) {
 		l.room = maxSize
 	}
 	switch {
-	case given(c, "keep") && l.keep < leastKept:
+	case l.keep != 0 && l.keep < leastKept:
 		return l, usageError("--keep %v is less than a second", l.keep)
-	case given(c, "flight") && l.flight < leastKept:
+	case l.flight != 0 && l.flight < leastKept:
 		return l, usageError("--flight %v is less than a second", l.flight)
 	case l.keep > 0 && l.flight > 0:
 		return l, usageError("--keep cannot be combined with --flight: the one keeps the last of a recording on disk, the other in memory")
@@ -41,9 +41,9 @@ func lastingOf(c *cli.Context, maxSize int64) (l lasting, err error) {
 		return l, usageError("--keep cannot be combined with --max-size: what is older than %v makes room for what comes", l.keep)
 	case l.flight > 0 && maxSize != 0 && maxSize < recording.LeastRoom:
 		return l, usageError("--max-size of --flight must be at least 1MiB")
-	case c.IsSet("freeze-on") && l.flight == 0:
+	case asksFor(c, "freeze-on") && l.flight == 0:
 		return l, usageError("--freeze-on goes with --flight TIME, which says how much to keep")
 	}
-	l.freezeOn, err = readFreezeConditions(strings.Join(c.StringSlice("freeze-on"), ","))
+	l.freezeOn, err = readFreezeConditions(strings.Join(unlessNone(c.StringSlice("freeze-on")), ","))
 	return l, err
 }

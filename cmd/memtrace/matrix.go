@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"slices"
 
@@ -34,7 +35,11 @@ func matrixCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
 		return err
 	}
-	opt, err := tableOptions(c, matrix.By(c.String("by")), render.MatrixFormats())
+	formats := render.MatrixFormats()
+	if c.String("report") == "pages" && !c.IsSet("format") {
+		formats = slices.DeleteFunc(formats, func(f string) bool { return f == string(render.CSV) })
+	}
+	opt, err := tableOptions(c, matrix.By(c.String("by")), formats)
 	if err != nil {
 		return err
 	}
@@ -65,7 +70,7 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 		return liveMachine(c)
 	}
 	for _, name := range []string{"stall-budget", "time-limit", "pages"} {
-		if c.IsSet(name) {
+		if asksFor(c, name) {
 			return nil, usageError("--%s is for the live machine, not for a file", name)
 		}
 	}
@@ -80,7 +85,8 @@ func liveOrFile(c *cli.Context) (*snapshot.Snapshot, error) {
 // tableOptions checks the flags of tables of snapshots.
 func tableOptions(c *cli.Context, by matrix.By, formats []string) (render.MatrixOptions, error) {
 	opt := render.MatrixOptions{
-		Format: render.Format(c.String("format")), By: by, Unit: render.Unit(c.String("unit")), Top: c.Int("top"),
+		Format: render.Format(cmp.Or(fitting(c, "format", formats), string(render.Text))), By: by,
+		Unit: render.Unit(c.String("unit")), Top: c.Int("top"),
 	}
 	switch {
 	case !slices.Contains(formats, string(opt.Format)):

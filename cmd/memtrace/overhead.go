@@ -21,25 +21,26 @@ import (
 )
 
 func overheadFlag() cli.Flag {
-	return &cli.StringFlag{Name: "max-overhead", Usage: "keep the probes below this share of the processes' CPU time, such as 5%, by recording less or pausing"}
+	return &cli.StringFlag{Name: "max-overhead", Usage: "" +
+		"keep the probes below this share of the processes' CPU time, such as 5%, by recording less or pausing; " +
+		"0: no limit"}
 }
 
-// maxOverhead reads --max-overhead, 0 where it is not given.
-func maxOverhead(c *cli.Context) (float64, error) {
-	if text := c.String("max-overhead"); text != "" {
-		return parseOverhead(text)
-	}
-	return 0, nil
-}
+// maxOverhead reads --max-overhead, 0 where there is no limit.
+func maxOverhead(c *cli.Context) (float64, error) { return parseOverhead(c.String("max-overhead")) }
 
 func parseOverhead(text string) (float64, error) {
+	if text == "" || text == "0" {
+		return 0, nil
+	}
 	number, percent := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
 	if percent {
 		v /= 100
 	}
 	if err != nil || math.IsNaN(v) || v < 0.001 || v > 10 {
-		return 0, usageError("--max-overhead %q is no share from 0.1%% to 1000%%, such as 5%%", text)
+		const wanted = "--max-overhead %q is no share from 0.1%% to 1000%%, such as 5%%, nor 0 for no limit"
+		return 0, usageError(wanted, text)
 	}
 	return v, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -30,9 +31,12 @@ func queryFields() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
+// queryBy is what a query sums up by where nobody says it.
+const queryBy = "site"
+
 func queryFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "by", Value: "site", Usage: "what to sum up by; none lists single blocks"},
+		&cli.StringFlag{Name: "by", Value: queryBy, Usage: "what to sum up by; none lists single blocks"},
 		&cli.StringFlag{Name: "sort", Value: "bytes", Usage: "order of the groups or blocks, from high to low; first is the earliest"},
 		&cli.IntFlag{Name: "top", Value: 20, Usage: "number of groups, blocks or events to show; 0: all (json, csv: all unless given)"},
 		&cli.StringFlag{Name: "format", Value: "text", Usage: "format of the output"},
@@ -51,10 +55,10 @@ func queryCommand(c *cli.Context) error {
 	if !given(c, "top") && (format == "json" || format == "csv") {
 		opt.Limit = 0
 	}
-	if c.IsSet("by") || !opt.Events && opt.Timeline == 0 {
-		opt.By = c.String("by")
+	if asksFor(c, "by") || !opt.Events && opt.Timeline == 0 {
+		opt.By = cmp.Or(c.String("by"), queryBy)
 	}
-	if c.IsSet("sort") || given(c, "sort") && !opt.Events && opt.Timeline == 0 {
+	if asksFor(c, "sort") || given(c, "sort") && !opt.Events && opt.Timeline == 0 {
 		opt.Order = c.String("sort")
 	}
 	switch {
@@ -68,6 +72,9 @@ func queryCommand(c *cli.Context) error {
 		return usageError("query takes a recording and one expression, in quotes: memtrace query FILE 'lifetime < 1ms && size > 4KiB'")
 	case c.IsSet("at") && (c.IsSet("from") || c.IsSet("to")):
 		return usageError("--at is one time, --from and --to are a span: give the one or the other")
+	}
+	if opt.Check() != nil && !c.IsSet("sort") {
+		opt.Order = "" // a configuration's may be for groups alone
 	}
 	if err := opt.Check(); err != nil {
 		return usageError("%v", err)

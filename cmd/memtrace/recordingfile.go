@@ -53,7 +53,7 @@ func recordingOf(c *cli.Context, used map[string]string) (*recordingFile, error)
 	path := c.Path("output")
 	if path == "" {
 		for _, name := range []string{"max-size", "compression", "keep", "flight", "freeze-on"} {
-			if c.IsSet(name) {
+			if asksFor(c, name) {
 				return nil, usageError("--%s goes with a recording: give -o FILE, too", name)
 			}
 		}

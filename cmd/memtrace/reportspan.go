@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -13,8 +14,9 @@ import (
 
 // reportSpan shows what happened in a recording between two times.
 func reportSpan(c *cli.Context) error {
-	opt := query.SpanOptions{By: c.String("by"), Order: c.String("sort"), Limit: c.Int("top")}
-	format := c.String("format")
+	opt := query.SpanOptions{Limit: c.Int("top")}
+	opt.By, opt.Order = fitting(c, "by", query.Groupings()), fitting(c, "sort", query.SpanOrders())
+	format := cmp.Or(fitting(c, "format", query.Formats()), "text")
 	if !given(c, "top") && format != "text" {
 		opt.Limit = 0
 	}

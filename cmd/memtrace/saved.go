@@ -109,7 +109,7 @@ func reportCommand(c *cli.Context) error {
 		return noneOf("--format", format, reportFormats)
 	case top < 0:
 		return usageError("--top must not be negative")
-	case given(c, "by") && report.CheckGrouping(c.String("by")) != nil:
+	case c.String("by") != "" && report.CheckGrouping(c.String("by")) != nil:
 		return usageError("--by %v", report.CheckGrouping(c.String("by")))
 	case c.Int("frames") < 0:
 		return usageError("--frames must not be negative")
@@ -117,23 +117,25 @@ func reportCommand(c *cli.Context) error {
 		return usageError("report takes one file: memtrace report FILE (- is stdin)")
 	case c.IsSet("from") || c.IsSet("to"):
 		return reportSpan(c)
-	case given(c, "sort") && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
+	case c.String("sort") != "" && !slices.Contains(analyzer.SortKeys(), c.String("sort")):
 		return noneOf("--sort", c.String("sort"), analyzer.SortKeys())
 	}
 	r, _, err := openReport(c, c.Args().First())
 	if err != nil {
 		return err
 	}
-	if format == "markdown" && r.Outcome == nil {
+	switch {
+	case format != "markdown" || r.Outcome != nil:
+	case !c.IsSet("format"):
+		format = "text" // a configuration's is for Reports that were checked
+	default:
 		return errors.New("markdown is the summary of a check, and this Report was not checked (--leaks, --fail-on)")
 	}
-	if given(c, "sort") {
+	if c.String("sort") != "" {
 		r.Sort(c.String("sort"))
 	}
-	if given(c, "by") {
-		if err := regroup(r, c.String("by"), c.String("sort")); err != nil {
-			return fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
-		}
+	if err := groupSaved(c, r); err != nil {
+		return err
 	}
 	switch {
 	case given(c, "top") || format != "json" && format != "csv":
@@ -156,6 +158,26 @@ func writeReport(w io.Writer, r *report.Report, opt render.Options) error {
 	return render.Write(w, r, opt)
 }
 
+// groupSaved groups the sites as --by says. A Report that can't be grouped stays as it is where only a configuration
+// asks.
+func groupSaved(c *cli.Context, r *report.Report) error {
+	by := c.String("by")
+	if by == "" {
+		return nil
+	}
+	err := regroup(r, by, c.String("sort"))
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("group %s: %w", fileName(c.Args().First()), err)
+	if c.IsSet("by") {
+		return err
+	}
+	asks, why := configuredOf(c.App)["by"].Where, render.Clean(err.Error())
+	fmt.Fprintf(os.Stderr, "memtrace: warning: not grouped by %s, which %s asks for: %s\n", by, asks, why)
+	return nil
+}
+
 // regroup groups the sites of a Report anew.
 func regroup(r *report.Report, by, sort string) error {
 	if r.SitesMore > 0 {
@@ -167,9 +189,7 @@ func regroup(r *report.Report, by, sort string) error {
 }
 
 func exportCommand(c *cli.Context) error {
-	opt := export.Options{
-		Format: export.Format(c.String("format")), Kind: export.Kind(c.String("kind")), Inverted: c.Bool("inverted"), Version: version,
-	}
+	opt := exportOptions(c)
 	switch {
 	case opt.Format == "":
 		return usageError("--format says what to write: %s", strings.Join(exportFormats(), ", "))
@@ -206,6 +226,20 @@ func exportCommand(c *cli.Context) error {
 	}
 	_, err = os.Stdout.Write(whole.Bytes())
 	return err
+}
+
+// exportOptions reads the flags. A kind and a direction that only a configuration has are for the formats that show
+// them.
+func exportOptions(c *cli.Context) export.Options {
+	format, kind, inverted := export.Format(c.String("format")), export.Kind(c.String("kind")), c.Bool("inverted")
+	fits := func(o export.Options) bool { return o.Check(false) == nil }
+	if !c.IsSet("kind") && !fits(export.Options{Format: format, Kind: kind}) {
+		kind = ""
+	}
+	if !c.IsSet("inverted") && !fits(export.Options{Format: format, Inverted: inverted}) {
+		inverted = false
+	}
+	return export.Options{Format: format, Kind: kind, Inverted: inverted, Version: version}
 }
 
 // exporter opens the Reports and says how to write them.

@@ -57,22 +57,22 @@ func snapshotCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	path := c.Path("output")
+	path, watches := c.Path("output"), unlessNone(c.StringSlice("watch")) != nil
 	if isStdout(path) {
 		path = "-" // where it stands: a file may have been opened to append to it
 	}
 	switch {
 	case path == "-" && term.IsTerminal(int(os.Stdout.Fd())):
 		return usageError("-o - would write a binary file to the terminal; redirect stdout, or name a file")
-	case len(c.StringSlice("watch")) > 0 && path == "-":
+	case watches && path == "-":
 		return usageError("-o - does not go with --watch, which writes lines to stdout; name a file")
-	case len(c.StringSlice("watch")) > 0:
+	case watches:
 		return watchCommand(c, o)
 	case path == "":
 		return usageError("nowhere to write to: name a file with -o FILE")
 	}
 	for _, name := range []string{"once", "exec", "interval", "duration", "hysteresis", "error-exitcode", "format"} {
-		if c.IsSet(name) {
+		if asksFor(c, name) {
 			return usageError("--%s goes with --watch", name)
 		}
 	}

@@ -63,11 +63,18 @@ type topSettings struct {
 	budget    time.Duration
 }
 
+// leastTopInterval is the shortest time between two looks at the machine.
+const leastTopInterval = 100 * time.Millisecond
+
 func readTopSettings(c *cli.Context) (topSettings, error) {
 	s := topSettings{
 		view: top.View(c.String("view")), pid: c.Int("pid"), interval: c.Duration("interval"),
 		sort: c.String("sort"), once: c.Bool("once"), measure: c.IsSet("interval"),
 		format: c.String("format"), threshold: c.Int64("threshold"), budget: c.Duration("stall-budget"),
+	}
+	s.once = s.once || s.format != "text" || !term.IsTerminal(int(os.Stdout.Fd())) || !tui.Usable(os.Stdout, os.Getenv)
+	if s.once && s.view.OfOne() && s.pid == 0 && !c.IsSet("view") {
+		s.view = top.Processes // a configuration's is for when there is a process to show
 	}
 	s.sort, s.reverse = strings.CutPrefix(s.sort, "-")
 	if !c.IsSet("sort") && !slices.Contains(s.view.SortKeys(), s.sort) {
@@ -88,8 +95,8 @@ func (s *topSettings) check() error {
 		return usageError("--sort %q is none of the columns of view %s: %s", s.sort, s.view, strings.Join(s.view.SortKeys(), ", "))
 	case !slices.Contains(top.Formats(), s.format):
 		return noneOf("--format", s.format, top.Formats())
-	case s.interval < 100*time.Millisecond:
-		return usageError("--interval %v is too short: at least 100ms", s.interval)
+	case s.interval < leastTopInterval:
+		return usageError("--interval %v is too short: at least %v", s.interval, leastTopInterval)
 	case s.threshold < 0:
 		return usageError("--threshold must not be negative")
 	case s.budget < 0:
@@ -97,7 +104,6 @@ func (s *topSettings) check() error {
 	case s.pid < 0:
 		return usageError("--pid %d is not a process ID", s.pid)
 	}
-	s.once = s.once || s.format != "text" || !term.IsTerminal(int(os.Stdout.Fd())) || !tui.Usable(os.Stdout, os.Getenv)
 	if s.once && s.view.OfOne() && s.pid == 0 {
 		return usageError("--view %s shows one process: name it with -p PID", s.view)
 	}

@@ -159,10 +159,10 @@ func TestTopAnswersTheMouse(t *testing.T) {
 	x.until(`page cache`)
 }
 
-// Enter traces in the same terminal; q comes back, and harms nobody.
+// Enter traces in the same terminal, whatever is configured for traces to files; q comes back, and harms nobody.
 func TestTopTracesAndComesBack(t *testing.T) {
 	k := startKnownMemory(t)
-	x := startTop(t, fmt.Sprintf("--filter pid:%d", k.PID))
+	x := startTop(t, fmt.Sprintf("--filter pid:%d", k.PID), "MEMTRACE_TRACE_QUIET=true", "MEMTRACE_TRACE_FORMAT=json")
 	x.until(fmt.Sprintf(`(?m)^ *%d root`, k.PID))
 	x.keys("Enter")
 	x.until(fmt.Sprintf(`(?s)%s \(pid %d\)  traced.*q back to top`, k.Name, k.PID))

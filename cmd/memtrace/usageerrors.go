@@ -110,6 +110,7 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "memtrace" {
 		name, flags = name+" "+c.Command.Name, c.Command.Flags
 	}
+	c.App.Metadata[typedKey] = namesOf(flags) // it is about what was typed, whichever that is
 	text := err.Error()
 	if m := unknownFlag.FindStringSubmatch(text); m != nil {
 		return usageError("unknown flag %s%s (%s --help lists the flags)", written(m[1]), flagMeant(m[1], flags), name)

@@ -87,26 +87,33 @@ func watchOptions(c *cli.Context, take snapshot.Options) ([]threshold.Condition,
 	if err != nil {
 		return nil, opt, usageError("--watch: %v", err)
 	}
-	margin, err := threshold.ParseQuantity(c.String("hysteresis"))
-	if err == nil {
-		opt.Hysteresis, err = margin.Percent()
-		opt.Hysteresis /= 100
-	}
+	opt.Hysteresis, err = parseHysteresis(c.String("hysteresis"))
 	switch format := c.String("format"); {
 	case err != nil:
 		return nil, opt, usageError("--hysteresis: %v", err)
-	case opt.Hysteresis > 1:
-		return nil, opt, usageError("--hysteresis must be at most 100%%")
 	case format != string(render.Text) && format != string(render.JSON):
 		return nil, opt, usageError("--format %q is none of text, json", format)
-	case c.Duration("interval") < 50*time.Millisecond:
-		return nil, opt, usageError("--interval %v is too short: at least 50ms", c.Duration("interval"))
+	case c.Duration("interval") < leastInterval:
+		return nil, opt, usageError("--interval %v is too short: at least %v", c.Duration("interval"), leastInterval)
 	case c.Duration("duration") < 0:
 		return nil, opt, usageError("--duration must not be negative")
 	case c.Int("error-exitcode") < 1 || c.Int("error-exitcode") > 255:
 		return nil, opt, usageError("--error-exitcode must be from 1 to 255")
 	}
 	return conditions, opt, nil
+}
+
+// parseHysteresis reads a share of a limit.
+func parseHysteresis(text string) (float64, error) {
+	margin, err := threshold.ParseQuantity(text)
+	if err != nil {
+		return 0, err
+	}
+	share, err := margin.Percent()
+	if err == nil && share > 100 {
+		err = errors.New("it must be at most 100%")
+	}
+	return share / 100, err
 }
 
 // run looks until the context ends, or the first crossing with --once.

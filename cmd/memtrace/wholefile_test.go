@@ -73,7 +73,8 @@ func TestFlagsMayFollowFiles(t *testing.T) {
 		"matrix a --top 3":                     "matrix a --top 3",
 		"run --report x -- export --format -o": "run --report x -- export --format -o",
 	} {
-		got := strings.Join(flagsFirst(append([]string{"memtrace"}, strings.Fields(args)...), savedCommands())[1:], " ")
+		line := append([]string{"memtrace"}, strings.Fields(args)...)
+		got := strings.Join(flagsFirst(line, commandsWithArguments(newApp()))[1:], " ")
 		if got != want {
 			t.Errorf("%s: %s, want %s", args, got, want)
 		}

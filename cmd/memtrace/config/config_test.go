@@ -27,6 +27,7 @@ func testSchema() Schema {
 		{Command: "trace", Name: "pid", Many: true, Never: "it says what to look at", Check: anything},
 		{Command: "top", Name: "interval", Default: "1s", Check: oneOf("1s", "5s", "9s")},
 		{Command: "top", Name: "sort", Check: oneOf("uss", "rss")},
+		{Command: "trace", Name: "baseline", File: true, Check: anything},
 	}
 }
 
@@ -43,9 +44,25 @@ func TestParse(t *testing.T) {
 	if !slices.EqualFunc(entries, want, equalEntry) {
 		t.Errorf("Parse returns %+v, want %+v", entries, want)
 	}
+	none, err := Parse("c.yaml", []byte("fail-on: []\n"), testSchema())
+	if err != nil || !slices.Equal(none[0].Values, []string{""}) {
+		t.Errorf("Parse of [] returns %+v, %v, want an empty value", none, err)
+	}
 	for _, empty := range []string{"", "# nothing yet\n", "---\n"} {
 		if entries, err := Parse("c.yaml", []byte(empty), testSchema()); err != nil || len(entries) > 0 {
 			t.Errorf("Parse(%q) = %v, %v, want nothing", empty, entries, err)
+		}
+	}
+}
+
+// A relative path is one from the directory of the file, wherever memtrace runs.
+func TestParseResolvesPaths(t *testing.T) {
+	for text, want := range map[string]string{
+		"old.json": "/etc/memtrace/old.json", "../x": "/etc/x", "/srv/old.json": "/srv/old.json", `""`: "",
+	} {
+		entries, err := Parse("/etc/memtrace/config.yaml", []byte("baseline: "+text+"\n"), testSchema())
+		if err != nil || len(entries) != 1 || entries[0].Values[0] != want {
+			t.Errorf("baseline: %s is %+v, %v, want %q", text, entries, err, want)
 		}
 	}
 }
@@ -65,7 +82,6 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		{"top:\n  sort: live\n", `c.yaml:2: sort: "live": none of uss, rss`},
 		{"interval: [1s, 5s]\n", "c.yaml:1: interval: one value is wanted, not a list"},
 		{"interval:\n", "c.yaml:1: interval: a value is wanted"},
-		{"fail-on: []\n", "c.yaml:1: fail-on: a value is wanted"},
 		{"pid: 12\n", "c.yaml:1: pid: give it on the command line alone, as it says what to look at"},
 		{"interval: 5s\ninterval: 9s\n", "c.yaml:2: interval: it stands in line 1, too"},
 		{"- interval\n", "c.yaml:1: flags with their values are wanted, such as interval: 5s"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,9 +15,9 @@ import (
 // MaxFile is how many bytes a file may have.
 const MaxFile = 64 << 10
 
-// Parse reads a file's text. A key is a flag's name, and holds for all commands that have the flag and can take the value; or
-// it is a command's name, with the flags of that command below it. Errors name the file, the line and the key; there is
-// one for each key that is wrong.
+// Parse reads a file's text. A key is a flag's name, and holds for all commands that have the flag and can take the
+// value; or it is a command's name, with the flags of that command below it. A relative path is one from the file's
+// directory. Errors name the file, the line and the key; there is one for each key that is wrong.
 func Parse(file string, text []byte, s Schema) ([]Entry, error) {
 	if len(text) > MaxFile {
 		return nil, fmt.Errorf("%s: it has more than %d bytes", file, MaxFile)
@@ -96,7 +97,7 @@ func (p *parser) top(root *yaml.Node) {
 
 // command reads what stands below a command's name.
 func (p *parser) command(key, value *yaml.Node) {
-	commands := p.schema.commands()
+	commands := p.schema.Commands()
 	if !slices.Contains(commands, key.Value) {
 		p.refuse(key, "%s: there is no such command with flags to set%s", key.Value, meant(key.Value, commands))
 		return
@@ -107,7 +108,7 @@ func (p *parser) command(key, value *yaml.Node) {
 func (p *parser) flag(command string, key, value *yaml.Node) {
 	if names := p.schema.names(command); !slices.Contains(names, key.Value) {
 		of := "there is no flag of this name"
-		if slices.Contains(p.schema.commands(), key.Value) {
+		if slices.Contains(p.schema.Commands(), key.Value) {
 			of = "it is a command: write its flags below it, indented"
 		} else if command != "" {
 			of = command + " has no flag of this name"
@@ -124,12 +125,14 @@ func (p *parser) flag(command string, key, value *yaml.Node) {
 		e.Values = append(e.Values, v.Value)
 	}
 	if len(e.Values) == 0 {
-		p.refuse(value, "%s: a value is wanted", key.Value)
-		return
+		e.Values = []string{""} // [] is none
 	}
 	if err := p.schema.check(&e); err != nil {
 		p.wrong = append(p.wrong, err)
 		return
+	}
+	if e.Values[0] != "" && p.schema.of(&e)[0].File && !filepath.IsAbs(e.Values[0]) {
+		e.Values[0] = filepath.Join(filepath.Dir(p.file), e.Values[0])
 	}
 	p.entries = append(p.entries, e)
 }

@@ -12,6 +12,7 @@ import (
 type Flag struct {
 	Command, Name string
 	Many          bool   // it takes several values
+	File          bool   // its value is a file to read
 	Default       string // as built in; "" for none
 	// Never says why only the command line may give it; "" if others may.
 	Never string
@@ -41,7 +42,8 @@ func (s Schema) of(e *Entry) Schema {
 	return out
 }
 
-func (s Schema) commands() []string {
+// Commands are those that have flags, in their order.
+func (s Schema) Commands() []string {
 	var out []string
 	for i := range s {
 		if !slices.Contains(out, s[i].Command) {
