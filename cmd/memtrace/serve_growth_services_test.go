@@ -80,7 +80,13 @@ func (s *leakyService) end(t *testing.T) {
 // copyAs is a copy of a test program under another name.
 func copyAs(t *testing.T, program, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(testProgram(program))
+	return copyOf(t, testProgram(program), name)
+}
+
+// copyOf is a copy of a file in a folder that all may read.
+func copyOf(t *testing.T, file, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,6 +370,33 @@ func TestServeKilled(t *testing.T) {
 		recordingHolds(t, s.File, 1)
 	}
 	next.end(t)
+	service.end(t)
+}
+
+// Children that come after a tracer has had its most are not watched, and a metric says how many. 1,024 processes are listed:
+// a shell and 1,023 of its children.
+func TestServeCountsChildrenThatItMisses(t *testing.T) {
+	t.Parallel()
+	const name, children = "forking_shop", 1100
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("read go; i=0; while [ $i -lt %d ]; do (:); i=$((i+1)); done; echo %[1]d; read end", children)
+	service := startLeaky(t, copyOf(t, shell, name), "-c", script)
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", filepath.Join(t.TempDir(), "data"))
+	eventually(t, "the shell is watched", func() bool { return a.growth(t, "shop").Watch.Processes == 1 })
+	if n := service.leaked(t); n != children {
+		t.Fatalf("%d children, want %d", n, children)
+	}
+	eventually(t, "the children are counted", func() bool { return a.growth(t, "shop").Watch.Missed == 1+children-1024 })
+	metrics := fetchText(t, a.address+"/metrics")
+	for _, want := range []string{fmt.Sprintf(`memtrace_watch_missed_processes_total{service="shop"} %d`, 1+children-1024), `memtrace_watch_unwatched_processes{service="shop"} 0`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("there is no %s in %s", want, metrics)
+		}
+	}
+	a.end(t)
 	service.end(t)
 }
 

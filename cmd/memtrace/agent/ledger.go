@@ -65,7 +65,7 @@ func (l *ledger) begin() {
 	l.tracer++
 	l.tracerFrames, l.tracerStacks, l.tracerOther = nil, nil, entry{to: &l.other}
 	for _, a := range l.each() {
-		a.figures.LiveBytes, a.figures.LiveCount, a.figures.ResidentBytes = 0, 0, 0
+		a.figures.LiveBytes, a.figures.LiveCount = 0, 0
 	}
 }
 
@@ -163,12 +163,12 @@ func (l *ledger) evict() {
 	}
 }
 
-// book adds what changed since the Feed before. Differences of what may fall wrap, as the sums then do again.
+// book adds what changed since the Feed before. Live figures may fall: an unsigned difference then wraps around, and the
+// sum that it is added to wraps back.
 func (e *entry) book(s *StackFigures) {
 	to := &e.to.figures
 	to.LiveBytes += s.LiveBytes - e.booked.LiveBytes
 	to.LiveCount += s.LiveCount - e.booked.LiveCount
-	to.ResidentBytes += s.ResidentBytes - e.booked.ResidentBytes
 	to.TouchedBytes += s.TouchedBytes - min(e.booked.TouchedBytes, s.TouchedBytes)
 	to.TouchedCount += s.TouchedCount - min(e.booked.TouchedCount, s.TouchedCount)
 	e.booked = *s
@@ -189,7 +189,7 @@ func (l *ledger) report(service string) *report.Report {
 		}
 		s := report.Site{
 			ID: i, Process: 1, Stack: a.frames(), FunctionFrame: a.function, Truncated: a.truncated, Function: otherStacks,
-			LiveBytes: f.LiveBytes, LiveCount: f.LiveCount, ResidentBytes: f.ResidentBytes,
+			LiveBytes: f.LiveBytes, LiveCount: f.LiveCount,
 			AllocBytes: f.TouchedBytes, AllocCount: f.TouchedCount, FreeCount: f.TouchedCount - min(f.LiveCount, f.TouchedCount),
 		}
 		if len(a.stack) == 0 {

@@ -12,6 +12,8 @@ var watchMetrics = []metric{
 	ofWatches("memtrace_watch_processes", "Processes of the service that are traced.", prometheus.GaugeValue, func(s *WatchState) float64 { return float64(s.Processes) }),
 	ofWatches("memtrace_watch_unwatched_processes", "Processes of the service that are not traced: too new, too many, or refused.", prometheus.GaugeValue,
 		func(s *WatchState) float64 { return float64(s.Unwatched) }),
+	ofWatches("memtrace_watch_missed_processes_total", "Children that were not watched, as their tracer had had as many processes as it takes.", prometheus.CounterValue,
+		func(s *WatchState) float64 { return float64(s.Missed) }),
 	{
 		"memtrace_watch_resident_bytes", "Resident memory of the traced processes: grown since the tracer began, by stacks that are known; there before; unexplained, which may be below zero.",
 		prometheus.GaugeValue, []string{"service", "part"},
