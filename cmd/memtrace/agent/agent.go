@@ -135,6 +135,7 @@ func (a *Agent) collect() error {
 	a.own.passed(pass)
 	a.latest.Store(s)
 	a.watches.update(a.config.Load(), a.book.members, pass.At)
+	a.watches.prune(a.config.Load(), time.Now())
 	return nil
 }
 

@@ -60,6 +60,8 @@ var watchMetrics = []metric{
 		func(s *WatchState) float64 { return float64(s.HistoryGone) }),
 	ofWatches("memtrace_history_errors_total", "Times that nothing could be recorded, as the disk was full, for instance.", prometheus.CounterValue,
 		func(s *WatchState) float64 { return float64(s.HistoryFails) }),
+	ofAgent("memtrace_history_leftover_bytes", "Size of recordings of services whose growth isn't watched, or no longer; read once an hour.", prometheus.GaugeValue,
+		func(a *Agent) float64 { return float64(a.watches.leftovers()) }),
 	ofAgent("memtrace_audit_lost_total", "Entries that the audit log on disk lacks; the agent's own log has them.", prometheus.CounterValue, func(a *Agent) float64 { return float64(a.audit.missed()) }),
 }
 
