@@ -52,7 +52,8 @@ func (a *Agent) listen() (*server, error) {
 		return nil, err // it names the address
 	}
 	l = netutil.LimitListener(l, maxConnections)
-	s := &server{listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &c.WebConfig}}
+	a.webConfig = c.WebConfig
+	s := &server{listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &a.webConfig}}
 	scheme := "http"
 	if tls, _ := asksFor(c.WebConfig); tls {
 		scheme = "https"

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -94,16 +95,21 @@ func emitSites(a *Agent, _ *Snapshot, emit func(float64, ...string)) {
 	}
 	all, _ := a.watches.list()
 	for _, w := range all {
-		top, rest := w.ledger.sites(n)
-		names := map[string]bool{otherServices: true}
+		top, rest := w.ledger.steadySites(n)
 		for i := range top {
-			name := printable(siteName(top[i].Function, top[i].File, top[i].Line))
-			for base, n := name, 2; names[name]; n++ { // two that are alike as far as a label goes
-				name = fmt.Sprintf("%s (%d)", base, n)
-			}
-			names[name] = true
-			emit(float64(top[i].Grown), w.service, name)
+			emit(float64(top[i].Grown), w.service, siteLabel(top[i].name))
 		}
 		emit(float64(rest.Grown), w.service, otherServices)
 	}
+}
+
+// siteLabel is a site's name as a label, always the same one. Where that is not the name itself, it ends with a hash of the
+// name: another site's may have become the same.
+func siteLabel(name string) string {
+	label := printable(name)
+	if label == name && label != otherServices {
+		return label
+	}
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("%s [%x]", label, sum[:6])
 }
