@@ -101,7 +101,9 @@ type fedStack struct {
 }
 
 func newFeed(to io.Writer, own *procfs.Process) *feed {
-	f := &feed{to: json.NewEncoder(to), own: own, frames: make(map[report.Frame]int), stacks: make(map[string]*fedStack)}
+	f := &feed{
+		to: json.NewEncoder(to), own: own, frames: make(map[report.Frame]int), stacks: make(map[string]*fedStack),
+	}
 	f.other.now.Stack, f.other.told.Stack = agent.OtherStacks, agent.OtherStacks
 	return f
 }
@@ -135,7 +137,10 @@ func (f *feed) write(n feedNews) {
 }
 
 func (f *feed) of(r *report.Report) *agent.Feed {
-	out := &agent.Feed{WindowNS: r.WindowNS, Faults: r.Events.FaultMinor + r.Events.FaultMajor, Lost: r.Events.Lost, Listed: len(r.Processes)}
+	out := &agent.Feed{
+		WindowNS: r.WindowNS, Faults: r.Events.FaultMinor + r.Events.FaultMajor, Lost: r.Events.Lost,
+		Listed: len(r.Processes),
+	}
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		out.Missed += uint64(p.Children)

@@ -4,14 +4,16 @@ package main
 
 import "github.com/memtrace/memtrace/analyzer/report"
 
-// touchedSites is what the agent was told that each site has touched, by the site's ID. It isn't kept by stack: names may
-// become known later, and the site then has another stack. What it had touched before would be told again under that.
+// touchedSites is what the agent was told that each site has touched, by the site's ID. It isn't kept by stack: names
+// may become known later, and the site then has another stack. What it had touched before would be told again under
+// that.
 type touchedSites []touchedPages
 
 // touchedPages are pages that were touched.
 type touchedPages struct{ bytes, count uint64 }
 
-// since is what each row of a Report has touched since the Report before. What is no longer in a Report takes nothing back.
+// since is what each row of a Report has touched since the Report before. What is no longer in a Report takes nothing
+// back.
 func (t *touchedSites) since(rows []report.Site) []touchedPages {
 	news := make([]touchedPages, len(rows))
 	var again touchedPages // told already, and now in another row
@@ -33,7 +35,8 @@ func (t *touchedSites) since(rows []report.Site) []touchedPages {
 	return news
 }
 
-// replace notes a row's figures under its own ID, and returns those that were told of it and of the sites merged into it.
+// replace notes a row's figures under its own ID, and returns those that were told of it and of the sites merged into
+// it.
 func (t *touchedSites) replace(row *report.Site) (was touchedPages) {
 	for _, id := range append([]int{row.ID}, row.MergedIDs...) {
 		for len(*t) <= id {

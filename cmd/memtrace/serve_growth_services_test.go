@@ -401,8 +401,8 @@ func endedInOrder(t *testing.T, file string) bool {
 	return ended
 }
 
-// systemd gives SIGTERM to all processes of a unit at once, and to those that are left when the agent has crashed. The recordings are
-// ended in good order all the same, and nothing is said to have failed.
+// systemd gives SIGTERM to all processes of a unit at once, and to those that are left when the agent has crashed. The
+// recordings are ended in good order all the same, and nothing is said to have failed.
 func TestServeStoppedBySystemd(t *testing.T) {
 	t.Parallel()
 	for what, crashed := range map[string]bool{"stopped": false, "crashed": true} {
@@ -440,8 +440,8 @@ func TestServeStoppedBySystemd(t *testing.T) {
 	}
 }
 
-// Children that come after a tracer has had its most are not watched, and a metric says how many. 1,024 processes are listed:
-// a shell and 1,023 of its children.
+// Children that come after a tracer has had its most are not watched, and a metric says how many. 1,024 processes are
+// listed: a shell and 1,023 of its children.
 func TestServeCountsChildrenThatItMisses(t *testing.T) {
 	t.Parallel()
 	const name, children = "forking_shop", 1100

@@ -50,7 +50,8 @@ type Agent struct {
 // New reads the configuration and opens /proc. The caller runs the Agent, or closes it.
 func New(opt Options) (*Agent, error) {
 	a := &Agent{
-		opt: opt, log: opt.Log, book: newBook(), audit: newAudit(opt.Log), profiles: make(slots, maxProfiles), deltas: make(slots, maxDeltas),
+		opt: opt, log: opt.Log, book: newBook(), audit: newAudit(opt.Log),
+		profiles: make(slots, maxProfiles), deltas: make(slots, maxDeltas),
 	}
 	c, err := a.readConfig()
 	if err != nil {

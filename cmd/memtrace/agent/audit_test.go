@@ -68,7 +68,8 @@ func TestAuditWithoutADisk(t *testing.T) {
 	}
 }
 
-// What is written to a disk that is full, or after an agent that was killed in the midst of a line, leaves lines that are whole.
+// What is written to a disk that is full, or after an agent that was killed in the midst of a line, leaves lines that
+// are whole.
 func TestAuditHasWholeLines(t *testing.T) {
 	dir, path := os.Getenv("MEMTRACE_AUDIT_TEST"), ""
 	if dir != "" { // the child below

@@ -14,13 +14,13 @@ type Order struct {
 	StartTime uint64 `json:"start_time"` // clock ticks since boot: another process under the PID is not meant
 }
 
-// Feed is what a tracer has to tell. The first comes once it can trace, and has nothing in it yet; the others come after
-// each interval. Figures are since the tracer began, sizes bytes.
+// Feed is what a tracer has to tell. The first comes once it can trace, and has nothing in it yet; the others come
+// after each interval. Figures are since the tracer began, sizes bytes.
 type Feed struct {
 	WindowNS uint64 `json:"window_ns"`
 	Exe      string `json:"exe"`     // the file that the first of them runs
 	Watched  []int  `json:"watched"` // IDs of the processes that are watched now, children that they made included
-	Listed   int    `json:"listed"`  // processes that there ever were: a tracer watches no more children after some 1,000
+	Listed   int    `json:"listed"`  // processes that there ever were: after 1,024, children are not watched
 	Missed   uint64 `json:"missed"`  // children that came after those: they are not watched
 	Faults   uint64 `json:"faults"`  // page faults that were seen
 	Lost     uint64 `json:"lost"`    // that were not

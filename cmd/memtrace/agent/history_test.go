@@ -88,8 +88,8 @@ func TestOldRecordingsAreRemoved(t *testing.T) {
 	}
 }
 
-// Recordings of a service that is no longer watched go as others do, and its folder with the last. Those of a service that is
-// watched, or whose tracer is ending, are its own watch's.
+// Recordings of a service that is no longer watched go as others do, and its folder with the last. Those of a service
+// that is watched, or whose tracer is ending, are its own watch's.
 func TestLeftoversAreRemoved(t *testing.T) {
 	h, now, c := opened(t), time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), Default()
 	c.KeepTime, c.KeepSize = 10*time.Hour, 100

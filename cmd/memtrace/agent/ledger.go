@@ -164,8 +164,8 @@ func (l *ledger) evict() {
 	}
 }
 
-// book adds what changed since the Feed before. Live figures may fall: an unsigned difference then wraps around, and the
-// sum that it is added to wraps back.
+// book adds what changed since the Feed before. Live figures may fall: an unsigned difference then wraps around, and
+// the sum that it is added to wraps back.
 func (e *entry) book(s *StackFigures) {
 	to := &e.to.figures
 	to.LiveBytes += s.LiveBytes - e.booked.LiveBytes
@@ -231,8 +231,8 @@ func (l *ledger) sites(n int) (top []Site, rest Site) {
 	return l.ranked(n, nil)
 }
 
-// steadySites is sites, but a line that was among them the last time stays until another one has grown to twice as much.
-// Two that grow alike would else take turns.
+// steadySites is sites, but a line that was among them the last time stays until another one has grown to twice as
+// much. Two that grow alike would else take turns.
 func (l *ledger) steadySites(n int) (top []Site, rest Site) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,7 +269,9 @@ func (l *ledger) ranked(n int, favoured map[string]bool) (top []Site, rest Site)
 		return s.Grown
 	}
 	slices.SortFunc(top, func(x, y Site) int {
-		return cmp.Or(cmp.Compare(weight(&y), weight(&x)), cmp.Compare(y.Touched, x.Touched), cmp.Compare(x.name, y.name))
+		return cmp.Or(
+			cmp.Compare(weight(&y), weight(&x)), cmp.Compare(y.Touched, x.Touched), cmp.Compare(x.name, y.name),
+		)
 	})
 	for _, s := range top[min(n, len(top)):] {
 		rest.Grown += s.Grown

@@ -97,9 +97,9 @@ func (a *Agent) profileOf(ctx context.Context, x *watch, span time.Duration) ([]
 	return encoded(a.profile(x))
 }
 
-// deltaOf is what a service's profile has more after span than before, as net/http/pprof makes it. It waits its turn to
-// make one, but takes nobody's while it waits for the time to pass. Until then it keeps the first one as bytes, which are
-// few.
+// deltaOf is what a service's profile has more after span than before, as net/http/pprof makes it. It waits its turn
+// to make one, but takes nobody's while it waits for the time to pass. Until then it keeps the first one as bytes,
+// which are few.
 func (a *Agent) deltaOf(ctx context.Context, x *watch, span time.Duration) ([]byte, error) {
 	if !a.deltas.take() {
 		return nil, errBusy
@@ -244,7 +244,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 func (a *Agent) watchOf(w http.ResponseWriter, service string) *watch {
 	x := a.watches.of(service)
 	if x == nil {
-		http.Error(w, "no such service, or its rule doesn't say growth: true; /http_sd lists those that are watched", http.StatusNotFound)
+		const text = "no such service, or its rule doesn't say growth: true; /http_sd lists those that are watched"
+		http.Error(w, text, http.StatusNotFound)
 	}
 	return x
 }

@@ -40,8 +40,8 @@ type traced struct {
 
 func (s *segment) options(w *watch) tracerOptions {
 	return tracerOptions{
-		interval: min(w.config().Interval, maxTracerInterval), recording: s.path, most: 2 * s.most, cache: w.history.cacheOf(),
-		log: w.log, service: w.service,
+		interval: min(w.config().Interval, maxTracerInterval), recording: s.path, most: 2 * s.most,
+		cache: w.history.cacheOf(), log: w.log, service: w.service,
 	}
 }
 
@@ -123,7 +123,8 @@ func (s *segment) take(w *watch, f *Feed) {
 		if !st.Up { // only now is it known that it may trace
 			st.Up, st.Since, st.Recording, st.Problem = true, s.began, s.path, s.problem
 		}
-		st.Grown, st.Before, st.Unexplained, st.Processes, st.Resident = f.Grown, f.Before, f.Unexplained, len(f.Watched), f.Resident
+		st.Grown, st.Before, st.Unexplained = f.Grown, f.Before, f.Unexplained
+		st.Processes, st.Resident = len(f.Watched), f.Resident
 		st.CPU += cpu
 		st.Faults += faults
 		st.Lost += more(f.Lost, s.last.Lost)

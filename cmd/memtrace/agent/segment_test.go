@@ -57,16 +57,23 @@ func TestTracersEnd(t *testing.T) {
 func quietWatch(t *testing.T) (*watch, *segment) {
 	t.Helper()
 	c := Default()
-	w := &watch{service: "shop", config: func() *Config { return &c }, history: opened(t), audit: newAudit(log.New(io.Discard, "", 0)), ledger: newLedger(), news: make(chan struct{}, 1)}
+	w := &watch{
+		service: "shop", config: func() *Config { return &c }, history: opened(t),
+		audit: newAudit(log.New(io.Discard, "", 0)), ledger: newLedger(), news: make(chan struct{}, 1),
+	}
 	w.audit.open(w.history.dir)
 	return w, w.newSegment()
 }
 
-// A process of the service counts as unwatched until the tracer says that it watches it. Children that run another program
-// are watched too, and take nothing from that.
+// A process of the service counts as unwatched until the tracer says that it watches it. Children that run another
+// program are watched too, and take nothing from that.
 func TestUnwatched(t *testing.T) {
 	w, s := quietWatch(t)
-	w.want(byMemory([]*collect.Process{process(1, 10, "shop", 5, 0), process(2, 10, "shop", 5, 0), process(3, 10, "shop", 5, 0)}, time.Now()))
+	var members []*collect.Process
+	for pid := range 3 {
+		members = append(members, process(1+pid, 10, "shop", 5, 0))
+	}
+	w.want(byMemory(members, time.Now()))
 	for i, step := range []struct {
 		watched   []int
 		unwatched int
@@ -78,14 +85,16 @@ func TestUnwatched(t *testing.T) {
 	}
 }
 
-// Children that a tracer had no room for are counted through all tracers, and a tracer that has had enough is given no more.
+// Children that a tracer had no room for are counted through all tracers, and a tracer that has had enough is given no
+// more.
 func TestEnoughProcesses(t *testing.T) {
 	w, s := quietWatch(t)
 	s.take(w, &Feed{Listed: maxListed - 1, Missed: 5})
 	s.take(w, &Feed{Listed: maxListed - 1, Missed: 7})
 	var orders strings.Builder
 	s.tracer = &tracerProcess{orders: closing{&orders}}
-	w.want(byMemory([]*collect.Process{process(1, 10, "shop", 9, 0), process(2, 10, "shop", 5, 0)}, time.Now().Add(-time.Hour)))
+	members := []*collect.Process{process(1, 10, "shop", 9, 0), process(2, 10, "shop", 5, 0)}
+	w.want(byMemory(members, time.Now().Add(-time.Hour)))
 	s.order(w)
 	s.order(w)
 	if want := "{\"pid\":1,\"start_time\":10}\n"; orders.String() != want || s.why != "" {
@@ -108,7 +117,8 @@ func TestRefusedIsAudited(t *testing.T) {
 	w, s := quietWatch(t)
 	s.tracer = &tracerProcess{orders: closing{io.Discard}}
 	s.take(w, &Feed{})
-	w.want(byMemory([]*collect.Process{process(1, 10, "shop", 9, 0), process(2, 10, "locked", 5, 0)}, time.Now().Add(-time.Hour)))
+	members := []*collect.Process{process(1, 10, "shop", 9, 0), process(2, 10, "locked", 5, 0)}
+	w.want(byMemory(members, time.Now().Add(-time.Hour)))
 	s.order(w)
 	s.take(w, &Feed{Refused: []int{2}, Watched: []int{1}})
 	w.want(nil)

@@ -53,7 +53,9 @@ func (a *Agent) listen() (*server, error) {
 	}
 	l = netutil.LimitListener(l, maxConnections)
 	a.webConfig = c.WebConfig
-	s := &server{listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &a.webConfig}}
+	s := &server{
+		listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &a.webConfig},
+	}
 	scheme := "http"
 	if tls, _ := asksFor(c.WebConfig); tls {
 		scheme = "https"

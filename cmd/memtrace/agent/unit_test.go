@@ -37,8 +37,8 @@ func bytesOf(t *testing.T, size string) uint64 {
 	return n
 }
 
-// The unit has room for the agent and as many tracers as it runs by default, at their most. One that the kernel kills takes no other
-// one along, and none is killed with SIGKILL while it writes.
+// The unit has room for the agent and as many tracers as it runs by default, at their most. One that the kernel kills
+// takes no other one along, and none is killed with SIGKILL while it writes.
 func TestUnitHasRoomForTracers(t *testing.T) {
 	alone, growth := settingsOf(t, "memtrace.service"), settingsOf(t, "memtrace-growth.conf")
 	const kernel = 11 << 20 // BPF maps of a tracer, with two processors

@@ -67,13 +67,14 @@ type WatchState struct {
 }
 
 const (
-	// settleTime is how long a process has been known before it is traced by an order. Until then, the tracer may find it
-	// by itself, as a child of one that it traces.
+	// settleTime is how long a process has been known before it is traced by an order. Until then, the tracer may find
+	// it by itself, as a child of one that it traces.
 	settleTime = 2 * time.Second
 	// maxTraced is how many processes a tracer is told to trace at a time; children that they make come on top.
 	maxTraced = 256
-	// maxListed is how many processes a tracer may have had, children included, before another one begins. It watches no
-	// more children after 1,024. The next one begins after leastSegment only: each start costs half a second of processor.
+	// maxListed is how many processes a tracer may have had, children included, before another one begins. It watches
+	// no more children after 1,024. The next one begins after leastSegment only: each start costs half a second of
+	// processor.
 	maxListed    = 1000
 	leastSegment = 10 * time.Minute
 
@@ -216,7 +217,9 @@ func (w *watch) trace(ctx context.Context) (pause time.Duration, err error) {
 	}
 	w.ledger.begin()
 	w.change(func(st *WatchState) { st.Starts++ })
-	w.audit.write(auditEntry{What: auditTracer, Service: w.service, Why: w.why(), PID: s.tracer.cmd.Process.Pid, File: s.file()})
+	w.audit.write(auditEntry{
+		What: auditTracer, Service: w.service, Why: w.why(), PID: s.tracer.cmd.Process.Pid, File: s.file(),
+	})
 	pause = s.follow(ctx, w)
 	err = s.tracer.end(func(f *Feed) { s.take(w, f) })
 	w.ended(s)
@@ -263,7 +266,9 @@ func (w *watch) left(s *segment, id collect.Identity, m traced) {
 
 // newSegment chooses a recording, and makes room for it. Where there can be none, the service is watched without.
 func (w *watch) newSegment() *segment {
-	s := &segment{began: time.Now(), ordered: make(map[collect.Identity]traced), refused: make(map[collect.Identity]bool)}
+	s := &segment{
+		began: time.Now(), ordered: make(map[collect.Identity]traced), refused: make(map[collect.Identity]bool),
+	}
 	s.lasts, s.most = segmentBounds(w.config())
 	var err error
 	if s.path, err = w.history.newSegment(w.service, s.began); err != nil {
