@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/pprof/profile"
 
@@ -279,6 +280,50 @@ func TestServeNamesTheLeak(t *testing.T) {
 		o.end(t)
 	}
 	checkAudit(t, a.data, pid)
+}
+
+// A profile of a time before is what the recording has of then: what had leaked by then, in both of two processes.
+func TestServeProfilesThePast(t *testing.T) {
+	t.Parallel()
+	const name, enough = "leaky_past", 16 << 10
+	path := copyAs(t, "slow_leak", name)
+	services := []*leakyService{startLeaky(t, path), startLeaky(t, path)}
+	leaked := func() uint64 { return services[0].leaked(t) + services[1].leaked(t) }
+	before := leaked()
+	config := "interval: 1s\nservices: [{name: shop, program: " + name + ", growth: true}]\n"
+	a := startGrowthAgent(t, config, filepath.Join(t.TempDir(), "data"))
+	eventually(t, "both are watched", func() bool { return a.growth(t, "shop").Watch.Processes == 2 })
+	grown := a.growsBy(t, "shop", enough).Grown
+	at := time.Now()
+	grew := leaked() - before
+	a.growsBy(t, "shop", 3*grew)
+	recordingHolds(t, a.recordings(t, "shop")[0].File, 2*grew)
+	query := a.address + "/debug/pprof/allocs?service=shop&at=" + at.UTC().Format(time.RFC3339Nano)
+	p, err := profile.ParseData([]byte(fetchText(t, query)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, samples := inUseOf(p, "remember")
+	if was < grown || was > grew+2*8192 || samples != 1 || p.DurationNanos != 0 || p.TimeNanos != at.UnixNano() {
+		t.Errorf("in use were %d bytes in %d samples, want from %d to %d in one; %v", was, samples, grown, grew, p)
+	}
+	a.end(t)
+	for _, s := range services {
+		s.end(t)
+	}
+}
+
+// inUseOf is a function's inuse_space.
+func inUseOf(p *profile.Profile, function string) (bytes uint64, samples int) {
+	for _, s := range p.Sample {
+		in := func(l *profile.Location) bool {
+			return slices.ContainsFunc(l.Line, func(l profile.Line) bool { return l.Function.Name == function })
+		}
+		if slices.ContainsFunc(s.Location, in) {
+			bytes, samples = bytes+uint64(s.Value[3]), samples+1
+		}
+	}
+	return bytes, samples
 }
 
 // checkProfiles reads the profile as go tool pprof and as scrapers do.

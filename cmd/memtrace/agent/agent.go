@@ -42,6 +42,7 @@ type Agent struct {
 	watches   watches
 	profiles  slots  // that are being made
 	deltas    slots  // that are under way
+	pasts     slots  // recordings that are being read
 	webConfig string // that the server goes by until its end, whatever a later configuration names
 
 	meminfo, vmstat procfs.Counters
@@ -51,7 +52,7 @@ type Agent struct {
 func New(opt Options) (*Agent, error) {
 	a := &Agent{
 		opt: opt, log: opt.Log, book: newBook(), audit: newAudit(opt.Log),
-		profiles: make(slots, maxProfiles), deltas: make(slots, maxDeltas),
+		profiles: make(slots, maxProfiles), deltas: make(slots, maxDeltas), pasts: make(slots, maxPasts),
 	}
 	c, err := a.readConfig()
 	if err != nil {

@@ -128,6 +128,28 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 }
 
+// A time is in the recording that had begun by then and was written since.
+func TestRecordingOfATime(t *testing.T) {
+	h, noon := opened(t), time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	files := make(map[string]string)
+	for name, hours := range map[string][2]int{"first": {0, 2}, "second": {3, 5}, "third": {5, 6}} {
+		path := recorded(t, h, "x", noon.Add(time.Duration(hours[0])*time.Hour), 1)
+		end := noon.Add(time.Duration(hours[1]) * time.Hour)
+		if err := os.Chtimes(path, end, end); err != nil {
+			t.Fatal(err)
+		}
+		files[path] = name
+	}
+	for minutes, want := range map[int]string{
+		-1: "", 0: "first", 119: "first", 120: "first", 121: "", 180: "second", 299: "second", 301: "third", 360: "third", 361: "",
+	} {
+		file, err := h.at("x", noon.Add(time.Duration(minutes)*time.Minute))
+		if files[file] != want || (want == "") != errors.Is(err, errNotRecorded) {
+			t.Errorf("after %d minutes: %q, want %q; %v", minutes, files[file], want, err)
+		}
+	}
+}
+
 // Two recordings within a second, and after the clock was set back, are two files.
 func TestRecordingsHaveNamesOfTheirOwn(t *testing.T) {
 	h, now := opened(t), time.Now()

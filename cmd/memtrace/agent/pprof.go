@@ -36,18 +36,29 @@ func (a *Agent) servePprof(w http.ResponseWriter, r *http.Request) {
 	if x == nil {
 		return
 	}
-	span, ok := secondsOf(r)
-	if !ok {
-		a.refuse(w, r, x, http.StatusBadRequest, fmt.Sprintf("seconds is to be a whole number up to %d", maxSeconds))
+	span, at, err := timesOf(r)
+	if err != nil {
+		a.refuse(w, r, x, http.StatusBadRequest, err.Error())
 		return
 	}
-	// A delta takes as long as it is asked for: longer than other answers may.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(span + 2*scrapeTimeout))
-	out, err := a.profileOf(r.Context(), x, span)
+	produce, takes := func() ([]byte, error) { return a.profileOf(r.Context(), x, span) }, span
+	if !at.IsZero() {
+		produce, takes = func() ([]byte, error) { return a.pastOf(r.Context(), x, at) }, pastPatience
+	}
+	// Deltas and recordings may take longer than other answers.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(takes + 2*scrapeTimeout))
+	out, err := produce()
+	a.answerProfile(w, r, x, out, err)
+}
+
+// answerProfile sends a profile, or says why there is none.
+func (a *Agent) answerProfile(w http.ResponseWriter, r *http.Request, x *watch, out []byte, err error) {
 	switch {
 	case r.Context().Err() != nil: // who asked is gone
 	case errors.Is(err, errBusy):
 		a.refuse(w, r, x, http.StatusServiceUnavailable, err.Error())
+	case errors.Is(err, errNotRecorded):
+		a.refuse(w, r, x, http.StatusNotFound, err.Error())
 	case err != nil:
 		a.log.Printf("make a profile of %s: %v", x.service, err)
 		http.Error(w, "the profile could not be made; the agent's log says why", http.StatusInternalServerError)
@@ -59,14 +70,26 @@ func (a *Agent) servePprof(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// secondsOf reads ?seconds=; 0: there is none.
-func secondsOf(r *http.Request) (time.Duration, bool) {
-	text := r.FormValue("seconds")
-	if text == "" {
-		return 0, true
+// timesOf reads ?seconds= and ?at=, zero where they aren't there.
+func timesOf(r *http.Request) (span time.Duration, at time.Time, err error) {
+	seconds, when := r.FormValue("seconds"), r.FormValue("at")
+	if seconds != "" {
+		n, err := strconv.Atoi(seconds)
+		if err != nil || n < 0 || n > maxSeconds {
+			return 0, at, fmt.Errorf("seconds is to be a whole number up to %d", maxSeconds)
+		}
+		span = time.Duration(n) * time.Second
 	}
-	n, err := strconv.Atoi(text)
-	return time.Duration(n) * time.Second, err == nil && n >= 0 && n <= maxSeconds
+	if when == "" {
+		return span, at, nil
+	}
+	if seconds != "" {
+		return 0, at, errors.New("give seconds or at: what is new from now on, or what was there then")
+	}
+	if at, err = time.Parse(time.RFC3339Nano, when); err != nil {
+		return 0, at, errors.New("at is to be a time such as 2026-11-27T10:00:00Z")
+	}
+	return 0, at, nil
 }
 
 var errBusy = errors.New("as many profiles are being made already as may be: ask later")
@@ -172,11 +195,16 @@ func (a *Agent) profile(x *watch) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	ofService(p)
+	return p, nil
+}
+
+// ofService leaves in a profile what can be said of a service. Its labels are one process's, and a service has many.
+func ofService(p *profile.Profile) {
 	p.SampleType = p.SampleType[:goTypes]
 	for _, s := range p.Sample {
-		s.Value, s.Label = s.Value[:goTypes], nil // the label is one process, and a service has many
+		s.Value, s.Label, s.NumLabel, s.NumUnit = s.Value[:goTypes], nil, nil, nil
 	}
-	return p, nil
 }
 
 // target is an entry of Prometheus' HTTP service discovery.

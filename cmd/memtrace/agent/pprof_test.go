@@ -65,6 +65,9 @@ func TestProfiles(t *testing.T) {
 	for query, want := range map[string]int{
 		pprofPath: 404, pprofPath + "?service=x": 404, pprofPath + "?service=" + url.QueryEscape(name) + "&seconds=301": 400,
 		pprofPath + "?service=" + url.QueryEscape(name) + "&seconds=-1": 400, pprofPath + "?service=" + url.QueryEscape(name) + "&seconds=x": 400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&at=yesterday":                      400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&at=2026-11-27T10:00:00Z":           404,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&at=2026-11-27T10:00:00Z&seconds=1": 400,
 		"/services/x/growth": 404, "/services/x/recordings": 404, "/services/" + url.PathEscape(name) + "/growth": 200, "/services/" + url.PathEscape(name) + "/recordings": 200,
 	} {
 		if status, _, _ := get(t, address+query, ""); status != want {
@@ -127,6 +130,22 @@ func TestDeltasHoldNobodyUp(t *testing.T) {
 	}
 	if status, _, _ := get(t, query, ""); status != 503 {
 		t.Errorf("more profiles than there may be: %d", status)
+	}
+}
+
+// One recording is read at a time, and that keeps nobody from the profile of now.
+func TestOnePastAtATime(t *testing.T) {
+	a, address, _ := running(t, "interval: 1h")
+	x, at := known(t, a, "x", told([]string{"leak"}, StackFigures{TouchedCount: 1})), time.Now().Truncate(time.Second)
+	recorded(t, x.history, "x", at, 1)
+	if !a.pasts.take() || a.pasts.take() {
+		t.Fatal("not one is read at a time")
+	}
+	query := address + pprofPath + "?service=x"
+	for query, want := range map[string]int{query: 200, query + "&at=" + at.UTC().Format(time.RFC3339): 503} {
+		if status, body, _ := get(t, query, ""); status != want {
+			t.Errorf("%s: %d, want %d: %s", query, status, want, body)
+		}
 	}
 }
 

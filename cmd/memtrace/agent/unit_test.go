@@ -41,8 +41,9 @@ func bytesOf(t *testing.T, size string) uint64 {
 // takes no other one along, and none is killed with SIGKILL while it writes.
 func TestUnitHasRoomForTracers(t *testing.T) {
 	alone, growth := settingsOf(t, "memtrace.service"), settingsOf(t, "memtrace-growth.conf")
-	const kernel = 11 << 20 // BPF maps of a tracer, with two processors
-	least := bytesOf(t, alone["MemoryMax"]) + uint64(Default().MaxWatched)*(bytesOf(t, strings.TrimSuffix(tracerMemory, "iB"))+kernel)
+	const kernel = 32 << 20 // BPF maps of a tracer, with some 20 processors
+	least := bytesOf(t, alone["MemoryMax"]) + uint64(Default().MaxWatched)*(bytesOf(t, tracerMemory)+kernel) +
+		maxPasts*bytesOf(t, pastMemory)
 	if most := bytesOf(t, growth["MemoryMax"]); most < least {
 		t.Errorf("MemoryMax is %d MiB; the agent and its tracers may take %d", most>>20, least>>20)
 	}
