@@ -303,9 +303,9 @@ func TestServeProfilesThePast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	was, samples := inUseOf(p, "remember")
-	if was < grown || was > grew+2*8192 || samples != 1 || p.DurationNanos != 0 || p.TimeNanos != at.UnixNano() {
-		t.Errorf("in use were %d bytes in %d samples, want from %d to %d in one; %v", was, samples, grown, grew, p)
+	was, again := inUseOf(p, "remember")
+	if was < grown || was > grew+2*8192 || again != 0 || p.DurationNanos != 0 || p.TimeNanos != at.UnixNano() {
+		t.Errorf("in use were %d bytes, want from %d to %d; %d stacks are there again; %v", was, grown, grew, again, p)
 	}
 	a.end(t)
 	for _, s := range services {
@@ -313,17 +313,27 @@ func TestServeProfilesThePast(t *testing.T) {
 	}
 }
 
-// inUseOf is a function's inuse_space.
-func inUseOf(p *profile.Profile, function string) (bytes uint64, samples int) {
+// inUseOf is a function's inuse_space, and how many of its stacks are there more than once.
+func inUseOf(p *profile.Profile, function string) (bytes uint64, again int) {
+	seen := make(map[string]bool)
 	for _, s := range p.Sample {
 		in := func(l *profile.Location) bool {
 			return slices.ContainsFunc(l.Line, func(l profile.Line) bool { return l.Function.Name == function })
 		}
 		if slices.ContainsFunc(s.Location, in) {
-			bytes, samples = bytes+uint64(s.Value[3]), samples+1
+			bytes += uint64(s.Value[3])
+			var stack []uint64
+			for _, l := range s.Location {
+				stack = append(stack, l.ID)
+			}
+			if key := fmt.Sprint(stack); seen[key] {
+				again++
+			} else {
+				seen[key] = true
+			}
 		}
 	}
-	return bytes, samples
+	return bytes, again
 }
 
 // checkProfiles reads the profile as go tool pprof and as scrapers do.
@@ -502,12 +512,12 @@ func TestServeCountsChildrenThatItMisses(t *testing.T) {
 		t.Fatalf("%d children, want %d", n, children)
 	}
 	eventually(t, "the children are counted", func() bool { return a.growth(t, "shop").Watch.Missed == 1+children-1024 })
-	metrics := fetchText(t, a.address+"/metrics")
-	for _, want := range []string{fmt.Sprintf(`memtrace_watch_missed_processes_total{service="shop"} %d`, 1+children-1024), `memtrace_watch_unwatched_processes{service="shop"} 0`} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("there is no %s in %s", want, metrics)
-		}
+	want := fmt.Sprintf(`memtrace_watch_missed_processes_total{service="shop"} %d`, 1+children-1024)
+	if metrics := fetchText(t, a.address+"/metrics"); !strings.Contains(metrics, want) {
+		t.Errorf("there is no %s in %s", want, metrics)
 	}
+	// A pass may have met a child that had not ended. The shell itself is watched to the end.
+	eventually(t, "no child is left", func() bool { return a.growth(t, "shop").Watch.Unwatched == 0 })
 	a.end(t)
 	service.end(t)
 }
