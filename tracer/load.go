@@ -37,8 +37,8 @@ type Config struct {
 	Everywhere     bool      // put probes into files, whoever maps them, not into processes
 	RingBytes      int       // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
 	TableCache     FileCache // of unwinding tables; nil: none
-	// Relaxed costs less where little happens, for a trace of weeks: events may wait in the rings for half a second,
-	// and code that a process maps is noticed only once a stack was met in it, which is then cut.
+	// Relaxed costs less, for a trace of weeks in which little happens. Events may wait in the rings for half a
+	// second. Code that a process maps is noticed only once a stack leads through it; that first stack is cut there.
 	Relaxed bool
 
 	// Mapped is told when a process has mapped code, ns of CLOCK_MONOTONIC; loaded says

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // feedOutput tells an agent what changed from Report to Report. The agent may be slow or gone: the trace goes on, and
@@ -82,31 +82,33 @@ func (o *feedOutput) final(r *report.Report) error {
 
 // A feed makes Feeds of Reports. The same stack in several processes is one.
 type feed struct {
-	to     *json.Encoder
-	failed bool
-	frames map[report.Frame]int
-	stacks map[string]*fedStack
-	all    []*fedStack // by number
-	other  fedStack
+	to      *json.Encoder
+	failed  bool
+	own     *procfs.Process // this one; nil: it can't be read
+	frames  map[report.Frame]int
+	stacks  map[string]*fedStack
+	all     []*fedStack // by number
+	other   fedStack
+	touched touchedSites
 
 	mu      sync.Mutex
 	refused []int
 }
 
-// fedStack is a stack's figures, and what has been told of them.
+// fedStack is a stack's figures: those of this Report, and those that the agent was told last.
 type fedStack struct {
 	now, told agent.StackFigures
-	sum       [2]uint64 // bytes and pages touched, by this Report
-	before    [2]uint64 // and by the one before: a process that is left out of a Report takes nothing back
 }
 
-func newFeed(to io.Writer) *feed {
-	f := &feed{to: json.NewEncoder(to), frames: make(map[report.Frame]int), stacks: make(map[string]*fedStack)}
+func newFeed(to io.Writer, own *procfs.Process) *feed {
+	f := &feed{
+		to: json.NewEncoder(to), own: own, frames: make(map[report.Frame]int), stacks: make(map[string]*fedStack),
+	}
 	f.other.now.Stack, f.other.told.Stack = agent.OtherStacks, agent.OtherStacks
 	return f
 }
 
-// greet says that it can be begun.
+// greet tells the agent that this tracer can trace: orders may come.
 func (f *feed) greet() {
 	out := &agent.Feed{}
 	f.addOwn(out)
@@ -135,16 +137,20 @@ func (f *feed) write(n feedNews) {
 }
 
 func (f *feed) of(r *report.Report) *agent.Feed {
-	out := &agent.Feed{WindowNS: r.WindowNS, Faults: r.Events.FaultMinor + r.Events.FaultMajor, Lost: r.Events.Lost}
+	out := &agent.Feed{
+		WindowNS: r.WindowNS, Faults: r.Events.FaultMinor + r.Events.FaultMajor, Lost: r.Events.Lost,
+		Listed: len(r.Processes),
+	}
 	for i := range r.Processes {
 		p := &r.Processes[i]
+		out.Missed += uint64(p.Children)
 		if p.Exited || p.FirstTouch == nil {
 			continue
 		}
-		if out.Processes == 0 {
+		if len(out.Watched) == 0 {
 			out.Exe = p.Exe
 		}
-		out.Processes += 1 + p.Children
+		out.Watched = append(out.Watched, p.PID)
 		out.Grown += p.FirstTouch.ExplainedBytes
 		out.Before += p.FirstTouch.BeforeBytes
 		out.Unexplained += p.FirstTouch.UnexplainedBytes
@@ -160,20 +166,14 @@ func (f *feed) addOwn(out *agent.Feed) {
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err == nil {
 		out.CPUNS = uint64(usage.Utime.Nano() + usage.Stime.Nano())
 	}
-	out.Resident = ownResident()
+	if f.own != nil {
+		if sizes, err := f.own.Statm(); err == nil {
+			out.Resident = sizes.Resident
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out.Refused, f.refused = f.refused, nil
-}
-
-// ownResident is the resident memory of this process, 0 where it can't be read.
-func ownResident() uint64 {
-	text, err := os.ReadFile("/proc/self/statm")
-	var size, resident uint64
-	if err == nil {
-		_, _ = fmt.Sscan(string(text), &size, &resident)
-	}
-	return resident * uint64(os.Getpagesize())
 }
 
 // addSites sums the sites up by stack, and adds those whose figures changed.
@@ -183,12 +183,12 @@ func (f *feed) addSites(out *agent.Feed, r *report.Report) {
 		ended[r.Processes[i].ID] = r.Processes[i].Exited
 	}
 	f.each((*fedStack).begin)
-	for i := range r.Sites {
+	for i, news := range f.touched.since(r.Sites) {
 		site := &r.Sites[i]
-		f.stackOf(out, site).add(site, ended[site.Process])
+		f.stackOf(out, site).add(site, news, ended[site.Process])
 	}
 	f.each(func(s *fedStack) {
-		if s.end(); s.now != s.told {
+		if s.now != s.told {
 			s.told = s.now
 			out.Sites = append(out.Sites, s.now)
 		}
@@ -235,25 +235,14 @@ func (f *feed) stackOf(out *agent.Feed, s *report.Site) *fedStack {
 	return stack
 }
 
-func (s *fedStack) begin() {
-	s.now.LiveBytes, s.now.LiveCount, s.now.ResidentBytes, s.sum = 0, 0, 0, [2]uint64{}
-}
+func (s *fedStack) begin() { s.now.LiveBytes, s.now.LiveCount = 0, 0 }
 
 // add adds a site. What a process held that has ended is nobody's any more.
-func (s *fedStack) add(site *report.Site, ended bool) {
-	s.sum[0] += site.AllocBytes
-	s.sum[1] += site.AllocCount
-	if ended {
-		return
+func (s *fedStack) add(site *report.Site, news touchedPages, ended bool) {
+	s.now.TouchedBytes += news.bytes
+	s.now.TouchedCount += news.count
+	if !ended {
+		s.now.LiveBytes += site.LiveBytes
+		s.now.LiveCount += site.LiveCount
 	}
-	s.now.LiveBytes += site.LiveBytes
-	s.now.LiveCount += site.LiveCount
-	s.now.ResidentBytes += site.ResidentBytes
-}
-
-// end adds what was touched since the Report before.
-func (s *fedStack) end() {
-	s.now.TouchedBytes += s.sum[0] - min(s.before[0], s.sum[0])
-	s.now.TouchedCount += s.sum[1] - min(s.before[1], s.sum[1])
-	s.before = s.sum
 }

@@ -18,9 +18,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/pprof/profile"
 
+	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
 )
@@ -80,7 +82,13 @@ func (s *leakyService) end(t *testing.T) {
 // copyAs is a copy of a test program under another name.
 func copyAs(t *testing.T, program, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(testProgram(program))
+	return copyOf(t, testProgram(program), name)
+}
+
+// copyOf is a copy of a file in a folder that all may read.
+func copyOf(t *testing.T, file, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +259,11 @@ func TestServeNamesTheLeak(t *testing.T) {
 	eventually(t, "the service's end is noticed", func() bool { return a.growth(t, "shop").Watch.Processes == 0 })
 	service = startLeaky(t, path)
 	eventually(t, "the service is watched after its restart", func() bool { return a.growth(t, "shop").Watch.Processes == 1 })
-	again := a.growsBy(t, "shop", enough)
-	if g := a.growth(t, "shop"); g.Watch.Starts != 1 || again.Touched < 2*enough {
+	again := a.growsBy(t, "shop", 2*enough) // the new process alone: what the first one held is nobody's any more
+	if leaked := service.leaked(t); again.Grown > leaked+8192 || again.Touched < top.Touched+2*enough {
+		t.Errorf("%+v; the new process has leaked %d bytes, and before it %+v", again, leaked, top)
+	}
+	if g := a.growth(t, "shop"); g.Watch.Starts != 1 {
 		t.Errorf("%+v", g)
 	}
 	all := a.recordings(t, "shop")
@@ -269,6 +280,60 @@ func TestServeNamesTheLeak(t *testing.T) {
 		o.end(t)
 	}
 	checkAudit(t, a.data, pid)
+}
+
+// A profile of a time before is what the recording has of then: what had leaked by then, in both of two processes.
+func TestServeProfilesThePast(t *testing.T) {
+	t.Parallel()
+	const name, enough = "leaky_past", 16 << 10
+	path := copyAs(t, "slow_leak", name)
+	services := []*leakyService{startLeaky(t, path), startLeaky(t, path)}
+	leaked := func() uint64 { return services[0].leaked(t) + services[1].leaked(t) }
+	before := leaked()
+	config := "interval: 1s\nservices: [{name: shop, program: " + name + ", growth: true}]\n"
+	a := startGrowthAgent(t, config, filepath.Join(t.TempDir(), "data"))
+	eventually(t, "both are watched", func() bool { return a.growth(t, "shop").Watch.Processes == 2 })
+	grown := a.growsBy(t, "shop", enough).Grown
+	at := time.Now()
+	grew := leaked() - before
+	a.growsBy(t, "shop", 3*grew)
+	recordingHolds(t, a.recordings(t, "shop")[0].File, 2*grew)
+	query := a.address + "/debug/pprof/allocs?service=shop&at=" + at.UTC().Format(time.RFC3339Nano)
+	p, err := profile.ParseData([]byte(fetchText(t, query)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, again := inUseOf(p, "remember")
+	if was < grown || was > grew+2*8192 || again != 0 || p.DurationNanos != 0 || p.TimeNanos != at.UnixNano() {
+		t.Errorf("in use were %d bytes, want from %d to %d; %d stacks are there again; %v", was, grown, grew, again, p)
+	}
+	a.end(t)
+	for _, s := range services {
+		s.end(t)
+	}
+}
+
+// inUseOf is a function's inuse_space, and how many of its stacks are there more than once.
+func inUseOf(p *profile.Profile, function string) (bytes uint64, again int) {
+	seen := make(map[string]bool)
+	for _, s := range p.Sample {
+		in := func(l *profile.Location) bool {
+			return slices.ContainsFunc(l.Line, func(l profile.Line) bool { return l.Function.Name == function })
+		}
+		if slices.ContainsFunc(s.Location, in) {
+			bytes += uint64(s.Value[3])
+			var stack []uint64
+			for _, l := range s.Location {
+				stack = append(stack, l.ID)
+			}
+			if key := fmt.Sprint(stack); seen[key] {
+				again++
+			} else {
+				seen[key] = true
+			}
+		}
+	}
+	return bytes, again
 }
 
 // checkProfiles reads the profile as go tool pprof and as scrapers do.
@@ -343,8 +408,9 @@ func TestServeKilled(t *testing.T) {
 	}
 	_ = a.cmd.Wait()
 	eventually(t, "the tracer ends", func() bool { return syscall.Kill(tracers[0], 0) != nil })
-	if r := recordingHolds(t, first, 8<<10); !r.Final {
-		t.Errorf("the recording is not one that was ended in good order: %+v", r)
+	recordingHolds(t, first, 8<<10)
+	if !endedInOrder(t, first) {
+		t.Error("the tracer of an agent that was killed has not ended its recording in good order")
 	}
 	next := startGrowthAgent(t, config, data)
 	next.growsBy(t, "shop", 8<<10)
@@ -360,10 +426,99 @@ func TestServeKilled(t *testing.T) {
 	}
 	eventually(t, "another tracer runs", func() bool { g := next.growth(t, "shop"); return g.Watch.Starts == 2 && g.Watch.Processes == 1 })
 	next.growsBy(t, "shop", 8<<10)
-	for _, s := range next.recordings(t, "shop") {
+	for i, s := range next.recordings(t, "shop") {
 		recordingHolds(t, s.File, 1)
+		if ended := endedInOrder(t, s.File); ended != (i == 0) { // the next was killed, and the last goes on
+			t.Errorf("recording %d was ended in good order: %v", i, ended)
+		}
 	}
 	next.end(t)
+	service.end(t)
+}
+
+// endedInOrder reports whether a recording has what its tracer wrote at its end: the last Report.
+func endedInOrder(t *testing.T, file string) bool {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := recording.Open(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ended := r.Stored()
+	return ended
+}
+
+// systemd gives SIGTERM to all processes of a unit at once, and to those that are left when the agent has crashed. The
+// recordings are ended in good order all the same, and nothing is said to have failed.
+func TestServeStoppedBySystemd(t *testing.T) {
+	t.Parallel()
+	for what, crashed := range map[string]bool{"stopped": false, "crashed": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			name := "leaky_" + what
+			service := startLeaky(t, copyAs(t, "slow_leak", name))
+			a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", filepath.Join(t.TempDir(), "data"))
+			a.growsBy(t, "shop", 8<<10)
+			file, tracers := a.recordings(t, "shop")[0].File, tracersOf(t, a.cmd.Process.Pid)
+			if crashed {
+				if err := a.cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, pid := range tracers {
+				if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+					t.Fatal(err)
+				}
+			}
+			if crashed {
+				_ = a.cmd.Wait()
+			} else {
+				a.end(t)
+			}
+			eventually(t, "the tracer ends", func() bool { return syscall.Kill(tracers[0], 0) != nil })
+			if !endedInOrder(t, file) {
+				t.Error("the recording was not ended in good order")
+			}
+			if strings.Contains(a.said.String(), "the tracer failed") {
+				t.Errorf("%s", a.said)
+			}
+			service.end(t)
+		})
+	}
+}
+
+// Children that come after a tracer has had its most are not watched, and a metric says how many. 1,024 processes are
+// listed: a shell and 1,023 of its children.
+func TestServeCountsChildrenThatItMisses(t *testing.T) {
+	t.Parallel()
+	const name, children = "forking_shop", 1100
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf("read go; i=0; while [ $i -lt %d ]; do (:); i=$((i+1)); done; echo %[1]d; read end; exit 0", children)
+	service := startLeaky(t, copyOf(t, shell, name), "-c", script)
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", filepath.Join(t.TempDir(), "data"))
+	eventually(t, "the shell is watched", func() bool { return a.growth(t, "shop").Watch.Processes == 1 })
+	if n := service.leaked(t); n != children {
+		t.Fatalf("%d children, want %d", n, children)
+	}
+	eventually(t, "the children are counted", func() bool { return a.growth(t, "shop").Watch.Missed == 1+children-1024 })
+	want := fmt.Sprintf(`memtrace_watch_missed_processes_total{service="shop"} %d`, 1+children-1024)
+	if metrics := fetchText(t, a.address+"/metrics"); !strings.Contains(metrics, want) {
+		t.Errorf("there is no %s in %s", want, metrics)
+	}
+	// A pass may have met a child that had not ended. The shell itself is watched to the end.
+	eventually(t, "no child is left", func() bool { return a.growth(t, "shop").Watch.Unwatched == 0 })
+	a.end(t)
 	service.end(t)
 }
 

@@ -217,9 +217,11 @@ func TestServeWatchesGrowthAsItsOwnUser(t *testing.T) {
 	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", data,
 		"setpriv", "--reuid="+user, "--regid="+user, "--clear-groups", "--no-new-privs", "--inh-caps="+caps, "--ambient-caps="+caps, "--bounding-set="+caps, self)
 	a.growsBy(t, "shop", 8<<10)
-	if all := a.recordings(t, "shop"); len(all) != 1 || all[0].Size == 0 {
-		t.Errorf("recordings %+v", all)
+	all := a.recordings(t, "shop")
+	if len(all) != 1 {
+		t.Fatalf("recordings %+v", all)
 	}
+	recordingHolds(t, all[0].File, 8<<10)
 	a.end(t)
 	service.end(t)
 	if strings.Contains(a.said.String(), "permission denied") {

@@ -42,7 +42,12 @@ func traceForAgent(ctx context.Context, set settings) error {
 		return err
 	}
 	defer s.close()
-	f := newFeed(os.Stdout)
+	own, err := s.fs.Process(os.Getpid())
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	f := newFeed(os.Stdout, own)
 	f.greet()
 	s.out = startFeed(s, f)
 	ctx, cancel := context.WithCancel(ctx)

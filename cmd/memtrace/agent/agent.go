@@ -40,14 +40,20 @@ type Agent struct {
 	file      fileState
 	audit     *audit
 	watches   watches
-	profiles  chan struct{} // as many as are being made
+	profiles  slots  // that are being made
+	deltas    slots  // that are under way
+	pasts     slots  // recordings that are being read
+	webConfig string // that the server goes by until its end, whatever a later configuration names
 
 	meminfo, vmstat procfs.Counters
 }
 
 // New reads the configuration and opens /proc. The caller runs the Agent, or closes it.
 func New(opt Options) (*Agent, error) {
-	a := &Agent{opt: opt, log: opt.Log, book: newBook(), audit: newAudit(opt.Log), profiles: make(chan struct{}, maxProfiles)}
+	a := &Agent{
+		opt: opt, log: opt.Log, book: newBook(), audit: newAudit(opt.Log),
+		profiles: make(slots, maxProfiles), deltas: make(slots, maxDeltas), pasts: make(slots, maxPasts),
+	}
 	c, err := a.readConfig()
 	if err != nil {
 		return nil, err
@@ -135,6 +141,7 @@ func (a *Agent) collect() error {
 	a.own.passed(pass)
 	a.latest.Store(s)
 	a.watches.update(a.config.Load(), a.book.members, pass.At)
+	a.watches.prune(a.config.Load(), time.Now())
 	return nil
 }
 

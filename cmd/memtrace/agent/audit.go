@@ -2,7 +2,7 @@ package agent
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"log"
 	"os"
 	"path/filepath"
@@ -32,12 +32,13 @@ type auditEntry struct {
 
 // What an entry is about.
 const (
-	auditTracer    = "tracer_started"
-	auditTracerEnd = "tracer_ended"
-	auditTrace     = "process_traced"
-	auditRefused   = "process_refused"
-	auditTraceEnd  = "process_left"
-	auditRead      = "read"
+	auditTracer      = "tracer_started"
+	auditTracerEnd   = "tracer_ended"
+	auditTrace       = "process_traced"
+	auditRefused     = "process_refused"
+	auditTraceEnd    = "process_left"
+	auditRead        = "read"
+	auditReadRefused = "read_refused"
 )
 
 const (
@@ -94,30 +95,47 @@ func (a *audit) write(e auditEntry) {
 	a.failed = err != nil
 }
 
-// append opens the file for each entry, so that it can be moved away at any time.
+// append opens the file for each entry, so that it can be moved away at any time. Each line is whole: what could not be
+// written to its end is taken back, and half a line, of an agent that was killed, is ended before the next one.
 func (a *audit) append(line []byte) error {
 	if info, err := os.Stat(a.path); err == nil && info.Size() > maxAudit {
 		if err := os.Rename(a.path, a.path+".old"); err != nil {
 			return err
 		}
 	}
-	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(a.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(line)
+	err = appendLine(f, line)
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
+	return err
+}
+
+func appendLine(f *os.File, line []byte) error {
+	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("%s: %w", a.path, err)
+		return err
+	}
+	size, last := info.Size(), []byte{'\n'}
+	if size > 0 {
+		if _, err := f.ReadAt(last, size-1); err != nil {
+			return err
+		}
+	}
+	if last[0] != '\n' {
+		line = append([]byte{'\n'}, line...)
+	}
+	if _, err := f.Write(line); err != nil {
+		return errors.Join(err, f.Truncate(size))
 	}
 	return nil
 }
 
-// read notes that somebody read something, once an hour.
+// read notes that somebody read something, or was refused it, once an hour.
 func (a *audit) read(e auditEntry) {
-	e.What = auditRead
 	now := time.Now()
 	a.mu.Lock()
 	if len(a.readers) >= maxReaders {

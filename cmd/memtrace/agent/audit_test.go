@@ -3,10 +3,14 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"log"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -36,8 +40,8 @@ func TestAudit(t *testing.T) {
 		a.open(dir)
 		a.write(auditEntry{What: auditTrace, Service: "shop", PID: 7, Program: "shopd", Why: "rule shop: growth"})
 		for range 3 {
-			a.read(auditEntry{Service: "shop", From: "127.0.0.1", Path: pprofPath})
-			a.read(auditEntry{Service: "shop", From: "127.0.0.1", Path: pprofPath, By: "eve"})
+			a.read(auditEntry{What: auditRead, Service: "shop", From: "127.0.0.1", Path: pprofPath})
+			a.read(auditEntry{What: auditRead, Service: "shop", From: "127.0.0.1", Path: pprofPath, By: "eve"})
 		}
 	}
 	all := entriesOf(t, filepath.Join(dir, auditFile))
@@ -61,6 +65,70 @@ func TestAuditWithoutADisk(t *testing.T) {
 	a.write(auditEntry{What: auditTrace, Service: "two"})
 	if a.missed() != 2 || !strings.Contains(said.String(), `"two"`) || strings.Count(said.String(), "write the audit log") != 1 {
 		t.Errorf("%d lost; %s", a.missed(), said.String())
+	}
+}
+
+// What is written to a disk that is full, or after an agent that was killed in the midst of a line, leaves lines that
+// are whole.
+func TestAuditHasWholeLines(t *testing.T) {
+	dir, path := os.Getenv("MEMTRACE_AUDIT_TEST"), ""
+	if dir != "" { // the child below
+		writeToALimit(t, dir)
+		return
+	}
+	dir = t.TempDir()
+	path = filepath.Join(dir, auditFile)
+	child := exec.Command(os.Args[0], "-test.run=^TestAuditHasWholeLines$")
+	child.Env = append(os.Environ(), "MEMTRACE_AUDIT_TEST="+dir)
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	all := entriesOf(t, path)
+	if len(all) != 2 || all[0].Service != "one" || all[1].Service != "three" {
+		t.Errorf("%+v", all)
+	}
+	half := []byte(`{"time":"2026-11-2`)
+	if err := os.WriteFile(path, half, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := newAudit(log.New(io.Discard, "", 0))
+	a.open(dir)
+	a.write(auditEntry{What: auditTrace, Service: "next"})
+	text, err := os.ReadFile(path)
+	rest, ok := bytes.CutPrefix(text, append(half, '\n'))
+	var e auditEntry
+	if err != nil || !ok || json.Unmarshal(rest, &e) != nil || e.Service != "next" {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// writeToALimit writes three entries. The second has room for its first bytes alone.
+func writeToALimit(t *testing.T, dir string) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	a := newAudit(log.New(io.Discard, "", 0))
+	a.open(dir)
+	a.write(auditEntry{What: auditTrace, Service: "one"})
+	info, err := os.Stat(filepath.Join(dir, auditFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		service string
+		limit   uint64
+		missed  uint64
+	}{{"two", uint64(info.Size()) + 20, 1}, {"three", limit.Max, 1}} {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: step.limit, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		a.write(auditEntry{What: auditTrace, Service: step.service})
+		if a.missed() != step.missed {
+			t.Errorf("%s: %d are lost", step.service, a.missed())
+		}
 	}
 }
 

@@ -14,13 +14,16 @@ type Order struct {
 	StartTime uint64 `json:"start_time"` // clock ticks since boot: another process under the PID is not meant
 }
 
-// Feed is what a tracer has to tell once it can trace, with nothing in it yet, and after each interval. Figures are since the tracer began, sizes bytes.
+// Feed is what a tracer has to tell. The first comes once it can trace, and has nothing in it yet; the others come
+// after each interval. Figures are since the tracer began, sizes bytes.
 type Feed struct {
-	WindowNS  uint64 `json:"window_ns"`
-	Exe       string `json:"exe"`       // the file that the first of them runs
-	Processes int    `json:"processes"` // traced now, children that they made included
-	Faults    uint64 `json:"faults"`    // page faults that were seen
-	Lost      uint64 `json:"lost"`      // that were not
+	WindowNS uint64 `json:"window_ns"`
+	Exe      string `json:"exe"`     // the file that the first of them runs
+	Watched  []int  `json:"watched"` // IDs of the processes that are watched now, children that they made included
+	Listed   int    `json:"listed"`  // processes that there ever were: after 1,024, children are not watched
+	Missed   uint64 `json:"missed"`  // children that came after those: they are not watched
+	Faults   uint64 `json:"faults"`  // page faults that were seen
+	Lost     uint64 `json:"lost"`    // that were not
 	// Grown, Before and Unexplained divide the resident set of the processes as they were last read: pages first
 	// touched by a stack that is known, those from before the trace, and the rest, which may be below zero.
 	Grown       uint64 `json:"grown"`
@@ -50,11 +53,10 @@ type FeedStack struct {
 type StackFigures struct {
 	Stack int `json:"stack"` // OtherStacks: of all that have no number
 	// Live are its own now; Touched ever became its own, and never falls.
-	LiveBytes     uint64 `json:"live_bytes"`
-	LiveCount     uint64 `json:"live_count"`
-	ResidentBytes uint64 `json:"resident_bytes"`
-	TouchedBytes  uint64 `json:"touched_bytes"`
-	TouchedCount  uint64 `json:"touched_count"`
+	LiveBytes    uint64 `json:"live_bytes"`
+	LiveCount    uint64 `json:"live_count"`
+	TouchedBytes uint64 `json:"touched_bytes"`
+	TouchedCount uint64 `json:"touched_count"`
 }
 
 const (

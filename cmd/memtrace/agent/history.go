@@ -110,13 +110,15 @@ func (h *history) newSegment(service string, now time.Time) (string, error) {
 }
 
 // segments are a service's recordings, the oldest first.
-func (h *history) segments(service string) ([]Segment, error) {
-	entries, err := os.ReadDir(h.folder(service))
+func (h *history) segments(service string) ([]Segment, error) { return segmentsIn(h.folder(service)) }
+
+func segmentsIn(folder string) ([]Segment, error) {
+	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list the recordings of %s: %w", service, err)
+		return nil, fmt.Errorf("list recordings: %w", err)
 	}
 	var out []Segment
 	for _, e := range entries {
@@ -125,7 +127,7 @@ func (h *history) segments(service string) ([]Segment, error) {
 			continue
 		}
 		if info, err := e.Info(); err == nil { // else it was removed meanwhile
-			out = append(out, Segment{filepath.Join(h.folder(service), e.Name()), begin, info.ModTime(), info.Size()})
+			out = append(out, Segment{filepath.Join(folder, e.Name()), begin, info.ModTime(), info.Size()})
 		}
 	}
 	slices.SortFunc(out, func(x, y Segment) int { return cmp.Compare(x.File, y.File) })
@@ -135,7 +137,34 @@ func (h *history) segments(service string) ([]Segment, error) {
 // prune removes a service's oldest recordings until the rest is young and small enough. The one that is being written
 // stays.
 func (h *history) prune(service, written string, c *Config, now time.Time) (size int64, removed int, err error) {
-	all, err := h.segments(service)
+	return pruneIn(h.folder(service), written, c, now)
+}
+
+// pruneOthers is prune for services that aren't watched, or no longer. A folder that has nothing left is removed.
+func (h *history) pruneOthers(watched map[string]bool, c *Config, now time.Time) (size int64, removed int, err error) {
+	top := filepath.Join(h.dir, "services")
+	entries, err := os.ReadDir(top)
+	if err != nil {
+		return 0, 0, fmt.Errorf("list the folders of recordings: %w", err)
+	}
+	mine := make(map[string]bool, len(watched))
+	for service := range watched {
+		mine[h.folder(service)] = true
+	}
+	for _, e := range entries {
+		folder := filepath.Join(top, e.Name())
+		if mine[folder] || !e.IsDir() {
+			continue
+		}
+		kept, gone, wrong := pruneIn(folder, "", c, now)
+		size, removed, err = size+kept, removed+gone, errors.Join(err, wrong)
+		_ = os.Remove(folder) // which the kernel refuses while anything is in it
+	}
+	return size, removed, err
+}
+
+func pruneIn(folder, written string, c *Config, now time.Time) (size int64, removed int, err error) {
+	all, err := segmentsIn(folder)
 	for _, s := range all {
 		size += s.Size
 	}

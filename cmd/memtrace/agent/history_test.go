@@ -1,7 +1,11 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +84,68 @@ func TestOldRecordingsAreRemoved(t *testing.T) {
 		}
 		if _, err := os.Stat(stranger); err != nil {
 			t.Errorf("%s: what is no recording: %v", what, err)
+		}
+	}
+}
+
+// Recordings of a service that is no longer watched go as others do, and its folder with the last. Those of a service
+// that is watched, or whose tracer is ending, are its own watch's.
+func TestLeftoversAreRemoved(t *testing.T) {
+	h, now, c := opened(t), time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), Default()
+	c.KeepTime, c.KeepSize = 10*time.Hour, 100
+	hours := func(n int) time.Time { return now.Add(-time.Duration(n) * time.Hour) }
+	for _, service := range []string{"watched", "ending"} {
+		recorded(t, h, service, hours(20), 500)
+	}
+	recorded(t, h, "old", hours(11), 7)
+	recorded(t, h, "..", hours(20), 7)
+	recorded(t, h, "..", hours(9), 8)
+	recorded(t, h, "large", hours(2), 60)
+	recorded(t, h, "large", hours(1), 70)
+	w := watches{history: h, log: log.New(io.Discard, "", 0), all: map[string]*watch{"watched": nil}, ending: []*watch{{service: "ending"}}}
+	w.prune(&c, now)
+	for service, want := range map[string]int64{"watched": 500, "ending": 500, "old": 0, "..": 8, "large": 70} {
+		var size int64
+		all, err := h.segments(service)
+		for _, s := range all {
+			size += s.Size
+		}
+		if err != nil || size != want {
+			t.Errorf("%s: %d bytes are left, want %d; %v", service, size, want, err)
+		}
+	}
+	if _, err := os.Stat(h.folder("old")); !errors.Is(err, fs.ErrNotExist) || w.leftovers() != 78 {
+		t.Errorf("the folder: %v; %d bytes are left, want 78", err, w.leftovers())
+	}
+	recorded(t, h, "again", hours(20), 7)
+	w.prune(&c, now.Add(pruneEvery-time.Second))
+	if w.leftovers() != 78 {
+		t.Error("they are read more often than once an hour")
+	}
+	w.prune(&c, now.Add(pruneEvery))
+	if _, err := os.Stat(h.folder("again")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder: %v", err)
+	}
+}
+
+// A time is in the recording that had begun by then and was written since.
+func TestRecordingOfATime(t *testing.T) {
+	h, noon := opened(t), time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	files := make(map[string]string)
+	for name, hours := range map[string][2]int{"first": {0, 2}, "second": {3, 5}, "third": {5, 6}} {
+		path := recorded(t, h, "x", noon.Add(time.Duration(hours[0])*time.Hour), 1)
+		end := noon.Add(time.Duration(hours[1]) * time.Hour)
+		if err := os.Chtimes(path, end, end); err != nil {
+			t.Fatal(err)
+		}
+		files[path] = name
+	}
+	for minutes, want := range map[int]string{
+		-1: "", 0: "first", 119: "first", 120: "first", 121: "", 180: "second", 299: "second", 301: "third", 360: "third", 361: "",
+	} {
+		file, err := h.at("x", noon.Add(time.Duration(minutes)*time.Minute))
+		if files[file] != want || (want == "") != errors.Is(err, errNotRecorded) {
+			t.Errorf("after %d minutes: %q, want %q; %v", minutes, files[file], want, err)
 		}
 	}
 }

@@ -19,8 +19,9 @@ type ledger struct {
 	frames map[report.Frame]*frame
 	stacks map[string]*account
 	all    []*account
-	other  account // of stacks beyond MaxStacks
-	exe    string  // that the service's processes run
+	other  account         // of stacks beyond MaxStacks
+	exe    string          // that the service's processes run
+	shown  map[string]bool // lines of code that steadySites gave last
 	// numbered is how many frames there ever were.
 	numbered int
 
@@ -65,7 +66,7 @@ func (l *ledger) begin() {
 	l.tracer++
 	l.tracerFrames, l.tracerStacks, l.tracerOther = nil, nil, entry{to: &l.other}
 	for _, a := range l.each() {
-		a.figures.LiveBytes, a.figures.LiveCount, a.figures.ResidentBytes = 0, 0, 0
+		a.figures.LiveBytes, a.figures.LiveCount = 0, 0
 	}
 }
 
@@ -163,12 +164,12 @@ func (l *ledger) evict() {
 	}
 }
 
-// book adds what changed since the Feed before. Differences of what may fall wrap, as the sums then do again.
+// book adds what changed since the Feed before. Live figures may fall: an unsigned difference then wraps around, and
+// the sum that it is added to wraps back.
 func (e *entry) book(s *StackFigures) {
 	to := &e.to.figures
 	to.LiveBytes += s.LiveBytes - e.booked.LiveBytes
 	to.LiveCount += s.LiveCount - e.booked.LiveCount
-	to.ResidentBytes += s.ResidentBytes - e.booked.ResidentBytes
 	to.TouchedBytes += s.TouchedBytes - min(e.booked.TouchedBytes, s.TouchedBytes)
 	to.TouchedCount += s.TouchedCount - min(e.booked.TouchedCount, s.TouchedCount)
 	e.booked = *s
@@ -189,7 +190,7 @@ func (l *ledger) report(service string) *report.Report {
 		}
 		s := report.Site{
 			ID: i, Process: 1, Stack: a.frames(), FunctionFrame: a.function, Truncated: a.truncated, Function: otherStacks,
-			LiveBytes: f.LiveBytes, LiveCount: f.LiveCount, ResidentBytes: f.ResidentBytes,
+			LiveBytes: f.LiveBytes, LiveCount: f.LiveCount,
 			AllocBytes: f.TouchedBytes, AllocCount: f.TouchedCount, FreeCount: f.TouchedCount - min(f.LiveCount, f.TouchedCount),
 		}
 		if len(a.stack) == 0 {
@@ -211,6 +212,7 @@ func (a *account) frames() (out []*report.Frame) {
 
 // Site is a line of code of a service, and what its growth is that belongs to it.
 type Site struct {
+	name     string // tells it from all others
 	Function string `json:"function"`
 	File     string `json:"file"` // "" where it is not known
 	Line     int    `json:"line"`
@@ -226,6 +228,24 @@ type Site struct {
 func (l *ledger) sites(n int) (top []Site, rest Site) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.ranked(n, nil)
+}
+
+// steadySites is sites, but a line that was among them the last time stays until another one has grown to twice as
+// much. Two that grow alike would else take turns.
+func (l *ledger) steadySites(n int) (top []Site, rest Site) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	top, rest = l.ranked(n, l.shown)
+	l.shown = make(map[string]bool, len(top))
+	for i := range top {
+		l.shown[top[i].name] = true
+	}
+	return top, rest
+}
+
+// ranked is sites, in which those that are favoured count twice.
+func (l *ledger) ranked(n int, favoured map[string]bool) (top []Site, rest Site) {
 	byLine, most := make(map[string]int), make(map[string]uint64)
 	rest.Grown, rest.Touched = l.other.figures.LiveBytes, l.other.figures.TouchedBytes
 	for _, a := range l.all {
@@ -234,7 +254,7 @@ func (l *ledger) sites(n int) (top []Site, rest Site) {
 		i, known := byLine[key]
 		if !known {
 			i = len(top)
-			byLine[key], top = i, append(top, Site{Function: f.Function, File: f.File, Line: f.Line})
+			byLine[key], top = i, append(top, Site{name: key, Function: f.Function, File: f.File, Line: f.Line})
 		}
 		top[i].Grown += a.figures.LiveBytes
 		top[i].Touched += a.figures.TouchedBytes
@@ -242,8 +262,16 @@ func (l *ledger) sites(n int) (top []Site, rest Site) {
 			most[key], top[i].Stack = a.figures.LiveBytes, functions(a.stack)
 		}
 	}
+	weight := func(s *Site) uint64 {
+		if favoured[s.name] {
+			return 2 * s.Grown
+		}
+		return s.Grown
+	}
 	slices.SortFunc(top, func(x, y Site) int {
-		return cmp.Or(cmp.Compare(y.Grown, x.Grown), cmp.Compare(y.Touched, x.Touched), cmp.Compare(x.Function, y.Function), cmp.Compare(x.Line, y.Line))
+		return cmp.Or(
+			cmp.Compare(weight(&y), weight(&x)), cmp.Compare(y.Touched, x.Touched), cmp.Compare(x.name, y.name),
+		)
 	})
 	for _, s := range top[min(n, len(top)):] {
 		rest.Grown += s.Grown

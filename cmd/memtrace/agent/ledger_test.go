@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/report"
@@ -121,5 +122,65 @@ func TestLedgerSites(t *testing.T) {
 	top, rest := l.sites(1)
 	if len(top) != 1 || top[0].Function != "leak" || top[0].Line != 3 || top[0].Grown != 30 || fmt.Sprint(top[0].Stack) != "[malloc leak test]" || rest.Grown != 25 {
 		t.Errorf("%+v, the rest %+v", top, rest)
+	}
+}
+
+// Sites with metrics stay the same while others grow about as fast, so that their series go on.
+func TestSteadySites(t *testing.T) {
+	l := newLedger()
+	booked(t, l, told([]string{"a", "b"}, StackFigures{Stack: 0, LiveBytes: 10, TouchedCount: 1}, StackFigures{Stack: 1, LiveBytes: 9, TouchedCount: 1}))
+	for i, step := range []struct {
+		a, b uint64
+		top  string
+		rest uint64
+	}{{10, 9, "a", 9}, {10, 19, "a", 19}, {10, 21, "b", 10}, {30, 21, "b", 30}, {43, 21, "a", 21}} {
+		booked(t, l, told(nil, StackFigures{Stack: 0, LiveBytes: step.a, TouchedCount: 1}, StackFigures{Stack: 1, LiveBytes: step.b, TouchedCount: 1}))
+		if top, rest := l.steadySites(1); len(top) != 1 || top[0].Function != step.top || rest.Grown != step.rest {
+			t.Errorf("step %d: %+v, the rest %d; want %s, %d", i, top, rest.Grown, step.top, step.rest)
+		}
+		want := "a"
+		if step.b > step.a {
+			want = "b"
+		}
+		if top, _ := l.sites(1); top[0].Function != want {
+			t.Errorf("step %d: %s has most growth, want %s", i, top[0].Function, want)
+		}
+	}
+}
+
+// A site has the same label whatever grows beside it, and no two have one.
+func TestSiteLabels(t *testing.T) {
+	long := strings.Repeat("very::long::", 20)
+	names := []string{long + "one", long + "two", "a\x1b", "a\n", "a?", "other", "plain x.c:3"}
+	labels := make(map[string]uint64) // and their growth
+	a := &Agent{}
+	a.config.Store(&Config{SiteMetrics: 100})
+	w := &watch{service: "x", ledger: newLedger()}
+	a.watches.all = map[string]*watch{"x": w}
+	for round := range 2 {
+		f := told(nil)
+		if round == 0 {
+			f = told(names)
+		}
+		for i := range names { // those that grew most the first time grow least the second
+			rank := uint64(i + 1)
+			if round == 1 {
+				rank = uint64(len(names)-i) * 10
+			}
+			f.Sites = append(f.Sites, StackFigures{Stack: i, LiveBytes: rank, TouchedCount: 1})
+		}
+		booked(t, w.ledger, f)
+		emitSites(a, nil, func(v float64, l ...string) {
+			if l[1] == otherServices {
+				return
+			}
+			if was, known := labels[l[1]]; round == 1 && (!known || uint64(v) != 10*(uint64(len(names))+1-was)) {
+				t.Errorf("%q has %v bytes, and had %d", l[1], v, was)
+			}
+			labels[l[1]] = uint64(v)
+		})
+	}
+	if len(labels) != len(names) || labels["plain x.c:3"] == 0 || labels["a?"] == 0 {
+		t.Errorf("%d labels of %d sites: %v", len(labels), len(names), labels)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,6 +21,8 @@ const (
 	maxSeconds = 300
 	// maxProfiles is how many profiles are made at a time; more get a 503.
 	maxProfiles = 10
+	// maxDeltas is how many deltas are under way at a time; more get a 503.
+	maxDeltas = 50
 )
 
 // pprofPath is where a service's profile is, by ?service=NAME.
@@ -29,55 +32,128 @@ const pprofPath = "/debug/pprof/allocs"
 // touch, inuse_* those that are there. DurationNanos is 0 unless ?seconds= asks for what is new in that time: Parca
 // tells the two kinds of profile by it.
 func (a *Agent) servePprof(w http.ResponseWriter, r *http.Request) {
-	x := a.watches.of(r.FormValue("service"))
+	x := a.watchOf(w, r.FormValue("service"))
 	if x == nil {
-		http.Error(w, "no such service, or its rule doesn't say growth: true; /http_sd lists those that have profiles", http.StatusNotFound)
 		return
 	}
-	span, ok := secondsOf(r)
-	if !ok {
-		http.Error(w, fmt.Sprintf("seconds is to be a whole number up to %d", maxSeconds), http.StatusBadRequest)
-		return
-	}
-	select {
-	case a.profiles <- struct{}{}:
-		defer func() { <-a.profiles }()
-	default:
-		http.Error(w, fmt.Sprintf("%d profiles are being made already: ask later", maxProfiles), http.StatusServiceUnavailable)
-		return
-	}
-	a.auditRead(r, x.service)
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(span + 2*scrapeTimeout))
-	out, err := a.profileOf(r.Context(), x, span)
-	if r.Context().Err() != nil {
-		return // who asked is gone
-	}
+	span, at, err := timesOf(r)
 	if err != nil {
-		a.log.Printf("make a profile of %s: %v", x.service, err)
-		http.Error(w, "the profile could not be made; the agent's log says why", http.StatusInternalServerError)
+		a.refuse(w, r, x, http.StatusBadRequest, err.Error())
 		return
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Disposition", `attachment; filename="allocs.pb.gz"`)
-	_, _ = w.Write(out) // the client may be gone
+	produce, takes := func() ([]byte, error) { return a.profileOf(r.Context(), x, span) }, span
+	if !at.IsZero() {
+		produce, takes = func() ([]byte, error) { return a.pastOf(r.Context(), x, at) }, pastPatience
+	}
+	// Deltas and recordings may take longer than other answers.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(takes + 2*scrapeTimeout))
+	out, err := produce()
+	a.answerProfile(w, r, x, out, err)
 }
 
-// secondsOf reads ?seconds=; 0: there is none.
-func secondsOf(r *http.Request) (time.Duration, bool) {
-	text := r.FormValue("seconds")
-	if text == "" {
-		return 0, true
+// answerProfile sends a profile, or says why there is none.
+func (a *Agent) answerProfile(w http.ResponseWriter, r *http.Request, x *watch, out []byte, err error) {
+	switch {
+	case r.Context().Err() != nil: // who asked is gone
+	case errors.Is(err, errBusy):
+		a.refuse(w, r, x, http.StatusServiceUnavailable, err.Error())
+	case errors.Is(err, errNotRecorded):
+		a.refuse(w, r, x, http.StatusNotFound, err.Error())
+	case err != nil:
+		a.log.Printf("make a profile of %s: %v", x.service, err)
+		http.Error(w, "the profile could not be made; the agent's log says why", http.StatusInternalServerError)
+	default:
+		a.auditRead(r, x)
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Disposition", `attachment; filename="allocs.pb.gz"`)
+		_, _ = w.Write(out) // the client may be gone
 	}
-	n, err := strconv.Atoi(text)
-	return time.Duration(n) * time.Second, err == nil && n >= 0 && n <= maxSeconds
 }
+
+// timesOf reads ?seconds= and ?at=, zero where they aren't there.
+func timesOf(r *http.Request) (span time.Duration, at time.Time, err error) {
+	seconds, when := r.FormValue("seconds"), r.FormValue("at")
+	if seconds != "" {
+		n, err := strconv.Atoi(seconds)
+		if err != nil || n < 0 || n > maxSeconds {
+			return 0, at, fmt.Errorf("seconds is to be a whole number up to %d", maxSeconds)
+		}
+		span = time.Duration(n) * time.Second
+	}
+	if when == "" {
+		return span, at, nil
+	}
+	if seconds != "" {
+		return 0, at, errors.New("give seconds or at: what is new from now on, or what was there then")
+	}
+	if at, err = time.Parse(time.RFC3339Nano, when); err != nil {
+		return 0, at, errors.New("at is to be a time such as 2026-11-27T10:00:00Z")
+	}
+	return 0, at, nil
+}
+
+var errBusy = errors.New("as many profiles are being made already as may be: ask later")
+
+// slots bound how much is done at a time.
+type slots chan struct{}
+
+func (s slots) take() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s slots) give() { <-s }
 
 // profileOf is a service's profile, or what is new in it after span.
 func (a *Agent) profileOf(ctx context.Context, x *watch, span time.Duration) ([]byte, error) {
-	p, err := a.profile(x)
-	if err == nil && span > 0 {
-		p, err = a.newSince(ctx, x, p, span)
+	if span > 0 {
+		return a.deltaOf(ctx, x, span)
 	}
+	if !a.profiles.take() {
+		return nil, errBusy
+	}
+	defer a.profiles.give()
+	return encoded(a.profile(x))
+}
+
+// deltaOf is what a service's profile has more after span than before, as net/http/pprof makes it. It waits its turn
+// to make one, but takes nobody's while it waits for the time to pass. Until then it keeps the first one as bytes,
+// which are few.
+func (a *Agent) deltaOf(ctx context.Context, x *watch, span time.Duration) ([]byte, error) {
+	if !a.deltas.take() {
+		return nil, errBusy
+	}
+	defer a.deltas.give()
+	before, err := a.inTurn(ctx, func() (*profile.Profile, error) { return a.profile(x) })
+	if err != nil {
+		return nil, err
+	}
+	began, timer := time.Now(), time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return a.inTurn(ctx, func() (*profile.Profile, error) { return a.newSince(x, before, began) })
+}
+
+// inTurn makes a profile once there are few enough being made.
+func (a *Agent) inTurn(ctx context.Context, produce func() (*profile.Profile, error)) ([]byte, error) {
+	select {
+	case a.profiles <- struct{}{}:
+		defer a.profiles.give()
+		return encoded(produce())
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func encoded(p *profile.Profile, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -86,15 +162,11 @@ func (a *Agent) profileOf(ctx context.Context, x *watch, span time.Duration) ([]
 	return b.Bytes(), err
 }
 
-// newSince is what a service's profile has more after span than before, as net/http/pprof makes it.
-func (a *Agent) newSince(ctx context.Context, x *watch, before *profile.Profile, span time.Duration) (*profile.Profile, error) {
-	began := time.Now()
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// newSince is what a service's profile has more than an earlier one.
+func (a *Agent) newSince(x *watch, earlier []byte, began time.Time) (*profile.Profile, error) {
+	before, err := profile.ParseData(earlier)
+	if err != nil {
+		return nil, err
 	}
 	after, err := a.profile(x)
 	if err != nil {
@@ -123,11 +195,16 @@ func (a *Agent) profile(x *watch) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	ofService(p)
+	return p, nil
+}
+
+// ofService leaves in a profile what can be said of a service. Its labels are one process's, and a service has many.
+func ofService(p *profile.Profile) {
 	p.SampleType = p.SampleType[:goTypes]
 	for _, s := range p.Sample {
-		s.Value, s.Label = s.Value[:goTypes], nil // the label is one process, and a service has many
+		s.Value, s.Label, s.NumLabel, s.NumUnit = s.Value[:goTypes], nil, nil, nil
 	}
-	return p, nil
 }
 
 // target is an entry of Prometheus' HTTP service discovery.
@@ -148,12 +225,11 @@ func (a *Agent) serveDiscovery(w http.ResponseWriter, r *http.Request) {
 
 // serveGrowth says what a service's growth belongs to, as JSON.
 func (a *Agent) serveGrowth(w http.ResponseWriter, r *http.Request) {
-	x := a.watches.of(r.PathValue("name"))
+	x := a.watchOf(w, r.PathValue("name"))
 	if x == nil {
-		http.Error(w, "no such service, or its rule doesn't say growth: true", http.StatusNotFound)
 		return
 	}
-	a.auditRead(r, x.service)
+	a.auditRead(r, x)
 	top, rest := x.ledger.sites(maxSiteMetrics)
 	if top == nil {
 		top = []Site{}
@@ -170,12 +246,11 @@ func (a *Agent) serveGrowth(w http.ResponseWriter, r *http.Request) {
 // serveRecordings lists a service's recordings. They are read where they are: this would give them to everybody who reaches
 // the agent, and they can be read by its user alone.
 func (a *Agent) serveRecordings(w http.ResponseWriter, r *http.Request) {
-	x := a.watches.of(r.PathValue("name"))
+	x := a.watchOf(w, r.PathValue("name"))
 	if x == nil {
-		http.Error(w, "no such service, or its rule doesn't say growth: true", http.StatusNotFound)
 		return
 	}
-	a.auditRead(r, x.service)
+	a.auditRead(r, x)
 	all, err := x.history.segments(x.service)
 	if err != nil {
 		a.log.Printf("%v", err)
@@ -193,17 +268,42 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }
 
+// watchOf is a service's watch. Where there is none, it answers so.
+func (a *Agent) watchOf(w http.ResponseWriter, service string) *watch {
+	x := a.watches.of(service)
+	if x == nil {
+		const text = "no such service, or its rule doesn't say growth: true; /http_sd lists those that are watched"
+		http.Error(w, text, http.StatusNotFound)
+	}
+	return x
+}
+
+// refuse answers that what is known of a service is not given now.
+func (a *Agent) refuse(w http.ResponseWriter, r *http.Request, x *watch, status int, why string) {
+	e := a.reader(r, x)
+	e.What, e.Why = auditReadRefused, why
+	a.audit.read(e)
+	http.Error(w, why, status)
+}
+
 // auditRead notes who reads what is known of a service.
-func (a *Agent) auditRead(r *http.Request, service string) {
-	e := auditEntry{Service: service, Path: r.URL.Path}
+func (a *Agent) auditRead(r *http.Request, x *watch) {
+	e := a.reader(r, x)
+	e.What = auditRead
+	a.audit.read(e)
+}
+
+// reader says who asks, and for what.
+func (a *Agent) reader(r *http.Request, x *watch) auditEntry {
+	e := auditEntry{Service: x.service, Path: r.URL.Path}
 	e.From, _, _ = net.SplitHostPort(r.RemoteAddr)
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		e.By = printable(r.TLS.VerifiedChains[0][0].Subject.CommonName)
 	}
 	if user, _, ok := r.BasicAuth(); ok {
-		if _, users := asksFor(a.config.Load().WebConfig); users { // else nobody has checked the password
+		if _, users := asksFor(a.webConfig); users { // else nobody has checked the password
 			e.By = printable(user)
 		}
 	}
-	a.audit.read(e)
+	return e
 }

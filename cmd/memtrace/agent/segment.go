@@ -21,14 +21,12 @@ type segment struct {
 	why     string // it ended
 
 	ordered map[collect.Identity]traced
-	cpu     time.Duration // that was counted of the tracer
-	faults  uint64
-	lost    uint64
-	window  uint64    // of the last Feed, ns
-	unwell  time.Time // since when nothing is recorded
-	begun   bool      // the tracer can trace
-	orders  int
-	dear    int // Feeds in a row that cost too much
+	refused map[collect.Identity]bool // of those in ordered
+	last    Feed                      // its figures; zero before the first
+	unwell  time.Time                 // since when nothing is recorded
+	begun   bool                      // the tracer can trace
+	orders  int                       // since the last Feed
+	dear    int                       // Feeds in a row that cost too much
 	pause   time.Duration
 }
 
@@ -41,7 +39,10 @@ type traced struct {
 }
 
 func (s *segment) options(w *watch) tracerOptions {
-	return tracerOptions{interval: min(w.config().Interval, maxTracerInterval), recording: s.path, most: 2 * s.most, cache: w.history.cacheOf(), log: w.log, service: w.service}
+	return tracerOptions{
+		interval: min(w.config().Interval, maxTracerInterval), recording: s.path, most: 2 * s.most,
+		cache: w.history.cacheOf(), log: w.log, service: w.service,
+	}
 }
 
 // file is the name of the recording, "" where there is none.
@@ -96,18 +97,15 @@ func (s *segment) order(w *watch) {
 		if _, known := s.ordered[m.Identity]; known || time.Since(m.seen) < settleTime {
 			continue
 		}
-		if len(s.ordered) >= maxTraced {
+		if len(s.ordered) >= maxTraced || s.last.Listed+s.orders >= maxListed {
 			return // they count as unwatched
-		}
-		if s.orders++; s.orders > maxOrders {
-			s.why = "it has traced enough processes"
-			return
 		}
 		if s.tracer.order(Order{m.PID, m.StartTime}) != nil {
 			return // it has ended, which is noticed
 		}
+		s.orders++
 		s.ordered[m.Identity] = traced{m.program, time.Now()}
-		w.audit.write(auditEntry{What: auditTrace, Service: w.service, Why: "rule " + w.service + ": growth", PID: m.PID, Program: m.program})
+		w.audit.write(auditEntry{What: auditTrace, Service: w.service, Why: w.why(), PID: m.PID, Program: m.program})
 	}
 }
 
@@ -117,25 +115,29 @@ func (s *segment) take(w *watch, f *Feed) {
 		s.why = err.Error()
 		return
 	}
-	s.begun = true
-	cpu, faults := time.Duration(f.CPUNS)-s.cpu, f.Faults-min(s.faults, f.Faults)
-	span := time.Duration(f.WindowNS - min(s.window, f.WindowNS))
+	s.begun, s.orders = true, 0
+	cpu, faults := time.Duration(more(f.CPUNS, s.last.CPUNS)), more(f.Faults, s.last.Faults)
+	span := time.Duration(more(f.WindowNS, s.last.WindowNS))
+	w.watches(f.Watched)
 	w.change(func(st *WatchState) {
 		if !st.Up { // only now is it known that it may trace
 			st.Up, st.Since, st.Recording, st.Problem = true, s.began, s.path, s.problem
 		}
-		st.Grown, st.Before, st.Unexplained, st.Processes, st.Resident = f.Grown, f.Before, f.Unexplained, f.Processes, f.Resident
+		st.Grown, st.Before, st.Unexplained = f.Grown, f.Before, f.Unexplained
+		st.Processes, st.Resident = len(f.Watched), f.Resident
 		st.CPU += cpu
 		st.Faults += faults
-		st.Lost += f.Lost - min(s.lost, f.Lost)
+		st.Lost += more(f.Lost, s.last.Lost)
+		st.Missed += more(f.Missed, s.last.Missed)
 		if f.RecordError != "" && s.unwell.IsZero() {
 			st.HistoryFails++
 			st.Recording, st.Problem = "", "nothing is recorded: "+f.RecordError
 		}
 	})
-	s.cpu, s.faults, s.lost, s.window = time.Duration(f.CPUNS), f.Faults, f.Lost, f.WindowNS
+	s.last = *f
+	s.last.Frames, s.last.Stacks, s.last.Sites = nil, nil, nil // the ledger has them
 	for _, pid := range f.Refused {
-		w.audit.write(auditEntry{What: auditRefused, Service: w.service, PID: pid})
+		s.refuse(w, pid)
 	}
 	if (f.RecordError != "" || s.path == "") && s.unwell.IsZero() {
 		s.unwell = time.Now()
@@ -144,7 +146,21 @@ func (s *segment) take(w *watch, f *Feed) {
 	s.judge(f, cpu, faults, span)
 }
 
-// judge ends a tracer that is old enough, or costs too much.
+// more is what a counter has more than before. A tracer's may fall, as a child turns out to be none.
+func more(is, was uint64) uint64 { return is - min(was, is) }
+
+// refuse notes that the tracer could not trace a process. It isn't told to again.
+func (s *segment) refuse(w *watch, pid int) {
+	e := auditEntry{What: auditRefused, Service: w.service, Why: "the agent's log says why", PID: pid}
+	for id, m := range s.ordered {
+		if id.PID == pid && !s.refused[id] {
+			s.refused[id], e.Program = true, m.program
+		}
+	}
+	w.audit.write(e)
+}
+
+// judge ends a tracer that is old enough, has had enough processes, or costs too much.
 func (s *segment) judge(f *Feed, cpu time.Duration, faults uint64, span time.Duration) {
 	age := time.Since(s.began)
 	if age > startUpTime && float64(cpu) > maxTracerCPU*float64(span) || float64(faults) > maxFaultRate*span.Seconds() {
@@ -158,6 +174,8 @@ func (s *segment) judge(f *Feed, cpu time.Duration, faults uint64, span time.Dur
 		s.why = "the recording is long enough"
 	case f.Recorded >= s.most:
 		s.why = "the recording is large enough"
+	case age >= leastSegment && (f.Listed >= maxListed || f.Missed > 0):
+		s.why = "it has had enough processes"
 	case !s.unwell.IsZero() && time.Since(s.unwell) >= retryHistory:
 		s.why = "it is tried again to record"
 	case s.dear >= 2:

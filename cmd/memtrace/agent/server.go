@@ -52,7 +52,10 @@ func (a *Agent) listen() (*server, error) {
 		return nil, err // it names the address
 	}
 	l = netutil.LimitListener(l, maxConnections)
-	s := &server{listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &c.WebConfig}}
+	a.webConfig = c.WebConfig
+	s := &server{
+		listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &a.webConfig},
+	}
 	scheme := "http"
 	if tls, _ := asksFor(c.WebConfig); tls {
 		scheme = "https"
@@ -166,7 +169,8 @@ Of services whose rules say growth: true:
 
 /services/NAME/growth             the call sites that its growth belongs to, as JSON
 /services/NAME/recordings         its recordings, as JSON
-/debug/pprof/allocs?service=NAME  its growth as a profile; with &seconds=N, what is new after that time
+/debug/pprof/allocs?service=NAME  its growth as a profile; with &seconds=N, what is new after that time;
+                                  with &at=2026-11-27T10:00:00Z, as it was then, by its recording
 /http_sd                          those services, for scrapers of profiles
 `)
 }

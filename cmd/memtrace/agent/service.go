@@ -52,16 +52,21 @@ func isUnprintable(r rune) bool { return !unicode.IsPrint(r) || r == unicode.Rep
 
 // printable makes a name of a process's own choice one that isServiceName takes.
 func printable(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if isUnprintable(r) {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(name, "?"))
+	name = marked(strings.ToValidUTF8(name, "?"))
 	for len(name) > maxServiceName {
 		name = name[:len(name)-1]
 	}
 	return strings.ToValidUTF8(name, "?")
+}
+
+// marked is a text with a ? in place of whatever moves a terminal's cursor or can't be seen.
+func marked(text string) string {
+	return strings.Map(func(r rune) rune {
+		if isUnprintable(r) {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // serviceOf names the service of a process. named says that a rule did.

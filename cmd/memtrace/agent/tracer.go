@@ -150,19 +150,9 @@ func (l *lineLog) Write(b []byte) (int, error) {
 		}
 		l.partial = []byte(rest)
 		if l.said++; l.said <= maxSaid {
-			l.to.Print(l.prefix + printableLine(strings.TrimPrefix(line, "memtrace: ")))
+			l.to.Print(l.prefix + marked(strings.TrimPrefix(line, "memtrace: ")))
 		}
 	}
-}
-
-// printableLine is a line without what moves a terminal's cursor.
-func printableLine(line string) string {
-	return strings.Map(func(r rune) rune {
-		if isUnprintable(r) {
-			return '?'
-		}
-		return r
-	}, line)
 }
 
 // cacheOf is where names are kept.

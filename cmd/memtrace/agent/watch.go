@@ -24,9 +24,10 @@ type watch struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 
-	mu     sync.Mutex
-	wanted []member
-	state  WatchState
+	mu      sync.Mutex
+	wanted  []member
+	watched map[int]bool // PIDs of the processes that the tracer watches, as it told last
+	state   WatchState
 }
 
 // member is a process of a service.
@@ -52,7 +53,8 @@ type WatchState struct {
 	Unexplained int64  `json:"unexplained"`
 
 	// Counted since the agent began.
-	Watched      time.Duration `json:"watched_ns"` // while a tracer ran
+	Watched      time.Duration `json:"watched_ns"`       // while a tracer ran
+	Missed       uint64        `json:"processes_missed"` // children that came when the tracer had had enough processes
 	Faults       uint64        `json:"faults"`
 	Lost         uint64        `json:"lost"` // page faults that were not seen
 	CPU          time.Duration `json:"tracer_cpu_ns"`
@@ -65,13 +67,16 @@ type WatchState struct {
 }
 
 const (
-	// settleTime is how old a process is known to be before it is traced itself: until then, it may be seen as a child of
-	// one that is.
+	// settleTime is how long a process has been known before it is traced by an order. Until then, the tracer may find
+	// it by itself, as a child of one that it traces.
 	settleTime = 2 * time.Second
-	// maxTraced is how many processes a tracer is told to trace at a time, and maxOrders how many one after the other;
-	// children that they make come on top.
+	// maxTraced is how many processes a tracer is told to trace at a time; children that they make come on top.
 	maxTraced = 256
-	maxOrders = 1000
+	// maxListed is how many processes a tracer may have had, children included, before another one begins. It watches
+	// no more children after 1,024. The next one begins after leastSegment only: each start costs half a second of
+	// processor.
+	maxListed    = 1000
+	leastSegment = 10 * time.Minute
 
 	minRestart   = time.Second
 	maxRestart   = 5 * time.Minute
@@ -133,12 +138,31 @@ func (w *watch) State() WatchState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.state
-	s.Unwatched = max(len(w.wanted)-s.Processes, 0)
+	for i := range w.wanted {
+		if !w.watched[w.wanted[i].PID] {
+			s.Unwatched++
+		}
+	}
 	if s.Up {
 		s.Watched += time.Since(s.Since)
 	}
 	return s
 }
+
+// watches notes which processes the tracer watches. It may watch some that are not the service's: children that run
+// another program.
+func (w *watch) watches(pids []int) {
+	watched := make(map[int]bool, len(pids))
+	for _, pid := range pids {
+		watched[pid] = true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watched = watched
+}
+
+// why is by which rule the service is watched.
+func (w *watch) why() string { return "rule " + w.service + ": growth" }
 
 func (w *watch) change(do func(*WatchState)) {
 	w.mu.Lock()
@@ -161,10 +185,10 @@ func (w *watch) run(ctx context.Context) {
 			w.change(func(s *WatchState) { s.Problem = err.Error() })
 			w.log.Printf("growth of %s: %v", w.service, err)
 		}
-		switch {
-		case err == nil || time.Since(began) >= soundTracer:
+		if err == nil || time.Since(began) >= soundTracer {
 			rest = minRestart
-		default:
+		}
+		if err != nil {
 			pause = max(pause, rest)
 			rest = min(2*rest, maxRestart)
 		}
@@ -193,7 +217,9 @@ func (w *watch) trace(ctx context.Context) (pause time.Duration, err error) {
 	}
 	w.ledger.begin()
 	w.change(func(st *WatchState) { st.Starts++ })
-	w.audit.write(auditEntry{What: auditTracer, Service: w.service, Why: "rule " + w.service + ": growth", PID: s.tracer.cmd.Process.Pid, File: s.file()})
+	w.audit.write(auditEntry{
+		What: auditTracer, Service: w.service, Why: w.why(), PID: s.tracer.cmd.Process.Pid, File: s.file(),
+	})
 	pause = s.follow(ctx, w)
 	err = s.tracer.end(func(f *Feed) { s.take(w, f) })
 	w.ended(s)
@@ -208,6 +234,7 @@ func (w *watch) trace(ctx context.Context) (pause time.Duration, err error) {
 
 // ended notes the end of a tracer.
 func (w *watch) ended(s *segment) {
+	w.watches(nil)
 	w.change(func(st *WatchState) {
 		if st.Up {
 			st.Watched += time.Since(s.began)
@@ -223,19 +250,25 @@ func (w *watch) ended(s *segment) {
 	}
 	w.audit.write(auditEntry{
 		What: auditTracerEnd, Service: w.service, Why: s.why, PID: s.tracer.cmd.Process.Pid, File: s.file(),
-		Seconds: time.Since(s.began).Seconds(), CPUSeconds: s.cpu.Seconds(),
+		Seconds: time.Since(s.began).Seconds(), CPUSeconds: time.Duration(s.last.CPUNS).Seconds(),
 	})
 }
 
-// left notes that a process is traced no more.
+// left notes that a process is traced no more, unless it never was.
 func (w *watch) left(s *segment, id collect.Identity, m traced) {
 	delete(s.ordered, id)
+	if s.refused[id] {
+		delete(s.refused, id)
+		return
+	}
 	w.audit.write(auditEntry{What: auditTraceEnd, Service: w.service, PID: id.PID, Program: m.program, Seconds: time.Since(m.since).Seconds()})
 }
 
 // newSegment chooses a recording, and makes room for it. Where there can be none, the service is watched without.
 func (w *watch) newSegment() *segment {
-	s := &segment{began: time.Now(), ordered: make(map[collect.Identity]traced)}
+	s := &segment{
+		began: time.Now(), ordered: make(map[collect.Identity]traced), refused: make(map[collect.Identity]bool),
+	}
 	s.lasts, s.most = segmentBounds(w.config())
 	var err error
 	if s.path, err = w.history.newSegment(w.service, s.began); err != nil {

@@ -18,12 +18,18 @@ type watches struct {
 	log     *log.Logger
 	config  func() *Config
 
-	mu      sync.Mutex
-	all     map[string]*watch
-	ending  []*watch
-	omitted int // services that rules ask for beyond max_watched
-	closed  bool
+	pruned time.Time // when old recordings of services that aren't watched were removed last
+
+	mu       sync.Mutex
+	all      map[string]*watch
+	ending   []*watch
+	omitted  int   // services that rules ask for beyond max_watched
+	leftover int64 // bytes of recordings of services that aren't watched
+	closed   bool
 }
+
+// pruneEvery is how often recordings of services that aren't watched are looked through.
+const pruneEvery = time.Hour
 
 // prepare opens the folder for recordings, if a configuration is the first to need it.
 func (w *watches) prepare(a *Agent, c *Config) error {
@@ -69,6 +75,40 @@ func (w *watches) update(c *Config, members map[string][]*collect.Process, now t
 		}
 		x.want(byMemory(members[name], now))
 	}
+}
+
+// prune removes what is too old or too much of services that aren't watched, or no longer. One goroutine calls it.
+func (w *watches) prune(c *Config, now time.Time) {
+	if w.history == nil || !w.pruned.IsZero() && now.Sub(w.pruned) < pruneEvery {
+		return
+	}
+	w.pruned = now
+	watched := make(map[string]bool)
+	w.mu.Lock()
+	for name := range w.all {
+		watched[name] = true
+	}
+	for _, x := range w.ending { // they may write still
+		watched[x.service] = true
+	}
+	w.mu.Unlock()
+	size, removed, err := w.history.pruneOthers(watched, c, now)
+	if err != nil {
+		w.log.Printf("services that aren't watched: %v", err)
+	}
+	if removed > 0 {
+		w.log.Printf("removed %d old recordings of services that aren't watched", removed)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leftover = size
+}
+
+// leftovers are the bytes of recordings of services that aren't watched.
+func (w *watches) leftovers() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.leftover
 }
 
 // stop ends all, and returns when their tracers have ended.

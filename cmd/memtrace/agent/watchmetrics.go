@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,9 @@ var watchMetrics = []metric{
 	ofWatches("memtrace_watch_processes", "Processes of the service that are traced.", prometheus.GaugeValue, func(s *WatchState) float64 { return float64(s.Processes) }),
 	ofWatches("memtrace_watch_unwatched_processes", "Processes of the service that are not traced: too new, too many, or refused.", prometheus.GaugeValue,
 		func(s *WatchState) float64 { return float64(s.Unwatched) }),
+	ofWatches("memtrace_watch_missed_processes_total",
+		"Children that were not watched, as their tracer had had as many processes as it takes.", prometheus.CounterValue,
+		func(s *WatchState) float64 { return float64(s.Missed) }),
 	{
 		"memtrace_watch_resident_bytes", "Resident memory of the traced processes: grown since the tracer began, by stacks that are known; there before; unexplained, which may be below zero.",
 		prometheus.GaugeValue, []string{"service", "part"},
@@ -58,6 +62,9 @@ var watchMetrics = []metric{
 		func(s *WatchState) float64 { return float64(s.HistoryGone) }),
 	ofWatches("memtrace_history_errors_total", "Times that nothing could be recorded, as the disk was full, for instance.", prometheus.CounterValue,
 		func(s *WatchState) float64 { return float64(s.HistoryFails) }),
+	ofAgent("memtrace_history_leftover_bytes",
+		"Size of recordings of services whose growth isn't watched, or no longer; read once an hour.", prometheus.GaugeValue,
+		func(a *Agent) float64 { return float64(a.watches.leftovers()) }),
 	ofAgent("memtrace_audit_lost_total", "Entries that the audit log on disk lacks; the agent's own log has them.", prometheus.CounterValue, func(a *Agent) float64 { return float64(a.audit.missed()) }),
 }
 
@@ -90,16 +97,21 @@ func emitSites(a *Agent, _ *Snapshot, emit func(float64, ...string)) {
 	}
 	all, _ := a.watches.list()
 	for _, w := range all {
-		top, rest := w.ledger.sites(n)
-		names := map[string]bool{otherServices: true}
+		top, rest := w.ledger.steadySites(n)
 		for i := range top {
-			name := printable(siteName(top[i].Function, top[i].File, top[i].Line))
-			for base, n := name, 2; names[name]; n++ { // two that are alike as far as a label goes
-				name = fmt.Sprintf("%s (%d)", base, n)
-			}
-			names[name] = true
-			emit(float64(top[i].Grown), w.service, name)
+			emit(float64(top[i].Grown), w.service, siteLabel(top[i].name))
 		}
 		emit(float64(rest.Grown), w.service, otherServices)
 	}
+}
+
+// siteLabel is a site's name as a label, always the same one. Where that is not the name itself, it ends with a hash
+// of the name: another site's may have become the same.
+func siteLabel(name string) string {
+	label := printable(name)
+	if label == name && label != otherServices {
+		return label
+	}
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("%s [%x]", label, sum[:6])
 }
