@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // machine is the one that runs the tests, as compilers call it.
@@ -125,7 +126,7 @@ func TestHugeCallsKeepTheirReturn(t *testing.T) {
 	for _, family := range []string{"jemalloc", "tcmalloc"} {
 		t.Run(family, func(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, allocators[family])}, "longjmp_throw")
-			a, events, _, loss := trace(t, Config{Mechanism: Session, StackDepth: 8, ReplaceReturns: true}, p)
+			a, events, _, loss := traceBy(t, Config{Mechanism: Session, StackDepth: 8}, probe.Choice{ReplaceReturns: true}, p)
 			p.finish()
 			got := countCalls(events)
 			if got.LiveBytes != a.Total.LiveBytes || got.Failed != a.Total.Failed || got.Failed == 0 || loss.Lost() != 0 {

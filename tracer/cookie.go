@@ -71,7 +71,7 @@ func (t *Tracer) cookie(pid int, path string, p *probe.Probe) (uint64, error) {
 	if p.MayForward != "" || p.Throws {
 		c |= 1 << 48
 	}
-	if t.keepsReturn(p) {
+	if p.KeepsReturn {
 		c |= 1 << 49 // SPDelta is 0
 	}
 	if p.Shape == probe.Free {

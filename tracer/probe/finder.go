@@ -33,6 +33,9 @@ type Finder struct {
 type Choice struct {
 	Functions []UserFunction
 	Family    Family // "" any: allocators of another are left alone
+	// ReplaceReturns has the return addresses of an allocator's own operator new replaced, as those of other functions are:
+	// cheaper, and it need not be known where they return, but an exception that passes one ends the program.
+	ReplaceReturns bool
 }
 
 // Layers names the layers that are chosen.
@@ -175,7 +178,7 @@ type inspected struct {
 func (d *Finder) inspect(f *os.File, at locator) (Object, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return inspectAt(f, at, d.choice.Functions)
+		return inspectAt(f, at, d.choice)
 	}
 	state := fileState{at.path, st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
 	d.mu.Lock()
@@ -184,7 +187,7 @@ func (d *Finder) inspect(f *os.File, at locator) (Object, error) {
 	if ok {
 		return old.object, old.err
 	}
-	o, err := inspectAt(f, at, d.choice.Functions)
+	o, err := inspectAt(f, at, d.choice)
 	d.choice.restrict(&o)
 	d.mu.Lock()
 	defer d.mu.Unlock()

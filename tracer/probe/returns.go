@@ -20,10 +20,10 @@ const (
 	maxReturns = 256
 )
 
-// keepsReturn says whether the function's return address must be left as it is: an operator new that throws, and what the
-// user names, of which nobody knows what it does. What layers have is known to do neither.
-func (s symbol) keepsReturn() bool {
-	return s.shape.HasReturn() && (s.throws || s.family == User && s.layer == "")
+// keepsReturn says whether the function's return address must be left as it is: an operator new that throws, unless the
+// user takes that risk, and what the user names, of which nobody knows what it does. What layers have is known to do neither.
+func (im *image) keepsReturn(s symbol) bool {
+	return s.shape.HasReturn() && (s.throws && !im.replacesReturns || s.family == User && s.layer == "")
 }
 
 // needsResult says whether nothing is known of a call whose return isn't seen.
@@ -169,7 +169,7 @@ func (w *walk) handOver(name string) error {
 func (w *walk) leave(to uint64) error {
 	for range 8 {
 		s, ok := w.known[to]
-		if ok && s.addr != w.start.addr && (s.shape.HasReturn() && !s.keepsReturn() || s.shape.releases() && !w.start.needsResult()) {
+		if ok && s.addr != w.start.addr && (s.shape.HasReturn() && !w.im.keepsReturn(s) || s.shape.releases() && !w.start.needsResult()) {
 			w.hand = true
 			return nil
 		}
@@ -214,18 +214,22 @@ func (im *image) steps(extent span) (map[uint64]step, bool) {
 	return code.steps(code.jumpTable()), true
 }
 
-// returnsOf are the file offsets at which calls of a function return, where it keeps its return address.
-func (im *image) returnsOf(s symbol, known entries) (offsets []uint64, err error) {
+// findReturns says how a function's returns are seen. An error says why they can't be: it is not to be probed.
+func (im *image) findReturns(p *Probe, s symbol, known entries) error {
+	if !im.keepsReturn(s) {
+		return nil
+	}
 	out, err := im.leavingOf(s, known)
 	if err != nil {
-		return nil, fmt.Errorf("%w, so that its result can't be seen without a change of its return address, which no exception and no switch of stacks would pass", err)
+		return fmt.Errorf("%w, so that its result can't be seen without a change of its return address, which no exception and no switch of stacks would pass", err)
 	}
+	p.KeepsReturn = true
 	for _, at := range out.at {
 		offset, ok := im.fileOffset(at)
 		if !ok {
-			return nil, errors.New("its code cannot be read")
+			return errors.New("its code cannot be read")
 		}
-		offsets = append(offsets, offset)
+		p.Returns = append(p.Returns, offset)
 	}
-	return offsets, nil
+	return nil
 }

@@ -12,18 +12,7 @@ import (
 
 // returnsSource are functions that return in various ways. The labels that begin with ret name the
 // instructions at which they do.
-const returnsSource = `
-.macro fn name
-.globl \name
-.type \name, @function
-\name:
-.cfi_startproc
-.endm
-.macro end name
-.cfi_endproc
-.size \name, . - \name
-.endm
-.text
+const returnsSource = functionMacros + `
 fn twice
 	test %rdi,%rdi
 	je 1f
@@ -132,11 +121,7 @@ func testReturns(t *testing.T, flag string) {
 		"into_data":  {reason: "into the midst of an instruction"},
 		"bare":       {reason: "ends isn't known"},
 	} {
-		f, err := ParseAllocFunction(name + ":size=0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := inspectUser(t, file, f)
+		o := inspectUser(t, file, allocFunction(t, name))
 		p, found := probeNamed(o, name)
 		if !found {
 			if want.reason == "" || len(o.Skipped) != 1 || !strings.Contains(o.Skipped[0].Reason, want.reason) {
@@ -155,14 +140,87 @@ func testReturns(t *testing.T, flag string) {
 	}
 }
 
+// functionMacros begin and end functions.
+const functionMacros = `
+.macro fn name
+.globl \name
+.type \name, @function
+\name:
+.cfi_startproc
+.endm
+.macro end name
+.cfi_endproc
+.size \name, . - \name
+.endm
+.text
+`
+
+// ownNew is an allocator whose operator new returns nobody knows where: it jumps on to another file's function.
+const ownNew = functionMacros + `
+fn malloc
+	push %rbx
+	pop %rbx
+	ret
+end malloc
+fn free
+	push %rbx
+	pop %rbx
+	ret
+end free
+fn _Znwm
+	push %rbx
+	pop %rbx
+	jmp foreign@plt
+end _Znwm
+`
+
+// TestReplacedReturns has an operator new whose returns can't be found left out, unless its return address may be replaced. What
+// the user names keeps its own all the same.
+func TestReplacedReturns(t *testing.T) {
+	file := link(t, ownNew, "-shared")
+	users := []UserFunction{allocFunction(t, "_Znwm")}
+	for name, c := range map[string]struct {
+		choice Choice
+		probed bool
+	}{
+		"kept":            {Choice{}, false},
+		"replaced":        {Choice{ReplaceReturns: true}, true},
+		"named by a user": {Choice{ReplaceReturns: true, Functions: users}, false},
+	} {
+		o := inspectBy(t, file, c.choice)
+		p, probed := probeNamed(o, "_Znwm")
+		if probed != c.probed || probed && (p.KeepsReturn || !p.Throws) || (len(o.Unseen) == 0) != c.probed {
+			t.Errorf("%s: operator new is probed: %v, %+v; left out %+v", name, probed, p, o.Unseen)
+		}
+		if m, _ := probeNamed(o, "malloc"); m.Name == "" || m.KeepsReturn {
+			t.Errorf("%s: malloc is probed by %+v", name, m)
+		}
+	}
+}
+
+// allocFunction is a function whose first argument is a size.
+func allocFunction(t *testing.T, name string) UserFunction {
+	t.Helper()
+	f, err := ParseAllocFunction(name + ":size=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 func inspectUser(t *testing.T, file string, f UserFunction) Object {
+	t.Helper()
+	return inspectBy(t, file, Choice{Functions: []UserFunction{f}})
+}
+
+func inspectBy(t *testing.T, file string, choice Choice) Object {
 	t.Helper()
 	r, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	o, err := inspectAt(r, locator{path: file}, []UserFunction{f})
+	o, err := inspectAt(r, locator{path: file}, choice)
 	if err != nil {
 		t.Fatal(err)
 	}
