@@ -211,7 +211,7 @@ func (im *image) steps(extent span) (map[uint64]step, bool) {
 	if !ok {
 		return nil, false
 	}
-	return code.steps(code.jumpTable()), true
+	return code.steps(func(at uint64) bool { return im.isTable(at, extent) }), true
 }
 
 // findReturns says how a function's returns are seen. An error says why they can't be: it is not to be probed.

@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"slices"
@@ -71,6 +72,30 @@ ret_switches_a: ret
 2:	mov $2,%eax
 ret_switches_b: ret
 end switches
+fn mixed
+	cmp $9,%edi
+	ja 3f
+	lea mixed_table(%rip),%rdx
+	movslq (%rdx,%rdi,4),%rax
+	add %rdx,%rax
+	jmp *%rax
+first_of_mixed: mov $1,%eax
+	ret
+second_of_mixed: mov $2,%eax
+	ret
+3:	mov hook(%rip),%rax
+	jmp *%rax
+end mixed
+fn relative
+	mov (%rdi),%rdx
+	movslq 8(%rdx),%rax
+	add %rdx,%rax
+	jmp *%rax
+end relative
+fn handlers
+	lea hook(%rip),%rax
+	jmp *(%rax,%rdi,8)
+end handlers
 fn into_data
 	jmp 1f
 	.byte 0x48,0xb8
@@ -83,6 +108,7 @@ bare:
 	ret
 .section .rodata
 table: .long 1b - table, 2b - table
+mixed_table: .long first_of_mixed - mixed_table, second_of_mixed - mixed_table
 .data
 hook: .quad 0
 `
@@ -118,6 +144,9 @@ func testReturns(t *testing.T, flag string) {
 		"to_foreign": {reason: "foreign of another file"},
 		"to_pointer": {reason: "through a pointer"},
 		"switches":   {labels: []string{"ret_switches_a", "ret_switches_b"}},
+		"mixed":      {reason: "through a pointer"},
+		"relative":   {reason: "through a pointer"},
+		"handlers":   {reason: "through a pointer"},
 		"into_data":  {reason: "into the midst of an instruction"},
 		"bare":       {reason: "ends isn't known"},
 	} {
@@ -138,6 +167,78 @@ func testReturns(t *testing.T, flag string) {
 			t.Errorf("%s returns at %#x, want %#x (%s)", name, p.Returns, places, want.reason)
 		}
 	}
+}
+
+// addressTables has jumps through tables of addresses, which lie where the linker says.
+const addressTables = functionMacros + `
+fn of_its_own
+	jmp *own(,%rdi,8)
+1:	mov $1,%eax
+ret_own_a: ret
+2:	mov $2,%eax
+ret_own_b: ret
+end of_its_own
+fn loaded
+	mov inner(,%rdi,8),%rax
+	jmp *%rax
+1:	mov $1,%eax
+ret_loaded: ret
+end loaded
+fn of_others
+	jmp *others(,%rdi,8)
+end of_others
+fn computed
+	lea ret_computed(%rip),%rcx
+	test %rdi,%rdi
+	je 1f
+	nop
+1:	mov %rcx,%rax
+	jmp *%rax
+ret_computed: ret
+end computed
+.section .rodata
+own: .quad ret_own_a - 5, ret_own_b - 5
+inner: .quad ret_loaded - 5
+others: .quad of_its_own, loaded, of_its_own, loaded, of_others
+`
+
+// TestJumpTables has a table of a function's own places told from one of other functions.
+func TestJumpTables(t *testing.T) {
+	file := link(t, addressTables, "-static", "-no-pie", "-Wl,-e,0")
+	for name, labels := range map[string][]string{
+		"of_its_own": {"ret_own_a", "ret_own_b"}, "loaded": {"ret_loaded"}, "computed": {"ret_computed"}, "of_others": nil,
+	} {
+		o := inspectUser(t, file, allocFunction(t, name))
+		p, found := probeNamed(o, name)
+		if found != (labels != nil) {
+			t.Errorf("%s is probed: %v; left out %+v", name, found, o.Skipped)
+		}
+		if want := placesOf(t, file, labels); found && (!slices.Equal(p.Returns, want) || len(want) != len(labels)) {
+			t.Errorf("%s returns at %#x, want %#x", name, p.Returns, want)
+		}
+	}
+}
+
+// placesOf are the offsets in a file of labels in its code, ascending.
+func placesOf(t *testing.T, file string, labels []string) (places []uint64) {
+	t.Helper()
+	f, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if slices.Contains(labels, s.Name) {
+			code := f.Sections[s.Section]
+			places = append(places, s.Value-code.Addr+code.Offset)
+		}
+	}
+	slices.Sort(places)
+	return places
 }
 
 // functionMacros begin and end functions.
