@@ -140,8 +140,8 @@ func (c Choice) marks(name string) bool {
 	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return f.Mark == name })
 }
 
-// restrict leaves out what is not of the family that was chosen. Mappings are
-// nobody's.
+// restrict leaves out what is not of the family that was chosen, and the user's functions that jump on to that: their
+// returns are not seen then.
 func (c Choice) restrict(o *Object) {
 	alone := c.alone()
 	if c.Family == "" && !alone {
@@ -150,9 +150,30 @@ func (c Choice) restrict(o *Object) {
 	if o.Family != c.Family || alone {
 		o.Unseen = slices.DeleteFunc(slices.Clone(o.Unseen), func(s Skip) bool { return !c.names(s.Name) })
 	}
-	o.Probes = slices.DeleteFunc(slices.Clone(o.Probes), func(p Probe) bool {
-		return (p.Family != c.Family || alone) && p.Family != User && !p.Shape.maps()
-	})
+	probes := o.Probes
+	o.Probes = nil
+	for _, p := range probes {
+		i := slices.IndexFunc(p.HandsTo, c.leavesAlone)
+		switch {
+		case c.leavesAlone(Handed{p.Name, p.Family, p.Shape}):
+		case i < 0:
+			o.Probes = append(o.Probes, p)
+		case p.Shape == Release:
+			p.OpenEnded = true
+			o.Probes = append(o.Probes, p)
+		default:
+			o.leave(p.Name, fmt.Sprintf("it jumps on to %s, which is left alone, and returns by that one's return, which isn't seen", p.HandsTo[i].Name))
+		}
+	}
+}
+
+// leavesAlone says whether the choice leaves out a function. Mappings are nobody's. Whose a function of another file is,
+// is not known: where a family is chosen, it may well be of that one.
+func (c Choice) leavesAlone(f Handed) bool {
+	if f.Family == User || f.Shape.maps() {
+		return false
+	}
+	return c.alone() || c.Family != "" && f.Family != c.Family && f.Family != ""
 }
 
 // maxKnown bounds the files that are remembered.

@@ -106,6 +106,12 @@ func (o *Object) skip(name, reason string) {
 	o.Skipped = append(o.Skipped, Skip{Name: name, Reason: reason})
 }
 
+// leave is skip, of a function whose returns can't be seen.
+func (o *Object) leave(name, reason string) {
+	o.skip(name, reason)
+	o.Unseen = append(o.Unseen, Skip{name, reason})
+}
+
 // dropForwarders removes the functions whose every call arrives at another
 // probed function too.
 func (im *image) dropForwarders(o *Object, known entries) {
@@ -152,8 +158,7 @@ func (im *image) placeAll(o *Object, known entries, variables map[string]uint64)
 			Cache: im.threadCache(s, bodies[addr], where.addr), Throws: s.throws,
 		}
 		if err := im.findReturns(&p, s, known); err != nil {
-			o.skip(s.name, err.Error())
-			o.Unseen = append(o.Unseen, Skip{s.name, err.Error()})
+			o.leave(s.name, err.Error())
 			continue
 		}
 		o.Probes = append(o.Probes, p)

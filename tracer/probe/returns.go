@@ -31,8 +31,9 @@ func (s symbol) needsResult() bool { return s.shape != Release && s.shape != Poo
 
 // leaving is how calls of a function return.
 type leaving struct {
-	at   []uint64 // addresses of return instructions
-	hand bool     // it may jump to another probed function, and return by that one's return
+	at      []uint64 // addresses of return instructions
+	handsTo []Handed
+	open    bool // it may return where that isn't seen
 }
 
 // leavingOf finds how calls of a function return. The error says why that can't be known.
@@ -44,13 +45,14 @@ func (im *image) leavingOf(s symbol, known entries) (leaving, error) {
 		w.parts = w.parts[1:]
 		w.err = w.follow(part)
 	}
-	out := leaving{slices.Sorted(maps.Keys(w.at)), w.hand}
+	out := leaving{at: slices.Sorted(maps.Keys(w.at)), handsTo: w.handsTo}
 	switch {
 	case !s.needsResult():
-		return out, nil // what isn't found costs little: the next call shows that this one has ended
+		out.open = w.err != nil || w.open
+		return out, nil // what isn't found costs little: a call that comes later shows that this one has ended
 	case w.err != nil:
 		return leaving{}, w.err
-	case len(out.at) == 0 && !out.hand:
+	case len(out.at) == 0 && len(out.handsTo) == 0:
 		return leaving{}, errors.New("no return instruction of it was found")
 	}
 	return out, nil
@@ -67,8 +69,18 @@ type walk struct {
 	parts []uint64 // addresses to go on from
 	seen  map[uint64]bool
 	at    map[uint64]bool
-	hand  bool
 	err   error
+
+	handsTo []Handed
+	open    bool
+}
+
+// handOn notes a jump to another probed function, which returns for this one; a releasing one does so unseen.
+func (w *walk) handOn(to Handed) {
+	if !slices.Contains(w.handsTo, to) {
+		w.handsTo = append(w.handsTo, to)
+	}
+	w.open = w.open || to.Shape.releases()
 }
 
 // enter has the code at an address followed.
@@ -159,7 +171,7 @@ func (w *walk) jumpTo(word uint64) error {
 func (w *walk) handOver(name string) error {
 	fn, ok := functionsByName[name]
 	if ok && fn.prefix == "" && fn.group == groupC && (fn.shape.HasReturn() || !w.start.needsResult()) {
-		w.hand = true
+		w.handOn(Handed{Name: name, Shape: fn.shape})
 		return nil
 	}
 	return fmt.Errorf("it jumps on to %s of another file, whose return isn't seen", name)
@@ -170,7 +182,7 @@ func (w *walk) leave(to uint64) error {
 	for range 8 {
 		s, ok := w.known[to]
 		if ok && s.addr != w.start.addr && (s.shape.HasReturn() && !w.im.keepsReturn(s) || s.shape.releases() && !w.start.needsResult()) {
-			w.hand = true
+			w.handOn(Handed{s.name, s.family, s.shape})
 			return nil
 		}
 		word, stub := w.im.stub(to)
@@ -223,7 +235,8 @@ func (im *image) findReturns(p *Probe, s symbol, known entries) error {
 	if err != nil {
 		return fmt.Errorf("%w, so that its result can't be seen without a change of its return address, which no exception and no switch of stacks would pass", err)
 	}
-	p.KeepsReturn = true
+	p.KeepsReturn, p.HandsTo = true, out.handsTo
+	p.OpenEnded = out.open && s.shape == Release
 	for _, at := range out.at {
 		offset, ok := im.fileOffset(at)
 		if !ok {

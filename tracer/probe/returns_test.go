@@ -299,6 +299,103 @@ func TestReplacedReturns(t *testing.T) {
 	}
 }
 
+// handing is an allocator, and functions of another name that jump on to it, or to what serves another file.
+const handing = functionMacros + `
+fn malloc
+	push %rbx
+	pop %rbx
+	ret
+end malloc
+fn free
+	push %rbx
+	pop %rbx
+	ret
+end free
+fn je_malloc
+	push %rbx
+	pop %rbx
+	ret
+end je_malloc
+fn je_free
+	push %rbx
+	pop %rbx
+	ret
+end je_free
+fn give
+	add $16,%rdi
+	jmp free
+end give
+fn give_by_hook
+	mov hook(%rip),%rax
+	jmp *%rax
+end give_by_hook
+fn give_itself
+	ret
+end give_itself
+fn take
+	add $16,%rdi
+	jmp malloc
+end take
+fn take_je
+	add $16,%rdi
+	jmp je_malloc
+end take_je
+fn take_elsewhere
+	jmp calloc@plt
+end take_elsewhere
+.data
+hook: .quad 0
+`
+
+// TestFunctionsThatHandOn has functions left out that return by another function's return where that one is left alone, and
+// those marked whose return isn't seen.
+func TestFunctionsThatHandOn(t *testing.T) {
+	file := link(t, handing, "-shared", "-Wl,-Bsymbolic")
+	var functions []UserFunction
+	for _, name := range []string{"take", "take_je", "take_elsewhere"} {
+		functions = append(functions, allocFunction(t, name))
+	}
+	for _, name := range []string{"give", "give_by_hook", "give_itself"} {
+		f, err := ParseFreeFunction(name + ":ptr=0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		functions = append(functions, f)
+	}
+	alone, err := Layer("otel_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		choice Choice
+		left   []string
+	}{
+		"all":        {Choice{Functions: functions}, nil},
+		"its family": {Choice{Functions: functions, Family: Jemalloc}, []string{"take"}},
+		"another":    {Choice{Functions: functions, Family: Tcmalloc}, []string{"take", "take_je"}},
+		"a layer":    {Choice{Functions: slices.Concat(functions, alone)}, []string{"take", "take_elsewhere", "take_je"}},
+	} {
+		o := inspectBy(t, file, c.choice)
+		c.choice.restrict(&o)
+		var left []string
+		for _, f := range o.Unseen {
+			left = append(left, f.Name)
+			if _, probed := probeNamed(o, f.Name); probed || !strings.Contains(f.Reason, "left alone") {
+				t.Errorf("%s: %s is probed: %v; %q", name, f.Name, probed, f.Reason)
+			}
+		}
+		slices.Sort(left)
+		if !slices.Equal(left, c.left) {
+			t.Errorf("%s: left out %q, want %q", name, left, c.left)
+		}
+		for give, open := range map[string]bool{"give": true, "give_by_hook": true, "give_itself": false} {
+			if p, probed := probeNamed(o, give); !probed || p.OpenEnded != open {
+				t.Errorf("%s: %s is probed: %v, open-ended: %v, want %v", name, give, probed, p.OpenEnded, open)
+			}
+		}
+	}
+}
+
 // allocFunction is a function whose first argument is a size.
 func allocFunction(t *testing.T, name string) UserFunction {
 	t.Helper()
