@@ -119,6 +119,39 @@ func TestOperatorNewMayThrow(t *testing.T) {
 	}
 }
 
+// TestThreadsThatEndInsideAFunction has calls that were left by the end of their thread counted, wherever the thread's state is.
+func TestThreadsThatEndInsideAFunction(t *testing.T) {
+	storage := haveTaskStorage.Probe
+	t.Cleanup(func() { haveTaskStorage.Probe = storage })
+	for name, have := range map[string]func() error{"as here": storage, "in a table": func() error { return ErrNotSupported }} {
+		haveTaskStorage.Probe = have
+		t.Run(name, func(t *testing.T) {
+			p := start(t, nil, "leaves")
+			a, events, _, loss := traceBy(t, Config{Mechanism: PerfCookie, StackDepth: 1}, onlyTakes(t), p)
+			p.finish()
+			if got := countCalls(events); got.Alloc+loss.Abandoned != a.Takes || loss.Abandoned < a.Left || loss.Lost() != 0 {
+				t.Errorf("saw %d calls, %d were left, of %d; the program left %d; lost %+v", got.Alloc, loss.Abandoned, a.Takes, a.Left, loss)
+			}
+		})
+	}
+}
+
+// onlyTakes are the functions take, give and drop of testdata/programs/leaves.cc, and no allocator.
+func onlyTakes(t *testing.T) probe.Choice {
+	t.Helper()
+	c := probe.Choice{Family: probe.Jemalloc}
+	for text, parse := range map[string]func(string) (probe.UserFunction, error){
+		"take:size=0": probe.ParseAllocFunction, "give:ptr=0": probe.ParseFreeFunction, "drop:ptr=0": probe.ParseFreeFunction,
+	} {
+		f, err := parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Functions = append(c.Functions, f)
+	}
+	return c
+}
+
 // Where return addresses are replaced, calls for more than the machine's memory keep theirs, and throw. The program ends by itself, or
 // finish fails.
 func TestHugeCallsKeepTheirReturn(t *testing.T) {

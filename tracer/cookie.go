@@ -74,6 +74,9 @@ func (t *Tracer) cookie(pid int, path string, p *probe.Probe) (uint64, error) {
 	if p.KeepsReturn {
 		c |= 1 << 49 // SPDelta is 0
 	}
+	if p.OpenEnded {
+		c |= 1 << 50
+	}
 	if p.Shape == probe.Free {
 		c |= t.cookies.files.number(path) << 56
 	}

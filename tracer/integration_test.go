@@ -45,6 +45,7 @@ type answer struct {
 	Total counts
 	Sites []counts
 	Left  uint64 // calls that never return; testdata/programs/leaves.cc
+	Takes uint64 // all calls of take there
 }
 
 // target is a test program that waits to be told to go on.

@@ -8,7 +8,8 @@
  * instructions: tracer/probe finds them. There the stack pointer is what it was at the entry, and the
  * return address too; by both a return finds its call.
  *
- * A call that is left otherwise stays in progress until another one shows that it is gone.
+ * A call that is left otherwise stays in progress until another one shows that it is gone. A release may also return
+ * where nobody looks (it jumps on through a pointer, or to free): it is OPEN_ENDED, and the next allocation ends it.
  */
 #ifndef MEMTRACE_EXIT_H
 #define MEMTRACE_EXIT_H
@@ -21,6 +22,8 @@
  * function look like outer frames.
  */
 #define NEAR_STACK (16 << 10)
+
+#define OPEN_ENDED 2 /* of thread.by_exit */
 
 /*
  * The kernel's trampoline begins a page. A return probe of somebody else's, of whatever process, puts it in place of the return address of every

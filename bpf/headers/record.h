@@ -164,7 +164,7 @@ enum pool_change {
  * know whether a hit is meant; 0: all under trace), 32 to 35 and, above those, 55 the shape, then 4 bits a register of
  * the shape's arguments; bit 48 says that a free may jump on to another
  * probed one, and that a malloc throws where it fails, 49 to 54 by how many words the stack has grown since a free's entry, of all others
- * 49 that the return is seen at the function's own instructions (exit.h); 56
+ * 49 that the return is seen at the function's own instructions (exit.h), and 50 of a release that it may not be; 56
  * to 63 are the place in pool_variables of the variable that holds the pool, of a
  * malloc that in thread_caches, of a free the number of its file. A malloc that hands small alignments on has that of its alignment as a second register.
  * That of a USDT probe has the place in marks of its arguments instead of registers.
@@ -176,6 +176,7 @@ enum pool_change {
 #define COOKIE_MAY_FORWARD(c) (((c) >> 48) & 1)
 #define COOKIE_THROWS(c) (((c) >> 48) & 1) /* of a malloc or calloc */
 #define COOKIE_BY_EXIT(c) (((c) >> 49) & 1) /* of what has a return */
+#define COOKIE_OPEN_ENDED(c) (((c) >> 50) & 1) /* of a release */
 #define COOKIE_SP_DELTA(c) ((((c) >> 49) & 63) * 8)
 #define COOKIE_VARIABLE(c) ((u32)((c) >> 56))
 #define COOKIE_FILE(c) ((u32)((c) >> 56)) /* of a free; 0: unknown */
