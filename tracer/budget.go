@@ -144,13 +144,13 @@ func (b *Budget) enter(l Level, now time.Duration) {
 }
 
 // finer is the share that the next finer level would have taken: if that is
-// Full, by recording every call; else eight times as many as now.
+// Full, by recording every call; else eight times as many as now. Return instructions trap at every level.
 func (b *Budget) finer(h Hits, own float64) float64 {
 	calls := float64(h.Entry+h.Return+h.Recorded) / 2 // the others are frees
 	recorded := min(calls, 8*float64(h.Recorded+h.Predicted+1))
 	if b.level-1 == Full {
 		recorded = calls
 	}
-	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*b.recordedCall(h)
+	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*b.recordedCall(h) + float64(h.Exit)*b.Costs.Exit
 	return cost / max(own, 1)
 }
