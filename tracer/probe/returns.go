@@ -119,7 +119,7 @@ func (w *walk) follow(addr uint64) error {
 			return fmt.Errorf("a jump leads into the midst of an instruction, at %#x", at)
 		}
 		if err := w.step(at, in, extent, code, push); err != nil && (!w.start.throws || !errors.Is(err, errPointer)) {
-			return err // else an allocator's handler of failures: what it returns after all counts as a call that was left
+			return err // an operator new may jump through a pointer, as to its handler of failures: that call counts as left
 		}
 	}
 	return nil
