@@ -151,6 +151,6 @@ func (b *Budget) finer(h Hits, own float64) float64 {
 	if b.level-1 == Full {
 		recorded = calls
 	}
-	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*b.recordedCall(h) + float64(h.Exit)*b.Costs.Exit
-	return cost / max(own, 1)
+	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*b.recordedCall(h)
+	return (cost + float64(h.Exit)*b.Costs.Exit) / max(own, 1)
 }

@@ -38,7 +38,8 @@ func (l workload) trace(b *Budget, from, until time.Duration) (overhead float64,
 			h.Exit = uint64(pairs * l.exits)
 		}
 		h.Timed, h.TimedNS = (h.Recorded+h.Predicted)/64, (h.Recorded+h.Predicted)/64*800
-		c := float64(h.Entry)*b.Costs.Entry + float64(h.Recorded)*(b.Costs.Return+800) + float64(h.Predicted)*800 + float64(h.Exit)*b.Costs.Exit
+		c := float64(h.Entry)*b.Costs.Entry + float64(h.Recorded)*(b.Costs.Return+800) + float64(h.Predicted)*800
+		c += float64(h.Exit) * b.Costs.Exit
 		cost, own = cost+c, own+work
 		b.Observe(now+step, step, h, uint64(work+c))
 	}

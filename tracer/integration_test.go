@@ -178,7 +178,9 @@ func trace(t *testing.T, c Config, p *target) (answer, []event.Event, []event.St
 	return traceBy(t, c, probe.Choice{}, p)
 }
 
-func traceBy(t *testing.T, c Config, choice probe.Choice, p *target) (answer, []event.Event, []event.Stack, event.Loss) {
+func traceBy(t *testing.T, c Config, choice probe.Choice, p *target) (
+	answer, []event.Event, []event.Stack, event.Loss,
+) {
 	t.Helper()
 	tr, detach := attachedBy(t, c, choice, p)
 	defer detach()

@@ -77,7 +77,8 @@ func TestFunctionsThatAreLeft(t *testing.T) {
 func checkLeaves(t *testing.T, m tracer.Mechanism) {
 	t.Helper()
 	c, r := runWith(t, []string{"--attach", string(m), "--alloc-fn", "take:size=0", "--free-fn", "give:ptr=0",
-		"--alloc-fn", "pass_on:size=0", "--free-fn", "pass_back:ptr=0", "--free-fn", "drop:ptr=0"}, testProgram("leaves"))
+		"--alloc-fn", "pass_on:size=0", "--free-fn", "pass_back:ptr=0", "--free-fn", "drop:ptr=0"},
+		testProgram("leaves"))
 	c.checkSites(t, &r)
 	seen := uint64(0)
 	for _, s := range r.Sites {
@@ -88,7 +89,8 @@ func checkLeaves(t *testing.T, m tracer.Mechanism) {
 	}
 	said := func(name string) uint64 { n, _ := c.answer[name].(float64); return uint64(n) }
 	left := r.Events.LostBy.Abandoned
-	if seen+left != said("takes") || left < said("left") || left > said("left")+said("waited") || r.Events.Lost != 0 || len(r.Warnings) > 0 {
+	if seen+left != said("takes") || left < said("left") || left > said("left")+said("waited") ||
+		r.Events.Lost != 0 || len(r.Warnings) > 0 {
 		t.Errorf("saw %d calls, %d left; it made %d and left %d, %d waited; events %+v, warnings %q",
 			seen, left, said("takes"), said("left"), said("waited"), r.Events, r.Warnings)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/memtrace/memtrace/tracer/unwind"
 )
 
-// extent is the code of the function that addr is in: all of s, where addr lies in it and its size is known; else the code
-// that an entry of .eh_frame is about.
+// extent is the code of the function that addr is in: all of s, where addr lies in it and its size is known; else the
+// code that an entry of .eh_frame is about.
 func (im *image) extent(addr uint64, s symbol) (span, bool) {
 	if s.size > 0 && addr >= s.addr && addr-s.addr < s.size {
 		return span{s.addr, s.addr + s.size}, true

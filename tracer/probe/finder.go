@@ -33,8 +33,8 @@ type Finder struct {
 type Choice struct {
 	Functions []UserFunction
 	Family    Family // "" any: allocators of another are left alone
-	// ReplaceReturns has the return addresses of an allocator's own operator new replaced, as those of other functions are:
-	// cheaper, and it need not be known where they return, but an exception that passes one ends the program.
+	// ReplaceReturns has the return addresses of an allocator's own operator new replaced, as those of other functions
+	// are: cheaper, and it need not be known where they return, but an exception that passes one ends the program.
 	ReplaceReturns bool
 }
 
@@ -162,13 +162,14 @@ func (c Choice) restrict(o *Object) {
 			p.OpenEnded = true
 			o.Probes = append(o.Probes, p)
 		default:
-			o.leave(p.Name, fmt.Sprintf("it jumps on to %s, which is left alone, and returns by that one's return, which isn't seen", p.HandsTo[i].Name))
+			o.leave(p.Name, fmt.Sprintf("it jumps on to %s, which is left alone, and returns by that one's return, "+
+				"which isn't seen", p.HandsTo[i].Name))
 		}
 	}
 }
 
-// leavesAlone says whether the choice leaves out a function. Mappings are nobody's. Whose a function of another file is,
-// is not known: where a family is chosen, it may well be of that one.
+// leavesAlone says whether the choice leaves out a function. Mappings are nobody's. Whose a function of another file
+// is, is not known: where a family is chosen, it may well be of that one.
 func (c Choice) leavesAlone(f Handed) bool {
 	if f.Family == User || f.Shape.maps() {
 		return false

@@ -7,9 +7,9 @@ import (
 )
 
 // A jump through a register or through memory leads to a place of the function itself where it is that of a switch or a
-// computed goto: it goes through an address that is picked out of a table, or taken of code of the function. Else it is a
-// tail call through a pointer. Where to probe is decided for a function as a whole: any sign of a table will do. Where it
-// returns hangs on each jump: a table must be seen there, or it counts as a pointer.
+// computed goto: it goes through an address that is picked out of a table, or taken of code of the function. Else it is
+// a tail call through a pointer. Where to probe is decided for a function as a whole: any sign of a table will do.
+// Where it returns hangs on each jump: a table must be seen there, or it counts as a pointer.
 
 const notrack = 0x3e // compilers mark the jumps of switches so
 
@@ -141,8 +141,8 @@ const (
 	maxWriters = 8
 )
 
-// writer is the instruction that has put into a register what b[i] finds there, copies left out; false where that can't be
-// told from the instructions right before.
+// writer is the instruction that has put into a register what b[i] finds there, copies left out; false where that can't
+// be told from the instructions right before.
 func (b body) writer(i int, reg x86asm.Arg) (int, bool) {
 	n, general := register(reg)
 	if !general {

@@ -65,8 +65,8 @@ type Probe struct {
 	KeepsReturn bool
 	Returns     []uint64
 	HandsTo     []Handed // those functions
-	// OpenEnded says of a Release that it may return where that isn't seen: by a jump through a pointer, or to a function
-	// whose return isn't probed.
+	// OpenEnded says of a Release that it may return where that isn't seen: by a jump through a pointer, or to a
+	// function whose return isn't probed.
 	OpenEnded bool
 
 	Static    [3]StaticArg // of a MarkAlloc: block, size, weight; of a MarkFree: block

@@ -21,7 +21,8 @@ const (
 )
 
 // keepsReturn says whether the function's return address must be left as it is: an operator new that throws, unless the
-// user takes that risk, and what the user names, of which nobody knows what it does. What layers have is known to do neither.
+// user takes that risk, and what the user names, of which nobody knows what it does. What layers have is known to do
+// neither.
 func (im *image) keepsReturn(s symbol) bool {
 	return s.shape.HasReturn() && (s.throws && !im.replacesReturns || s.family == User && s.layer == "")
 }
@@ -119,7 +120,7 @@ func (w *walk) follow(addr uint64) error {
 			return fmt.Errorf("a jump leads into the midst of an instruction, at %#x", at)
 		}
 		if err := w.step(at, in, extent, code, push); err != nil && (!w.start.throws || !errors.Is(err, errPointer)) {
-			return err // an operator new may jump through a pointer, as to its handler of failures: that call counts as left
+			return err // an operator new may jump through a pointer, as to its handler of failures: such a call is left
 		}
 	}
 	return nil
@@ -181,7 +182,8 @@ func (w *walk) handOver(name string) error {
 func (w *walk) leave(to uint64) error {
 	for range 8 {
 		s, ok := w.known[to]
-		if ok && s.addr != w.start.addr && (s.shape.HasReturn() && !w.im.keepsReturn(s) || s.shape.releases() && !w.start.needsResult()) {
+		returns := s.shape.HasReturn() && !w.im.keepsReturn(s) || s.shape.releases() && !w.start.needsResult()
+		if ok && s.addr != w.start.addr && returns {
 			w.handOn(Handed{s.name, s.family, s.shape})
 			return nil
 		}
@@ -233,7 +235,8 @@ func (im *image) findReturns(p *Probe, s symbol, known entries) error {
 	}
 	out, err := im.leavingOf(s, known)
 	if err != nil {
-		return fmt.Errorf("%w, so that its result can't be seen without a change of its return address, which no exception and no switch of stacks would pass", err)
+		return fmt.Errorf("%w, so that its result can't be seen without a change of its return address, "+
+			"which no exception and no switch of stacks would pass", err)
 	}
 	p.KeepsReturn, p.HandsTo = true, out.handsTo
 	p.OpenEnded = out.open && s.shape == Release

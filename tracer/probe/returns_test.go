@@ -275,8 +275,8 @@ fn _Znwm
 end _Znwm
 `
 
-// TestReplacedReturns has an operator new whose returns can't be found left out, unless its return address may be replaced. What
-// the user names keeps its own all the same.
+// TestReplacedReturns has an operator new whose returns can't be found left out, unless its return address may be
+// replaced. What the user names keeps its own all the same.
 func TestReplacedReturns(t *testing.T) {
 	file := link(t, ownNew, "-shared")
 	users := []UserFunction{allocFunction(t, "_Znwm")}
@@ -347,8 +347,8 @@ end take_elsewhere
 hook: .quad 0
 `
 
-// TestFunctionsThatHandOn has functions left out that return by another function's return where that one is left alone, and
-// those marked whose return isn't seen.
+// TestFunctionsThatHandOn has functions left out that return by another function's return where that one is left alone,
+// and those marked whose return isn't seen.
 func TestFunctionsThatHandOn(t *testing.T) {
 	file := link(t, handing, "-shared", "-Wl,-Bsymbolic")
 	var functions []UserFunction

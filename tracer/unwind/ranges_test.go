@@ -53,7 +53,8 @@ func TestRanges(t *testing.T) {
 	f.function(plain, 0x1100, 0) // nothing
 	f.function(f.common(1, "zSR", pcRel4), 0x1200, 4)
 	for _, common := range []int{
-		f.common(1, "zR", 0x00), f.common(1, "z"), f.common(1, ""), f.common(1, "zXR", 0, pcRel4), f.common(1, "zPR", 0x50, 0, 0, pcRel4),
+		f.common(1, "zR", 0x00), f.common(1, "z"), f.common(1, ""), f.common(1, "zXR", 0, pcRel4),
+		f.common(1, "zPR", 0x50, 0, 0, pcRel4),
 		f.common(2, "zR", pcRel4), f.entry([]uint32{0}), f.entry([]uint32{0}, 1, 'z', 'R'), len(f.bytes) - 4,
 	} {
 		f.function(common, 0x2000, 8)
