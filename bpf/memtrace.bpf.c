@@ -201,11 +201,24 @@ static __always_inline enum entered await(struct self self, struct pt_regs *ctx,
 		return refused;
 	t->outer = REG_IP(ctx);
 	t->sp = REG_SP(ctx);
-	t->by_exit = COOKIE_BY_EXIT(cookie);
+	t->by_exit = COOKIE_BY_EXIT(cookie) | COOKIE_OPEN_ENDED(cookie) << 1;
 	if (!t->by_exit)
 		return RETURN;
 	t->ret = return_address(ctx);
 	return EXIT;
+}
+
+/*
+ * Whether the allocation that begins ends a release that may have returned unseen. Its return address may still lie on the
+ * stack, and all allocations below would be taken for its own, and hidden. A release that does allocate is rare.
+ * One that has jumped on to this allocation goes on: the stack pointer is the same.
+ */
+static __always_inline bool ends_release(struct thread *t, struct pt_regs *ctx, u64 cookie)
+{
+	if (!(t->by_exit & OPEN_ENDED) || REG_SP(ctx) == t->sp || COOKIE_SHAPE(cookie) == SHAPE_RELEASE)
+		return false;
+	t->sp = 0;
+	return true;
 }
 
 /*
@@ -227,7 +240,7 @@ static __always_inline enum entered alloc_enter(struct self self, struct pt_regs
 			free_chain(ctx, cookie, has_loop);
 		return change_enter(self, ctx, t, cookie) && !COOKIE_BY_EXIT(cookie) ? RETURN : NO_RETURN;
 	}
-	if (is_nested(t, ctx)) {
+	if (is_nested(t, ctx) && !ends_release(t, ctx, cookie)) {
 		/* Within a release: part of it, or a block that the program sees. Whoever knows the blocks can tell. */
 		if (t->shape == SHAPE_RELEASE && COOKIE_SHAPE(cookie) == SHAPE_RELEASE)
 			free_block(self, t, reg_value(ctx, COOKIE_REG(cookie, 0)), RECORD_NESTED);

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // machine is the one that runs the tests, as compilers call it.
@@ -118,6 +119,43 @@ func TestOperatorNewMayThrow(t *testing.T) {
 	}
 }
 
+// TestThreadsThatEndInsideAFunction has calls that were left by the end of their thread counted, wherever the thread's
+// state is.
+func TestThreadsThatEndInsideAFunction(t *testing.T) {
+	storage := haveTaskStorage.Probe
+	t.Cleanup(func() { haveTaskStorage.Probe = storage })
+	none := func() error { return ErrNotSupported }
+	for name, have := range map[string]func() error{"as here": storage, "in a table": none} {
+		haveTaskStorage.Probe = have
+		t.Run(name, func(t *testing.T) {
+			p := start(t, nil, "leaves")
+			a, events, _, loss := traceBy(t, Config{Mechanism: PerfCookie, StackDepth: 1}, onlyTakes(t), p)
+			p.finish()
+			seen := countCalls(events).Alloc
+			if seen+loss.Abandoned != a.Takes || loss.Abandoned < a.Left || loss.Lost() != 0 {
+				t.Errorf("saw %d calls, of %d; the program left %d; lost %+v", seen, a.Takes, a.Left, loss)
+			}
+		})
+	}
+}
+
+// onlyTakes are the functions take, give and drop of testdata/programs/leaves.cc, and no allocator.
+func onlyTakes(t *testing.T) probe.Choice {
+	t.Helper()
+	c := probe.Choice{Family: probe.Jemalloc}
+	for text, parse := range map[string]func(string) (probe.UserFunction, error){
+		"take:size=0": probe.ParseAllocFunction, "give:ptr=0": probe.ParseFreeFunction,
+		"drop:ptr=0": probe.ParseFreeFunction,
+	} {
+		f, err := parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Functions = append(c.Functions, f)
+	}
+	return c
+}
+
 // Where return addresses are replaced, calls for more than the machine's memory keep theirs, and throw. The program ends by itself, or
 // finish fails.
 func TestHugeCallsKeepTheirReturn(t *testing.T) {
@@ -125,7 +163,8 @@ func TestHugeCallsKeepTheirReturn(t *testing.T) {
 	for _, family := range []string{"jemalloc", "tcmalloc"} {
 		t.Run(family, func(t *testing.T) {
 			p := start(t, []string{"LD_PRELOAD=" + library(t, allocators[family])}, "longjmp_throw")
-			a, events, _, loss := trace(t, Config{Mechanism: Session, StackDepth: 8, ReplaceReturns: true}, p)
+			replacing := probe.Choice{ReplaceReturns: true}
+			a, events, _, loss := traceBy(t, Config{Mechanism: Session, StackDepth: 8}, replacing, p)
 			p.finish()
 			got := countCalls(events)
 			if got.LiveBytes != a.Total.LiveBytes || got.Failed != a.Total.Failed || got.Failed == 0 || loss.Lost() != 0 {

@@ -155,7 +155,7 @@ func (t *Tracer) attachAllocs(a *attachment, pid int, path string, probes []prob
 	if len(probes) == 0 {
 		return nil
 	}
-	keeping, replaced := t.byReturn(probes)
+	keeping, replaced := byReturn(probes)
 	return errors.Join(t.attachKeeping(a, pid, path, keeping), t.attachReplacing(a, pid, path, replaced))
 }
 

@@ -144,7 +144,7 @@ func (b *Budget) enter(l Level, now time.Duration) {
 }
 
 // finer is the share that the next finer level would have taken: if that is
-// Full, by recording every call; else eight times as many as now.
+// Full, by recording every call; else eight times as many as now. Return instructions trap at every level.
 func (b *Budget) finer(h Hits, own float64) float64 {
 	calls := float64(h.Entry+h.Return+h.Recorded) / 2 // the others are frees
 	recorded := min(calls, 8*float64(h.Recorded+h.Predicted+1))
@@ -152,5 +152,5 @@ func (b *Budget) finer(h Hits, own float64) float64 {
 		recorded = calls
 	}
 	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*b.recordedCall(h)
-	return cost / max(own, 1)
+	return (cost + float64(h.Exit)*b.Costs.Exit) / max(own, 1)
 }

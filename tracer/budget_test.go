@@ -11,6 +11,7 @@ type workload struct {
 	calls     float64
 	busy      float64 // processors
 	predicted float64 // share of the mallocs
+	exits     float64 // share of the mallocs whose return instruction is probed, at every level
 }
 
 // trace runs a Budget over a load for a time and returns the share of the
@@ -33,8 +34,12 @@ func (l workload) trace(b *Budget, from, until time.Duration) (overhead float64,
 		case Sparse:
 			h = Hits{Entry: uint64(2 * pairs)}
 		}
+		if level != Paused {
+			h.Exit = uint64(pairs * l.exits)
+		}
 		h.Timed, h.TimedNS = (h.Recorded+h.Predicted)/64, (h.Recorded+h.Predicted)/64*800
 		c := float64(h.Entry)*b.Costs.Entry + float64(h.Recorded)*(b.Costs.Return+800) + float64(h.Predicted)*800
+		c += float64(h.Exit) * b.Costs.Exit
 		cost, own = cost+c, own+work
 		b.Observe(now+step, step, h, uint64(work+c))
 	}
@@ -46,11 +51,11 @@ func TestBudgetIsKept(t *testing.T) {
 		load workload
 		mode Level // where most of the time goes
 	}{
-		"idle":                 {workload{0, 0.01, 0}, Full},
-		"few calls":            {workload{20_000, 1, 0}, Full},
-		"full is too dear":     {workload{52_000, 1, 0}, Sampled},
-		"not with predictions": {workload{52_000, 1, 1}, Full},
-		"entries alone are":    {workload{2_000_000, 1, 0}, Paused},
+		"idle":                 {workload{0, 0.01, 0, 0}, Full},
+		"few calls":            {workload{20_000, 1, 0, 0}, Full},
+		"full is too dear":     {workload{52_000, 1, 0, 0}, Sampled},
+		"not with predictions": {workload{52_000, 1, 1, 0}, Full},
+		"entries alone are":    {workload{2_000_000, 1, 0, 0}, Paused},
 	} {
 		b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
 		overhead, at := c.load.trace(b, 0, 5*time.Minute)
@@ -85,27 +90,31 @@ func TestBudgetCountsSteppedReturns(t *testing.T) {
 
 // A load at the limit must not have it change its mind all the time.
 func TestBudgetHasHysteresis(t *testing.T) {
-	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
-	changes, last := 0, b.Level()
-	l := workload{48_000, 1, 0}
-	for now := time.Duration(0); now < time.Minute; now += time.Second {
-		l.trace(b, now, now+time.Second)
-		if b.Level() != last {
-			changes, last = changes+1, b.Level()
+	for name, l := range map[string]workload{
+		"returns that are replaced": {48_000, 1, 0, 0},
+		"returns that are stepped":  {5800, 1, 1, 1}, // 4.9 % for each call to be seen, 5.2 for all to be recorded
+	} {
+		b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800, Exit: 16_000}}
+		changes, last := 0, b.Level()
+		for now := time.Duration(0); now < time.Minute; now += time.Second {
+			l.trace(b, now, now+time.Second)
+			if b.Level() != last {
+				changes, last = changes+1, b.Level()
+			}
 		}
-	}
-	if changes > 2 {
-		t.Errorf("%d changes of level in a minute of an even load", changes)
+		if changes > 2 || last == Paused {
+			t.Errorf("%s: %d changes of level in a minute of an even load, to %v at last", name, changes, last)
+		}
 	}
 }
 
 func TestBudgetComesBack(t *testing.T) {
 	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
-	workload{5_000_000, 1, 0}.trace(b, 0, time.Minute)
+	workload{5_000_000, 1, 0, 0}.trace(b, 0, time.Minute)
 	if b.Level() == Full {
 		t.Fatal("a program that does nothing but allocate is traced fully")
 	}
-	workload{1000, 1, 0}.trace(b, time.Minute, 3*time.Minute)
+	workload{1000, 1, 0, 0}.trace(b, time.Minute, 3*time.Minute)
 	if b.Level() != Full {
 		t.Errorf("two minutes after the storm the level is %v", b.Level())
 	}
@@ -113,7 +122,7 @@ func TestBudgetComesBack(t *testing.T) {
 
 func TestBudgetKeepsToItsFloor(t *testing.T) {
 	b := &Budget{Limit: 0.05, Floor: Sampled, Costs: Costs{Entry: 500, Return: 800}}
-	if _, at := (workload{1000, 1, 0}).trace(b, 0, time.Minute); at[Full] != 0 {
+	if _, at := (workload{1000, 1, 0, 0}).trace(b, 0, time.Minute); at[Full] != 0 {
 		t.Errorf("%v of full tracing where only samples were asked for", at[Full])
 	}
 }

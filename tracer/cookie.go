@@ -71,8 +71,11 @@ func (t *Tracer) cookie(pid int, path string, p *probe.Probe) (uint64, error) {
 	if p.MayForward != "" || p.Throws {
 		c |= 1 << 48
 	}
-	if t.keepsReturn(p) {
+	if p.KeepsReturn {
 		c |= 1 << 49 // SPDelta is 0
+	}
+	if p.OpenEnded {
+		c |= 1 << 50
 	}
 	if p.Shape == probe.Free {
 		c |= t.cookies.files.number(path) << 56

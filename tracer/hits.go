@@ -17,10 +17,10 @@ type Hits struct {
 	Entry     uint64 // seen at their entry alone
 	Return    uint64 // at their return, too, and not recorded
 	Recorded  uint64 // at their return, too, and recorded
-	Predicted uint64 // of those seen at their entry alone: recorded, as their result was predicted, or is seen at their own return instruction
+	Predicted uint64 // of Entry: recorded, by a prediction or at their own return instructions, which Exit counts
 	Timed     uint64 // of the recorded and the predicted: whose recording was timed
 	TimedNS   uint64 // what that took, all together
-	Exit      uint64 // executions of return instructions that are probed
+	Exit      uint64 // executions of return instructions that are probed, by whichever function
 }
 
 // Sub is what came since an earlier count.

@@ -45,6 +45,7 @@ type answer struct {
 	Total counts
 	Sites []counts
 	Left  uint64 // calls that never return; testdata/programs/leaves.cc
+	Takes uint64 // all calls of take there
 }
 
 // target is a test program that waits to be told to go on.
@@ -134,7 +135,12 @@ func (p *target) finish() {
 // discover finds what to probe in a process.
 func discover(t testing.TB, pid int) []probe.Object {
 	t.Helper()
-	objects, err := probe.Discover("/proc", pid)
+	return discoverBy(t, probe.Choice{}, pid)
+}
+
+func discoverBy(t testing.TB, choice probe.Choice, pid int) []probe.Object {
+	t.Helper()
+	objects, err := probe.NewFinder("/proc", choice).Discover(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +151,11 @@ func discover(t testing.TB, pid int) []probe.Object {
 // attached is a tracer of the program, and what closes it.
 func attached(t *testing.T, c Config, p *target) (tr *Tracer, detach func()) {
 	t.Helper()
+	return attachedBy(t, c, probe.Choice{}, p)
+}
+
+func attachedBy(t *testing.T, c Config, choice probe.Choice, p *target) (tr *Tracer, detach func()) {
+	t.Helper()
 	tr, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +165,7 @@ func attached(t *testing.T, c Config, p *target) (tr *Tracer, detach func()) {
 			t.Errorf("close: %v", err)
 		}
 	}
-	if err := tr.Attach(p.cmd.Process.Pid, discover(t, p.cmd.Process.Pid)); err != nil {
+	if err := tr.Attach(p.cmd.Process.Pid, discoverBy(t, choice, p.cmd.Process.Pid)); err != nil {
 		detach()
 		t.Fatal(err)
 	}
@@ -164,7 +175,14 @@ func attached(t *testing.T, c Config, p *target) (tr *Tracer, detach func()) {
 // trace attaches to the program, lets it run, and returns its answer and all events.
 func trace(t *testing.T, c Config, p *target) (answer, []event.Event, []event.Stack, event.Loss) {
 	t.Helper()
-	tr, detach := attached(t, c, p)
+	return traceBy(t, c, probe.Choice{}, p)
+}
+
+func traceBy(t *testing.T, c Config, choice probe.Choice, p *target) (
+	answer, []event.Event, []event.Stack, event.Loss,
+) {
+	t.Helper()
+	tr, detach := attachedBy(t, c, choice, p)
 	defer detach()
 	type result struct {
 		events []event.Event

@@ -31,12 +31,9 @@ type Config struct {
 	NoFollow   bool        // leave children of fork alone
 	NoPython   bool        // native frames alone: no interpreter is looked for
 	Touch      bool        // no probe on any allocator: faults have stacks, and Attach takes no objects
-	// ReplaceReturns has the return addresses of an allocator's own operator new replaced, as those of other functions are:
-	// cheaper, but an exception that passes one ends the program.
-	ReplaceReturns bool
-	Everywhere     bool      // put probes into files, whoever maps them, not into processes
-	RingBytes      int       // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
-	TableCache     FileCache // of unwinding tables; nil: none
+	Everywhere bool        // put probes into files, whoever maps them, not into processes
+	RingBytes  int         // per CPU, a power of two from 64 KiB on; 0 chooses by the number of CPUs
+	TableCache FileCache   // of unwinding tables; nil: none
 	// Relaxed costs less, for a trace of weeks in which little happens. Events may wait in the rings for half a
 	// second. Code that a process maps is noticed only once a stack leads through it; that first stack is cut there.
 	Relaxed bool

@@ -7,15 +7,10 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// keepsReturn says whether a function's return is seen at its own instructions.
-func (t *Tracer) keepsReturn(p *probe.Probe) bool {
-	return p.KeepsReturn && (p.Family == probe.User || !t.config.ReplaceReturns)
-}
-
 // byReturn tells functions that keep their return address from those whose returns are seen by replacing it.
-func (t *Tracer) byReturn(probes []probe.Probe) (keeping, replaced []probe.Probe) {
+func byReturn(probes []probe.Probe) (keeping, replaced []probe.Probe) {
 	for _, p := range probes {
-		if t.keepsReturn(&p) {
+		if p.KeepsReturn {
 			keeping = append(keeping, p)
 		} else {
 			replaced = append(replaced, p)

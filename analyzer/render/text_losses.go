@@ -82,8 +82,9 @@ func lossNotes(r *report.Report) []string {
 		"page faults, of whichever process, were left out by the kernel; faults may be short by so many at most")
 	add(r.Stacks.Broken, "allocation's stack breaks off before its end (code whose table was not there yet, or has none)",
 		"allocations' stacks break off before their ends (code whose table was not there yet, or has none)")
-	add(e.LostBy.Abandoned, "allocator call never returned (longjmp, thread exit); it counts nowhere",
-		"allocator calls never returned (longjmp, thread exit); they count nowhere")
+	const leaves = "(exception, longjmp, end of the thread, switch of stacks)"
+	add(e.LostBy.Abandoned, "allocator call was not seen to return "+leaves+"; a block of it counts nowhere",
+		"allocator calls were not seen to return "+leaves+"; blocks of theirs count nowhere")
 	return notes
 }
 

@@ -89,7 +89,8 @@ func TestLossesAreAlwaysStated(t *testing.T) {
 	}
 	out := text(t, lossyReport(), Options{})
 	for _, want := range []string{"1,234 events lost", "1,000: the ring buffer was full", "1: the kernel skipped the probe", "2: malloc returned another block",
-		"44 events came without their stacks", "5 allocator calls never returned", "whose allocation was not seen", "no BTF"} {
+		"44 events came without their stacks", "5 allocator calls were not seen to return",
+		"whose allocation was not seen", "no BTF"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("losses lack %q:\n%s", want, out)
 		}

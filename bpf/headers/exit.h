@@ -2,13 +2,13 @@
 /*
  * Calls that keep their return address.
  *
- * A return probe puts the kernel's trampoline in its place. No exception passes that where the kernel has no
- * unwind tables for it, and a thread of the program's own (a fiber, a coroutine) that waits inside the function and goes on after
- * another one has returned is sent to the other's caller. So the returns of functions that may do such a thing are seen at their own return
- * instructions: tracer/probe finds them. There the stack pointer is what it was at the entry, and the
- * return address too; by both a return finds its call.
+ * A return probe puts the kernel's trampoline in place of the return address. No exception passes that, but on few kernels. And a
+ * fiber that waits inside the function, and goes on after another one has returned, is sent to the other's caller.
+ * So functions that may do such things have probes at their own return instructions: tracer/probe finds those. There
+ * the stack pointer is what it was at the entry, and so is the return address; by both a return finds its call.
  *
- * A call that is left otherwise stays in progress until another one shows that it is gone.
+ * A call that is left otherwise stays in progress until another one shows that it is gone. A release may also return
+ * where nobody looks (it jumps on through a pointer, or to free): it is OPEN_ENDED, and the next allocation ends it.
  */
 #ifndef MEMTRACE_EXIT_H
 #define MEMTRACE_EXIT_H
@@ -21,6 +21,8 @@
  * function look like outer frames.
  */
 #define NEAR_STACK (16 << 10)
+
+#define OPEN_ENDED 2 /* of thread.by_exit */
 
 /*
  * The kernel's trampoline begins a page. A return probe of somebody else's, of whatever process, puts it in place of the return address of every

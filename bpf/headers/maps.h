@@ -124,7 +124,7 @@ struct thread {
 	u32 left;       /* the block that its realloc was given was left out */
 	u32 free_file;  /* which file the function of the last free is in */
 	u32 touching;   /* its stack is being taken at a page fault */
-	u32 by_exit;    /* the call in progress keeps its return address: see exit.h */
+	u32 by_exit;    /* the call in progress keeps its return address: see exit.h; with OPEN_ENDED if it is a release that may return unseen */
 	u64 recorded;   /* calls so far */
 	u64 timed;      /* ns: since when the call in progress costs time; 0: its time is not taken */
 	struct known_probe known[KNOWN_PROBES];

@@ -94,7 +94,7 @@ enum hit {
 	HIT_ENTRY,     /* calls seen at their entry alone */
 	HIT_RETURN,    /* at entry and return, and not recorded */
 	HIT_RECORDED,  /* at both, and recorded */
-	HIT_PREDICTED, /* recorded, and its return address is left as it is: beside HIT_ENTRY */
+	HIT_PREDICTED, /* recorded, and no return probe: also in HIT_ENTRY */
 	HIT_TIMED,     /* of the recorded ones: whose time was taken */
 	HIT_TIMED_NS,  /* from the return's entry to the record's end, all together */
 	HIT_EXIT,      /* executions of functions' own return instructions */
@@ -162,10 +162,10 @@ enum pool_change {
 /*
  * The attach cookie: bits 0 to 31 the process (so that no look-up is needed to
  * know whether a hit is meant; 0: all under trace), 32 to 35 and, above those, 55 the shape, then 4 bits a register of
- * the shape's arguments; bit 48 says that a free may jump on to another
- * probed one, and that a malloc throws where it fails, 49 to 54 by how many words the stack has grown since a free's entry, of all others
- * 49 that the return is seen at the function's own instructions (exit.h); 56
- * to 63 are the place in pool_variables of the variable that holds the pool, of a
+ * the shape's arguments; bit 48 says of a free that it may jump on to another
+ * probed one, and of a malloc that it throws where it fails. 49 to 54 say of a free by how many words the stack has grown since its entry.
+ * Of all else, 49 says that the return is seen at the function's own instructions (exit.h), and 50, of a release, that it may also
+ * return elsewhere. 56 to 63 are the place in pool_variables of the variable that holds the pool, of a
  * malloc that in thread_caches, of a free the number of its file. A malloc that hands small alignments on has that of its alignment as a second register.
  * That of a USDT probe has the place in marks of its arguments instead of registers.
  */
@@ -176,6 +176,7 @@ enum pool_change {
 #define COOKIE_MAY_FORWARD(c) (((c) >> 48) & 1)
 #define COOKIE_THROWS(c) (((c) >> 48) & 1) /* of a malloc or calloc */
 #define COOKIE_BY_EXIT(c) (((c) >> 49) & 1) /* of what has a return */
+#define COOKIE_OPEN_ENDED(c) (((c) >> 50) & 1) /* of a release */
 #define COOKIE_SP_DELTA(c) ((((c) >> 49) & 63) * 8)
 #define COOKIE_VARIABLE(c) ((u32)((c) >> 56))
 #define COOKIE_FILE(c) ((u32)((c) >> 56)) /* of a free; 0: unknown */

@@ -220,13 +220,13 @@ static __always_inline struct thread *thread_at_probe(struct self self, struct p
 /* The calling thread is about to exit. */
 static __always_inline void thread_forget(struct self self)
 {
-	struct thread *t = thread_slot(self);
+	struct thread *t = thread_find(self);
 	u64 key = SELF_KEY(self);
 
-	if (t && t->owner == SELF_OWNER(self)) {
+	if (t) {
 		if (t->sp && t->by_exit && t->shape != SHAPE_RELEASE)
 			count_loss(LOSS_ABANDONED); /* another thread may have gone on with that call */
-		t->owner = 0;
+		t->owner = 0; /* of a slot */
 	}
 	if (!has_task_storage)
 		bpf_map_delete_elem(&threads, &key);

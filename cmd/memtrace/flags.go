@@ -315,7 +315,7 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 	config := tracer.Config{
 		Mechanism: tracer.Mechanism(c.String("attach")), Faults: tracer.FaultSource(c.String("faults")),
 		Unwind: tracer.Unwinder(c.String("unwind")), StackDepth: c.Int("stack-depth"), NoFollow: !c.Bool("follow"),
-		NoPython: !c.Bool("python"), Touch: c.String("probes") == probesNone, ReplaceReturns: c.Bool("risk-exceptions"),
+		NoPython: !c.Bool("python"), Touch: c.String("probes") == probesNone,
 	}
 	if config.StackDepth < 1 || config.StackDepth > tracer.MaxStackDepth {
 		return config, usageError("--stack-depth must be from 1 to %d", tracer.MaxStackDepth)

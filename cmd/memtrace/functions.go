@@ -40,7 +40,7 @@ func families() []string {
 
 // readFunctions reads which functions are to be probed.
 func readFunctions(c *cli.Context) (probe.Choice, error) {
-	var choice probe.Choice
+	choice := probe.Choice{ReplaceReturns: c.Bool("risk-exceptions")}
 	for _, kind := range []struct {
 		flag  string
 		parse func(string) (probe.UserFunction, error)

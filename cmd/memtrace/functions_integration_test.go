@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/tracer"
 )
 
 // ownFunctions describes those of testdata/programs/user_alloc.c.
@@ -67,22 +69,30 @@ func TestFunctionsThatAreLeft(t *testing.T) {
 	for _, m := range mechanismsHere(t) {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
-			c, r := runWith(t, []string{"--attach", string(m), "--alloc-fn", "take:size=0", "--free-fn", "give:ptr=0",
-				"--alloc-fn", "pass_on:size=0", "--free-fn", "pass_back:ptr=0"}, testProgram("leaves"))
-			c.checkSites(t, &r)
-			seen := uint64(0)
-			for _, s := range r.Sites {
-				if s.Function == "keep" || s.Function == "take_and_give" || s.Function == "fiber" {
-					seen += s.AllocCount
-				}
-			}
-			said := func(name string) uint64 { n, _ := c.answer[name].(float64); return uint64(n) }
-			left := r.Events.LostBy.Abandoned
-			if seen+left != said("takes") || left < said("left") || left > said("left")+said("waited") || r.Events.Lost != 0 || len(r.Warnings) > 0 {
-				t.Errorf("saw %d calls, %d left; it made %d and left %d, %d waited; events %+v, warnings %q",
-					seen, left, said("takes"), said("left"), said("waited"), r.Events, r.Warnings)
-			}
+			checkLeaves(t, m)
 		})
+	}
+}
+
+func checkLeaves(t *testing.T, m tracer.Mechanism) {
+	t.Helper()
+	c, r := runWith(t, []string{"--attach", string(m), "--alloc-fn", "take:size=0", "--free-fn", "give:ptr=0",
+		"--alloc-fn", "pass_on:size=0", "--free-fn", "pass_back:ptr=0", "--free-fn", "drop:ptr=0"},
+		testProgram("leaves"))
+	c.checkSites(t, &r)
+	seen := uint64(0)
+	for _, s := range r.Sites {
+		switch s.Function {
+		case "keep", "take_and_give", "take_and_drop", "keep_deeper", "fiber":
+			seen += s.AllocCount
+		}
+	}
+	said := func(name string) uint64 { n, _ := c.answer[name].(float64); return uint64(n) }
+	left := r.Events.LostBy.Abandoned
+	if seen+left != said("takes") || left < said("left") || left > said("left")+said("waited") ||
+		r.Events.Lost != 0 || len(r.Warnings) > 0 {
+		t.Errorf("saw %d calls, %d left; it made %d and left %d, %d waited; events %+v, warnings %q",
+			seen, left, said("takes"), said("left"), said("waited"), r.Events, r.Warnings)
 	}
 }
 

@@ -64,7 +64,7 @@ type session struct {
 	guarded           map[int]bool      // processes that are held at their first instruction and at execs
 	ptraceDetached    map[int]bool      // those of them that were detached from ptrace; see othertracer.go
 	ptracedByOther    map[int]bool      // those of them that another tracer has
-	unseen            map[string]bool   // files of which warnOfUnseen has spoken
+	unseen            map[fileID]bool   // files of which warnOfUnseen has spoken
 	unprobed          map[int]time.Time // children without probes, and since when
 	warnedNoAllocator map[string]bool   // programs that were warned of, as they have no allocator
 	command           int               // run: the process that we started
@@ -101,7 +101,7 @@ func newSession(s settings, out output) (*session, error) {
 		pools:   poolname.Of(s.functions.Layers()),
 		targets: make(map[int]*target), exits: make(chan *target, 16), stopped: make(chan error, 1),
 		newInterval: make(chan time.Duration, 1), calls: make(chan sessionCall), over: make(chan struct{}), guarded: make(map[int]bool),
-		ptraceDetached: make(map[int]bool), ptracedByOther: make(map[int]bool), unseen: make(map[string]bool),
+		ptraceDetached: make(map[int]bool), ptracedByOther: make(map[int]bool), unseen: make(map[fileID]bool),
 		warnedNoAllocator: make(map[string]bool), unprobed: make(map[int]time.Time), losses: make(losses), code: code,
 		finder: probe.NewFinder(fs.Root(), s.functions), attacher: newAttacher(t, fs, s.allocs),
 	}

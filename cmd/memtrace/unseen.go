@@ -9,10 +9,11 @@ import "path/filepath"
 func (s *session) warnOfUnseen(t *target) {
 	for i := range t.objects {
 		o := &t.objects[i]
-		if len(o.Unseen) == 0 || s.unseen[o.Path] {
+		id := fileID{o.Major, o.Minor, o.Inode} // a container's file may have the path of another one
+		if len(o.Unseen) == 0 || s.unseen[id] {
 			continue
 		}
-		s.unseen[o.Path] = true
+		s.unseen[id] = true
 		for _, f := range o.Unseen {
 			s.warn("process %d: %s of %s is not traced, and the blocks that it hands out are not seen: %s", t.pid, f.Name, filepath.Base(o.Path), f.Reason)
 		}

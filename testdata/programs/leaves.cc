@@ -15,12 +15,15 @@
 #define ROUNDS 50
 #define HEADER 16
 #define STACK  (64 << 10)
+#define DEEPER 4096
 
 enum how { RETURNS, THROWS, JUMPS, WAITS };
 
 static struct site kept_site = {"keep"};
 static struct site given_site = {"take_and_give"};
 static struct site passed_site = {"keep_passed"};
+static struct site dropped_site = {"take_and_drop"};
+static struct site deeper_site = {"keep_deeper"};
 static struct site new_site = {"new_and_keep"};
 static unsigned long takes, left, waited;
 static jmp_buf landing;
@@ -57,6 +60,30 @@ extern "C" JUMPS_ON void *pass_on(size_t size)
 extern "C" JUMPS_ON void pass_back(void *block)
 {
 	free(block);
+}
+
+// It jumps on through a pointer: where it returns is not seen.
+static void (*volatile dropping)(void *) = [](void *block) { free((char *)block - HEADER); };
+extern "C" JUMPS_ON void drop(void *block)
+{
+	dropping(block);
+}
+
+extern "C" NOIPA void take_and_drop(void)
+{
+	takes++;
+	void *block = took(&dropped_site, take(90, RETURNS), 90);
+	gone(&dropped_site, 90);
+	drop(block);
+}
+
+// Its frame lies over the return address of the drop before, and leaves that as it is.
+extern "C" NOIPA void keep_deeper(void)
+{
+	char room[DEEPER];
+	asm volatile("" : : "r"(room) : "memory");
+	takes++;
+	kept[kept_count++] = took(&deeper_site, take(50, RETURNS), 50);
 }
 
 // Now and then more than malloc has at hand.
@@ -193,7 +220,7 @@ static void news(void)
 
 int main(int argc, char **argv)
 {
-	static struct site *sites[] = {&kept_site, &given_site, &passed_site, &new_site};
+	static struct site *sites[] = {&kept_site, &given_site, &passed_site, &dropped_site, &deeper_site, &new_site};
 	target_begin(argc, argv);
 	if (argc > 2 && !strcmp(argv[2], "news")) {
 		news();
@@ -207,6 +234,8 @@ int main(int argc, char **argv)
 				jumps(i % 5);
 			keep();
 			keep_passed();
+			take_and_drop();
+			keep_deeper();
 			if (i % 10 == 0)
 				fibers();
 		}

@@ -10,7 +10,7 @@ type Loss struct {
 	ReadFault    uint64 `json:"read_fault"`    // a result in the target's memory could not be read
 	Missed       uint64 `json:"missed"`        // the kernel skipped a probe (recursion, nesting)
 	MissedFaults uint64 `json:"missed_faults"` // page faults of any process that the kernel left out: at most so many are the targets'; not in Lost
-	Abandoned    uint64 `json:"abandoned"`     // calls whose return was never seen (longjmp, thread exit); not a loss of an event
+	Abandoned    uint64 `json:"abandoned"`     // calls whose return was not seen: by an exception, longjmp, the end of their thread, or a switch of stacks; not in Lost, as most returned nothing
 	Mispredicted uint64 `json:"mispredicted"`  // times that malloc returned another block than was predicted: up to 255 events of the thread before may name wrong blocks
 	Truncated    uint64 `json:"truncated"`     // malformed records in a ring
 	Unprobed     uint64 `json:"unprobed"`      // times that a process had no probes for a while, whatever it did then, and files with functions that are left out

@@ -20,7 +20,7 @@ func inspectWith(t *testing.T, path string, at locator) Object {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	o, err := inspectAt(f, at, nil)
+	o, err := inspectAt(f, at, Choice{})
 	if err != nil {
 		t.Fatalf("inspect %s: %v", path, err)
 	}
@@ -177,7 +177,7 @@ func inspectAsked(t *testing.T, path string, functions ...UserFunction) Object {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	o, err := inspectAt(f, locator{path: path}, functions)
+	o, err := inspectAt(f, locator{path: path}, Choice{Functions: functions})
 	if err != nil {
 		t.Fatal(err)
 	}

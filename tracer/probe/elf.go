@@ -33,7 +33,10 @@ type image struct {
 	order binary.ByteOrder
 	asked asked
 	left  []string // see Object.Left
-	read  uint64   // bytes of tables
+
+	replacesReturns bool // see Choice.ReplaceReturns
+
+	read uint64 // bytes of tables
 
 	tlsSlots map[uint64]bool // addresses of words that hold the offset of a variable of each thread's from its pointer
 

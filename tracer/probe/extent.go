@@ -1,16 +1,16 @@
 package probe
 
 import (
-	"bytes"
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
 	"slices"
 	"sort"
+
+	"github.com/memtrace/memtrace/tracer/unwind"
 )
 
-// extent is the code of the function around addr: that of s where it is that one's entry and its size is known, else what
-// one entry of .eh_frame describes.
+// extent is the code of the function that addr is in: all of s, where addr lies in it and its size is known; else the
+// code that an entry of .eh_frame is about.
 func (im *image) extent(addr uint64, s symbol) (span, bool) {
 	if s.size > 0 && addr >= s.addr && addr-s.addr < s.size {
 		return span{s.addr, s.addr + s.size}, true
@@ -87,7 +87,7 @@ func (im *image) listed(addr uint64) (span, bool) {
 		f.walked = true
 		if section := im.file.Section(".eh_frame"); section != nil {
 			if data, err := im.table(section, maxFrames); err == nil {
-				f.spans = apart(entriesOf(data, section.Addr, im.order))
+				f.spans = apart(im.ranges(data, section.Addr))
 			}
 		}
 	}
@@ -98,87 +98,16 @@ func (im *image) listed(addr uint64) (span, bool) {
 	return f.spans[i], true
 }
 
-// entriesOf walks .eh_frame, which lies at base, and lists the code that its entries are about: those written in the usual way.
-// Where one can't be stepped over, what follows can't be trusted, nor what led there: none.
-func entriesOf(data []byte, base uint64, order binary.ByteOrder) (out []span) {
-	for at := 0; len(data)-at >= 4; {
-		length := order.Uint32(data[at:])
-		if length == 0 { // the end
-			break
-		}
-		if length < 4 || uint64(length) > uint64(len(data)-at-4) {
-			return nil
-		}
-		back, next := order.Uint32(data[at+4:]), at+4+int(length)
-		common := int64(at) + 4 - int64(back)
-		if back != 0 && length >= 12 && common >= 0 && usualFrame(data[common:], order) {
-			lo := base + uint64(at) + 8 + uint64(int64(int32(order.Uint32(data[at+8:]))))
-			if hi := lo + uint64(order.Uint32(data[at+12:])); lo < hi {
-				out = append(out, span{lo, hi})
-			}
-		}
-		at = next
+// ranges are the spans of code that .eh_frame, which lies at an address, is about.
+func (im *image) ranges(data []byte, at uint64) (spans []span) {
+	hdr := uint64(0)
+	if section := im.file.Section(".eh_frame_hdr"); section != nil {
+		hdr = section.Addr
 	}
-	return out
-}
-
-// usualFrame says whether the entries with this common part give addresses as a distance of 32 bits from where it stands.
-func usualFrame(b []byte, order binary.ByteOrder) bool {
-	const fixed = 9     // length, 0, version
-	const maxUsual = 64 // enough up to the encodings
-	if len(b) < fixed || order.Uint32(b[4:]) != 0 || b[8] != 1 && b[8] != 3 {
-		return false
+	for _, r := range unwind.Ranges(im.file.Machine, data, at, hdr) {
+		spans = append(spans, span{r.Start, r.End})
 	}
-	b = b[fixed:max(fixed, min(uint64(len(b)), uint64(order.Uint32(b))+4, maxUsual))]
-	letters, b, ok := bytes.Cut(b, []byte{0})
-	if !ok || !bytes.HasPrefix(letters, []byte("z")) {
-		return false
-	}
-	for range 4 { // LEB128: units of code and data, the return address's register, the length of what follows
-		end := slices.IndexFunc(b, func(c byte) bool { return c < 0x80 })
-		if end < 0 {
-			return false
-		}
-		b = b[end+1:]
-	}
-	for _, letter := range letters[1:] {
-		size := 0
-		switch letter {
-		case 'R':
-			return len(b) > 0 && b[0] == pcrel4
-		case 'L':
-			size = 1
-		case 'P':
-			if size = personalitySize(b); size == 0 {
-				return false
-			}
-		case 'S', 'B', 'G': // of signal handlers, of signed return addresses, of tagged memory
-		default:
-			return false
-		}
-		if len(b) < size {
-			return false
-		}
-		b = b[size:]
-	}
-	return false
-}
-
-// personalitySize is how long an encoding and the address after it are; 0 where that isn't known.
-func personalitySize(b []byte) int {
-	const aligned = 0x50
-	if len(b) == 0 || b[0]&0x70 == aligned {
-		return 0
-	}
-	switch b[0] & 0x0f {
-	case 0x00, 0x04, 0x0c:
-		return 1 + 8
-	case 0x03, 0x0b:
-		return 1 + 4
-	case 0x02, 0x0a:
-		return 1 + 2
-	}
-	return 0
+	return spans
 }
 
 // apart sorts spans and drops those that overlap others, of which nobody knows which holds.

@@ -33,6 +33,9 @@ type Finder struct {
 type Choice struct {
 	Functions []UserFunction
 	Family    Family // "" any: allocators of another are left alone
+	// ReplaceReturns has the return addresses of an allocator's own operator new replaced, as those of other functions
+	// are: cheaper, and it need not be known where they return, but an exception that passes one ends the program.
+	ReplaceReturns bool
 }
 
 // Layers names the layers that are chosen.
@@ -137,8 +140,8 @@ func (c Choice) marks(name string) bool {
 	return slices.ContainsFunc(c.Functions, func(f UserFunction) bool { return f.Mark == name })
 }
 
-// restrict leaves out what is not of the family that was chosen. Mappings are
-// nobody's.
+// restrict leaves out what is not of the family that was chosen, and the user's functions that jump on to that: their
+// returns are not seen then.
 func (c Choice) restrict(o *Object) {
 	alone := c.alone()
 	if c.Family == "" && !alone {
@@ -147,9 +150,31 @@ func (c Choice) restrict(o *Object) {
 	if o.Family != c.Family || alone {
 		o.Unseen = slices.DeleteFunc(slices.Clone(o.Unseen), func(s Skip) bool { return !c.names(s.Name) })
 	}
-	o.Probes = slices.DeleteFunc(slices.Clone(o.Probes), func(p Probe) bool {
-		return (p.Family != c.Family || alone) && p.Family != User && !p.Shape.maps()
-	})
+	probes := o.Probes
+	o.Probes = nil
+	for _, p := range probes {
+		i := slices.IndexFunc(p.HandsTo, c.leavesAlone)
+		switch {
+		case c.leavesAlone(Handed{p.Name, p.Family, p.Shape}):
+		case i < 0:
+			o.Probes = append(o.Probes, p)
+		case p.Shape == Release:
+			p.OpenEnded = true
+			o.Probes = append(o.Probes, p)
+		default:
+			o.leave(p.Name, fmt.Sprintf("it jumps on to %s, which is left alone, and returns by that one's return, "+
+				"which isn't seen", p.HandsTo[i].Name))
+		}
+	}
+}
+
+// leavesAlone says whether the choice leaves out a function. Mappings are nobody's. Whose a function of another file
+// is, is not known: where a family is chosen, it may well be of that one.
+func (c Choice) leavesAlone(f Handed) bool {
+	if f.Family == User || f.Shape.maps() {
+		return false
+	}
+	return c.alone() || c.Family != "" && f.Family != c.Family && f.Family != ""
 }
 
 // maxKnown bounds the files that are remembered.
@@ -175,7 +200,7 @@ type inspected struct {
 func (d *Finder) inspect(f *os.File, at locator) (Object, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return inspectAt(f, at, d.choice.Functions)
+		return inspectAt(f, at, d.choice)
 	}
 	state := fileState{at.path, st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
 	d.mu.Lock()
@@ -184,7 +209,7 @@ func (d *Finder) inspect(f *os.File, at locator) (Object, error) {
 	if ok {
 		return old.object, old.err
 	}
-	o, err := inspectAt(f, at, d.choice.Functions)
+	o, err := inspectAt(f, at, d.choice)
 	d.choice.restrict(&o)
 	d.mu.Lock()
 	defer d.mu.Unlock()

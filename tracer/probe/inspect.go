@@ -14,11 +14,11 @@ import (
 // each. A file without an allocator gives an Object without Probes and no
 // error. Errors: ErrNotELF, Err32Bit, ErrNotSupportedMachine (neither amd64
 // nor arm64), or what is malformed.
-func Inspect(r io.ReaderAt) (o Object, err error) { return inspectAt(r, locator{}, nil) }
+func Inspect(r io.ReaderAt) (o Object, err error) { return inspectAt(r, locator{}, Choice{}) }
 
-// inspectAt is Inspect, with a locator of the file's separate debug file and
-// functions that the user asks for.
-func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err error) {
+// inspectAt is Inspect, with a locator of the file's separate debug file, the
+// functions that the user asks for, and how returns are to be seen.
+func inspectAt(r io.ReaderAt, at locator, choice Choice) (o Object, err error) {
 	defer func() {
 		// The file is hostile until proven otherwise, and two of the
 		// decoders are not ours.
@@ -30,7 +30,7 @@ func inspectAt(r io.ReaderAt, at locator, users []UserFunction) (o Object, err e
 	if err != nil {
 		return Object{}, err
 	}
-	im.asked = askedIn(at.path, users)
+	im.asked, im.replacesReturns = askedIn(at.path, choice.Functions), choice.ReplaceReturns
 	marks := im.readMarks()
 	id, err := im.identity()
 	if err != nil {
@@ -106,6 +106,12 @@ func (o *Object) skip(name, reason string) {
 	o.Skipped = append(o.Skipped, Skip{Name: name, Reason: reason})
 }
 
+// leave is skip, of a function whose returns can't be seen.
+func (o *Object) leave(name, reason string) {
+	o.skip(name, reason)
+	o.Unseen = append(o.Unseen, Skip{name, reason})
+}
+
 // dropForwarders removes the functions whose every call arrives at another
 // probed function too.
 func (im *image) dropForwarders(o *Object, known entries) {
@@ -145,20 +151,17 @@ func (im *image) placeAll(o *Object, known entries, variables map[string]uint64)
 			o.skip(s.name, "its code cannot be read")
 			continue
 		}
-		var returns []uint64
-		if s.keepsReturn() {
-			if returns, err = im.returnsOf(s, known); err != nil {
-				o.skip(s.name, err.Error())
-				o.Unseen = append(o.Unseen, Skip{s.name, err.Error()})
-				continue
-			}
-		}
-		o.Probes = append(o.Probes, Probe{
+		p := Probe{
 			Name: s.name, Family: s.family, Shape: s.shape, Entry: entry, Offset: offset, Args: where.args,
 			SPDelta: where.grown, Cost: where.cost, Instruction: where.instruction, MayForward: s.mayForward,
 			Change: s.pool.change, Variable: s.pool.distance(variables, where.addr),
-			Cache: im.threadCache(s, bodies[addr], where.addr), Throws: s.throws, KeepsReturn: s.keepsReturn(), Returns: returns,
-		})
+			Cache: im.threadCache(s, bodies[addr], where.addr), Throws: s.throws,
+		}
+		if err := im.findReturns(&p, s, known); err != nil {
+			o.leave(s.name, err.Error())
+			continue
+		}
+		o.Probes = append(o.Probes, p)
 	}
 	sort.Slice(o.Probes, func(i, j int) bool { return o.Probes[i].Entry < o.Probes[j].Entry })
 	return nil

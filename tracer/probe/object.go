@@ -64,6 +64,10 @@ type Probe struct {
 	// calls return by the instructions at Returns (file offsets, ascending), or by the return of another probed function that it jumps to.
 	KeepsReturn bool
 	Returns     []uint64
+	HandsTo     []Handed // those functions
+	// OpenEnded says of a Release that it may return where that isn't seen: by a jump through a pointer, or to a
+	// function whose return isn't probed.
+	OpenEnded bool
 
 	Static    [3]StaticArg // of a MarkAlloc: block, size, weight; of a MarkFree: block
 	Semaphore uint64       // of those: file offset of the counter that switches the probe on; 0: none
@@ -73,6 +77,13 @@ type Probe struct {
 	// twice, in immediate succession and in one thread. It is empty for all
 	// others: functions that always pass on are not probed.
 	MayForward string
+}
+
+// Handed is a probed function that another one jumps on to.
+type Handed struct {
+	Name   string
+	Family Family // "": of another file, nobody knows which
+	Shape  Shape
 }
 
 // Skip is an allocation function that is not probed.

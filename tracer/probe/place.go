@@ -90,58 +90,6 @@ func (b body) zeroBranch(i int) int {
 	return n
 }
 
-// jumpTable says whether the function may jump to places of its own that its
-// branches don't show. An indirect jump through a pointer is a tail call; one
-// of a switch or a computed goto goes through an address that is picked out of
-// a table, or taken of code of the function itself.
-func (b body) jumpTable() bool {
-	for _, in := range b {
-		if in.Op != x86asm.JMP {
-			continue
-		}
-		switch to := in.Args[0].(type) {
-		case x86asm.Mem:
-			if to.Index != 0 {
-				return true
-			}
-		case x86asm.Reg:
-			const notrack = 0x3e // compilers mark the jumps of switches so
-			if in.raw[0] == notrack || b.picksAddress(to) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// picksAddress says whether some instruction loads from a table of 32-bit
-// offsets or, into reg, from one of addresses, or takes the address of code of
-// the function.
-func (b body) picksAddress(reg x86asm.Reg) bool {
-	first, last := b[0].addr, b[len(b)-1].addr
-	for _, in := range b {
-		from, memory := in.Args[1].(x86asm.Mem)
-		if !memory {
-			continue
-		}
-		switch in.Op {
-		case x86asm.MOVSXD:
-			if from.Index != 0 {
-				return true
-			}
-		case x86asm.LEA:
-			if at, ok := in.relative(from); ok && at >= first && at <= last {
-				return true
-			}
-		default:
-			if from.Index != 0 && in.Args[0] == reg {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // spot is an instruction chosen for a probe.
 type spot struct {
 	addr        uint64

@@ -20,10 +20,11 @@ const (
 	maxReturns = 256
 )
 
-// keepsReturn says whether the function's return address must be left as it is: an operator new that throws, and what the
-// user names, of which nobody knows what it does. What layers have is known to do neither.
-func (s symbol) keepsReturn() bool {
-	return s.shape.HasReturn() && (s.throws || s.family == User && s.layer == "")
+// keepsReturn says whether the function's return address must be left as it is: an operator new that throws, unless the
+// user takes that risk, and what the user names, of which nobody knows what it does. What layers have is known to do
+// neither.
+func (im *image) keepsReturn(s symbol) bool {
+	return s.shape.HasReturn() && (s.throws && !im.replacesReturns || s.family == User && s.layer == "")
 }
 
 // needsResult says whether nothing is known of a call whose return isn't seen.
@@ -31,8 +32,9 @@ func (s symbol) needsResult() bool { return s.shape != Release && s.shape != Poo
 
 // leaving is how calls of a function return.
 type leaving struct {
-	at   []uint64 // addresses of return instructions
-	hand bool     // it may jump to another probed function, and return by that one's return
+	at      []uint64 // addresses of return instructions
+	handsTo []Handed
+	open    bool // it may return where that isn't seen
 }
 
 // leavingOf finds how calls of a function return. The error says why that can't be known.
@@ -44,13 +46,14 @@ func (im *image) leavingOf(s symbol, known entries) (leaving, error) {
 		w.parts = w.parts[1:]
 		w.err = w.follow(part)
 	}
-	out := leaving{slices.Sorted(maps.Keys(w.at)), w.hand}
+	out := leaving{at: slices.Sorted(maps.Keys(w.at)), handsTo: w.handsTo}
 	switch {
 	case !s.needsResult():
-		return out, nil // what isn't found costs little: the next call shows that this one has ended
+		out.open = w.err != nil || w.open
+		return out, nil // what isn't found costs little: a call that comes later shows that this one has ended
 	case w.err != nil:
 		return leaving{}, w.err
-	case len(out.at) == 0 && !out.hand:
+	case len(out.at) == 0 && len(out.handsTo) == 0:
 		return leaving{}, errors.New("no return instruction of it was found")
 	}
 	return out, nil
@@ -67,8 +70,18 @@ type walk struct {
 	parts []uint64 // addresses to go on from
 	seen  map[uint64]bool
 	at    map[uint64]bool
-	hand  bool
 	err   error
+
+	handsTo []Handed
+	open    bool
+}
+
+// handOn notes a jump to another probed function, which returns for this one; a releasing one does so unseen.
+func (w *walk) handOn(to Handed) {
+	if !slices.Contains(w.handsTo, to) {
+		w.handsTo = append(w.handsTo, to)
+	}
+	w.open = w.open || to.Shape.releases()
 }
 
 // enter has the code at an address followed.
@@ -107,7 +120,7 @@ func (w *walk) follow(addr uint64) error {
 			return fmt.Errorf("a jump leads into the midst of an instruction, at %#x", at)
 		}
 		if err := w.step(at, in, extent, code, push); err != nil && (!w.start.throws || !errors.Is(err, errPointer)) {
-			return err // else an allocator's handler of failures: what it returns after all counts as a call that was left
+			return err // an operator new may jump through a pointer, as to its handler of failures: such a call is left
 		}
 	}
 	return nil
@@ -159,7 +172,7 @@ func (w *walk) jumpTo(word uint64) error {
 func (w *walk) handOver(name string) error {
 	fn, ok := functionsByName[name]
 	if ok && fn.prefix == "" && fn.group == groupC && (fn.shape.HasReturn() || !w.start.needsResult()) {
-		w.hand = true
+		w.handOn(Handed{Name: name, Shape: fn.shape})
 		return nil
 	}
 	return fmt.Errorf("it jumps on to %s of another file, whose return isn't seen", name)
@@ -169,8 +182,9 @@ func (w *walk) handOver(name string) error {
 func (w *walk) leave(to uint64) error {
 	for range 8 {
 		s, ok := w.known[to]
-		if ok && s.addr != w.start.addr && (s.shape.HasReturn() && !s.keepsReturn() || s.shape.releases() && !w.start.needsResult()) {
-			w.hand = true
+		returns := s.shape.HasReturn() && !w.im.keepsReturn(s) || s.shape.releases() && !w.start.needsResult()
+		if ok && s.addr != w.start.addr && returns {
+			w.handOn(Handed{s.name, s.family, s.shape})
 			return nil
 		}
 		word, stub := w.im.stub(to)
@@ -211,21 +225,27 @@ func (im *image) steps(extent span) (map[uint64]step, bool) {
 	if !ok {
 		return nil, false
 	}
-	return code.steps(code.jumpTable()), true
+	return code.steps(func(at uint64) bool { return im.isTable(at, extent) }), true
 }
 
-// returnsOf are the file offsets at which calls of a function return, where it keeps its return address.
-func (im *image) returnsOf(s symbol, known entries) (offsets []uint64, err error) {
+// findReturns says how a function's returns are seen. An error says why they can't be: it is not to be probed.
+func (im *image) findReturns(p *Probe, s symbol, known entries) error {
+	if !im.keepsReturn(s) {
+		return nil
+	}
 	out, err := im.leavingOf(s, known)
 	if err != nil {
-		return nil, fmt.Errorf("%w, so that its result can't be seen without a change of its return address, which no exception and no switch of stacks would pass", err)
+		return fmt.Errorf("%w, so that its result can't be seen without a change of its return address, "+
+			"which no exception and no switch of stacks would pass", err)
 	}
+	p.KeepsReturn, p.HandsTo = true, out.handsTo
+	p.OpenEnded = out.open && s.shape == Release
 	for _, at := range out.at {
 		offset, ok := im.fileOffset(at)
 		if !ok {
-			return nil, errors.New("its code cannot be read")
+			return errors.New("its code cannot be read")
 		}
-		offsets = append(offsets, offset)
+		p.Returns = append(p.Returns, offset)
 	}
-	return offsets, nil
+	return nil
 }

@@ -74,7 +74,7 @@ func inspectMarks(t *testing.T, source string) Object {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	o, err := inspectAt(f, locator{}, functions)
+	o, err := inspectAt(f, locator{}, Choice{Functions: functions})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,11 +152,10 @@ func wide(arg x86asm.Arg) bool {
 	return ok && r >= x86asm.EAX && r <= x86asm.R15
 }
 
-// steps are the instructions of a function, as the search for its returns sees them. tables says that its
-// indirect jumps lead to places of its own.
-func (b body) steps(tables bool) map[uint64]step {
+// steps are the instructions of a function, as the search for its returns sees them. isTable: see jumpsByTable.
+func (b body) steps(isTable func(uint64) bool) map[uint64]step {
 	out := make(map[uint64]step, len(b))
-	for _, in := range b {
+	for i, in := range b {
 		f, target := in.flow()
 		s := step{size: uint64(in.Len), calls: f == flowCall, ends: f == flowJump || f == flowEnd}
 		if f == flowJump || f == flowBranch {
@@ -175,7 +174,8 @@ func (b body) steps(tables bool) map[uint64]step {
 			if at, relative := in.relative(mem); memory && relative {
 				s.word = at
 			}
-			s.table, s.pointer = tables && s.word == 0, !tables || s.word != 0
+			s.table = s.word == 0 && b.jumpsByTable(i, isTable)
+			s.pointer = !s.table
 		}
 		out[in.addr] = s
 	}
