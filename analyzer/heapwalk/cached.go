@@ -10,9 +10,10 @@ import (
 // (fastbins). From 2.32 on links are exclusive-ored with a twelfth of their
 // own address's bits ("safe-linking"). tables.go says where the lists of threads begin.
 //
-// Where freed blocks have no key, a list that begins as it did is no proof, as what stands there may have been taken off
-// and put back again, and have been the program's meanwhile. So such blocks are freed only if the process has not run
-// (unproven).
+// A list that begins as it did is no proof that all in it was free: what stands there may have been taken off and
+// put back again, and have been the program's meanwhile. A key is one. So is a link that is exclusive-ored, for
+// fastbins: what a program writes makes none, and each that was read led, at some time since the head was, to the next on the
+// list. Without either, such blocks are freed only if the process has not run (unproven).
 
 const (
 	maxCached = 1 << 22 // in all lists of a process
@@ -233,9 +234,14 @@ func (l *lister) list(addr, back, key uint64, fits func(size uint64) bool) (foun
 	return found, nil
 }
 
-// next undoes the protection of a link that stands at addr, if it has one.
+// next undoes the protection of a link that stands at addr, if it has one. Where there is a random key it has.
 func (l *lister) next(link, addr, back uint64) (uint64, bool) {
-	for _, to := range []uint64{link ^ addr>>12, link} {
+	ways := [2]uint64{link ^ addr>>12, link}
+	n := len(ways)
+	if l.random != 0 {
+		n = 1
+	}
+	for _, to := range ways[:n] {
 		if to == 0 {
 			return 0, true
 		}
@@ -277,7 +283,11 @@ func (l *lister) fastbin(at, chunks uint64) (bool, error) {
 		}
 		if err == nil {
 			l.fast += chunks * uint64(len(slices.DeleteFunc(slices.Clone(found), (*Block).cached)))
-			mark(found, cachedBit|unprovenBit)
+			if l.random != 0 {
+				mark(found, cachedBit)
+			} else {
+				mark(found, cachedBit|unprovenBit)
+			}
 			return true, nil
 		}
 		if !errors.Is(err, errList) && !errors.Is(err, errUnreadable) {

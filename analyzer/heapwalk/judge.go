@@ -31,7 +31,7 @@ type Judged struct {
 // Allocated of one that was not, or was freed later in it:
 //
 //   - A block on a list of freed ones had the key of those as it was read.
-//     Where they have no key, the process must not have run meanwhile.
+//     Where they have none, the process must not have run meanwhile.
 //   - A block that is part of a free chunk, or of another block, is one that
 //     the chunks, from one to the next, passed over. Where the process has run
 //     meanwhile, two walks must agree on that: headers are read one after the

@@ -239,3 +239,45 @@ func parseAddress(t *testing.T, word string) uint64 {
 	}
 	return addr
 }
+
+// fastbinProgram frees more blocks than its thread keeps, prints the last two, and runs for ever.
+const fastbinProgram = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+	static void *blocks[40], *between[40];
+	static char said[100];
+	for (int i = 0; i < 40; i++)
+		blocks[i] = malloc(40), between[i] = malloc(40);
+	for (int i = 0; i < 40; i++)
+		free(blocks[i]);
+	int n = snprintf(said, sizeof said, "%p %p\n", blocks[38], blocks[39]);
+	if (write(1, said, n) != n)
+		return 1;
+	for (;;)
+		__asm__ volatile("");
+}
+`
+
+// TestJudgeFastbinsWhileTheProgramRuns: links that no program writes are proof enough.
+func TestJudgeFastbinsWhileTheProgramRuns(t *testing.T) {
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "fastbin.c"), filepath.Join(dir, "fastbin")
+	if err := os.WriteFile(source, []byte(fastbinProgram), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	compile(t, "gcc", "-O0", "-fno-builtin", "-o", program, source)
+	p, blocks := startTwoBlocks(t, program)
+	claims := []Claim{{Addr: blocks[0], Size: 40}, {Addr: blocks[1], Size: 40}}
+	judged, err := Judge(p, Options{}, claims)
+	if err != nil || judged.Still {
+		t.Fatalf("%+v, %v", judged, err)
+	}
+	for _, c := range claims {
+		if c.State != Freed {
+			t.Errorf("block %#x was freed: %d", c.Addr, c.State)
+		}
+	}
+}
