@@ -81,6 +81,8 @@ func (s *session) lookForFree(t *target, began uint64, threads []reach.Thread) *
 		s.say("process %d: looked for freed blocks in %v, %d of %d are", t.pid, w.Took().Round(time.Microsecond), w.Freed(), w.Blocks())
 		return w
 	case isGone(err) || !t.held.Alive():
+	case errors.Is(err, heapwalk.ErrNoArena) && threads != nil: // nothing changes meanwhile, and nothing is freed any more, or nobody knows when it goes on
+		s.warn("%v: what it has freed is not known", err)
 	case errors.Is(err, heapwalk.ErrNoArena) && !t.lacksHeap():
 	default:
 		s.seeFrees(t, err)
