@@ -77,11 +77,11 @@ func (s *session) lookForFree(t *target, began uint64, threads []reach.Thread) *
 	t.walkPace.Done(time.Now(), w.Took())
 	switch {
 	case err == nil:
-		t.walked, t.heapless = t.walked || w.Blocks() > 0, 0
+		t.lookedThrough(w.Blocks())
 		s.say("process %d: looked for freed blocks in %v, %d of %d are", t.pid, w.Took().Round(time.Microsecond), w.Freed(), w.Blocks())
 		return w
 	case isGone(err) || !t.held.Alive():
-	case errors.Is(err, heapwalk.ErrNoArena) && threads != nil: // nothing changes meanwhile, and nothing is freed any more, or nobody knows when it goes on
+	case errors.Is(err, heapwalk.ErrNoArena) && threads != nil: // it may be stopped while its records are changed
 		s.warn("%v: what it has freed is not known", err)
 	case errors.Is(err, heapwalk.ErrNoArena) && !t.lacksHeap():
 	default:
@@ -99,6 +99,16 @@ func (t *target) lacksHeap() bool {
 	t.heapless++
 	return !t.walked && t.heapless >= heaplessLooks
 }
+
+// lookedThrough is told that the heap was looked through, for so many blocks. Without any nobody knows whether there is one.
+func (t *target) lookedThrough(blocks int) {
+	if blocks > 0 {
+		t.walked, t.heapless = true, 0
+	}
+}
+
+// newHeap is told that the process has executed another program, whose heap is another.
+func (t *target) newHeap() { t.walked, t.heapless = false, 0 }
 
 // inFlight are the blocks that a process's threads are just being given, or are resizing.
 func (s *session) inFlight(t *target) []uint64 {
