@@ -195,7 +195,9 @@ func (x *heldGiver) walk(h *heldProcess) {
 	if h.walk.began == 0 {
 		return
 	}
-	like := input.FreeWalk{PID: h.info.PID, Began: x.checkpoint.start + h.walk.began, TookNS: h.walk.took, Still: h.walk.still, Held: true}
+	like := input.FreeWalk{
+		PID: h.info.PID, Began: x.checkpoint.start + h.walk.began, TookNS: h.walk.took, Still: h.walk.still, Held: true,
+	}
 	for _, in := range input.FreeWalks(like, nil, slices.Sorted(maps.Keys(h.walk.unsure))) {
 		x.one(in)
 	}

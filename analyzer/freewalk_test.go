@@ -95,13 +95,16 @@ func TestChildOfUnseenFrees(t *testing.T) {
 	}
 }
 
-// An analyzer that begins with a checkpoint doubts the blocks that one doubts that saw all of the trace, and counts the looks that were.
+// An analyzer that begins with a checkpoint doubts the blocks that one doubts that saw all of the trace, and
+// counts the looks that were.
 func TestCheckpointCarriesFreeWalks(t *testing.T) {
 	for name, goOn := range map[string]func(a *Analyzer){
 		"unseen": func(*Analyzer) {},
 		"seen again": func(a *Analyzer) {
 			a.Take(input.Described{ProcessInfo: ProcessInfo{PID: testPID}})
-			a.Apply([]event.Event{{Kind: event.Alloc, PID: testPID, TID: testPID, Time: testStart + 80, Addr: 0x5000, Size: 100}})
+			a.Apply([]event.Event{
+				{Kind: event.Alloc, PID: testPID, TID: testPID, Time: testStart + 80, Addr: 0x5000, Size: 100},
+			})
 		},
 		"looked at again": func(a *Analyzer) { a.walk(70, nil, []uint64{0x2000}) },
 	} {
@@ -112,7 +115,8 @@ func TestCheckpointCarriesFreeWalks(t *testing.T) {
 			goOn(full)
 			part := New(Config{Start: testStart})
 			t.Cleanup(part.Close)
-			if err := full.Checkpoint(testStart + 100).Inputs(func(in input.Input) error { part.Take(input.Copy(in)); return nil }); err != nil {
+			give := func(in input.Input) error { part.Take(input.Copy(in)); return nil }
+			if err := full.Checkpoint(testStart + 100).Inputs(give); err != nil {
 				t.Fatal(err)
 			}
 			want, got := full.byPID[testPID].freeWalkReport(), part.byPID[testPID].freeWalkReport()

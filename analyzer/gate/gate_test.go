@@ -200,8 +200,14 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 // unseen is a Report of a process without a probe on free that was looked at so often.
 func unseen(walks uint64) *report.Report {
 	r := at(time.Minute, 1, 1, 1)
-	r.Processes[0].FreeWalk, r.Processes[0].TracedNS = &report.FreeWalk{Walks: walks, WalkedNS: uint64(time.Minute)}, uint64(time.Minute)
+	r.Processes[0].FreeWalk = &report.FreeWalk{Walks: walks, WalkedNS: uint64(time.Minute)}
+	r.Processes[0].TracedNS = uint64(time.Minute)
 	return r
+}
+
+// says reports whether a problem has that text.
+func says(o *report.Outcome, text string) bool {
+	return slices.ContainsFunc(o.Problems, func(p string) bool { return strings.Contains(p, text) })
 }
 
 // What may have been freed unseen is no certain leak, but nobody knows that it is none.
@@ -222,7 +228,7 @@ func TestBlocksThatCouldNotBeJudged(t *testing.T) {
 		r.Leaks = []report.Leak{{Process: 1, PID: 7, Kind: "possible", Doubtful: true, Count: 3, Bytes: 300}}
 		c.spoil(r)
 		o := New(Options{Rules: rules(t, c.rule)}).Decide(r, Evidence{})
-		said := slices.ContainsFunc(o.Problems, func(p string) bool { return strings.Contains(p, "process 7: 3 blocks of 300 B") })
+		said := says(o, "process 7: 3 blocks of 300 B")
 		if statuses(o)[0] != c.status || said != (c.status == "unknown") {
 			t.Errorf("%s: %+v, want %s", c.rule, o, c.status)
 		}
@@ -244,7 +250,7 @@ func TestTooFewLooksTellNoGrowth(t *testing.T) {
 	}{
 		{"growing", 7, func(*report.Process) {}, "unknown"},
 		{"growing", 8, func(*report.Process) {}, "passed"},
-		{"growing", 0, func(p *report.Process) { p.TracedNS = uint64(time.Second) }, "passed"}, // too short-lived in a full trace, too
+		{"growing", 0, func(p *report.Process) { p.TracedNS = uint64(time.Second) }, "passed"}, // as in a full trace
 		{"growing", 0, func(p *report.Process) { p.FreeWalk.SeenSinceNS = 1 }, "passed"},
 		{"growing", 0, func(p *report.Process) { p.FreeWalk = nil }, "passed"},
 		{"growth>1GiB/s", 2, func(*report.Process) {}, "unknown"},
@@ -256,7 +262,7 @@ func TestTooFewLooksTellNoGrowth(t *testing.T) {
 		j := New(Options{Rules: rules(t, c.rule), MinGrowth: 2 * time.Second, MinLooks: 8})
 		j.measures[0] = measure{value: 1, known: true} // of another process
 		o := j.Decide(r, Evidence{})
-		if statuses(o)[0] != c.status || (c.status == "unknown") != slices.ContainsFunc(o.Problems, func(p string) bool { return strings.Contains(p, "was looked at") }) {
+		if statuses(o)[0] != c.status || (c.status == "unknown") != says(o, "was looked at") {
 			t.Errorf("%s after %d looks: %+v, want %s", c.rule, c.walks, o, c.status)
 		}
 	}

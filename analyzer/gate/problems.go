@@ -66,8 +66,8 @@ func (j *Judge) goSilent(r *report.Report) (out []string) {
 	return out
 }
 
-// unjudged names the processes without a probe on free that seem to leak blocks of which nobody knows whether they were freed:
-// a rule about leaks that are certain must not pass by them.
+// unjudged names the processes without a probe on free that seem to leak blocks of which nobody knows whether
+// they were freed: a rule about leaks that are certain must not pass by them.
 func (j *Judge) unjudged(r *report.Report) (out []string) {
 	if !j.opt.Rules.needCertainty() {
 		return nil
@@ -84,8 +84,9 @@ func (j *Judge) unjudged(r *report.Report) (out []string) {
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		if sum := sums[p.ID]; p.FreeWalk != nil && sum.Count > 0 {
-			out = append(out, fmt.Sprintf("process %d: %d blocks of %s that nothing points to could not be judged: they leaked, or were freed, "+
-				"which the allocator's records did not tell (trace it with --probes full)", p.PID, sum.Count, showBytes(float64(sum.Bytes))))
+			out = append(out, fmt.Sprintf("process %d: %d blocks of %s that nothing points to could not be judged: they leaked, "+
+				"or were freed, which the allocator's records did not tell (trace it with --probes full)",
+				p.PID, sum.Count, showBytes(float64(sum.Bytes))))
 		}
 	}
 	return out
@@ -157,8 +158,8 @@ func (j *Judge) whyNotInSum(i int, r *report.Report) string {
 	return fmt.Sprintf("it was not measured in %d children, which came after so many others that they are summed up (check fewer processes at a time)", children)
 }
 
-// whyNotLookedAt says why growth is not known of a process without a probe on free, whose figures are those of the looks at
-// it; "" if it is.
+// whyNotLookedAt says why growth is not known of a process without a probe on free, whose figures are those of
+// the looks at it; "" if it is.
 func (j *Judge) whyNotLookedAt(i int, r *report.Report) string {
 	rule := &j.opt.Rules[i]
 	figure := rule.figure != nil && rule.figure.name == growthFigure
@@ -172,12 +173,13 @@ func (j *Judge) whyNotLookedAt(i int, r *report.Report) string {
 	for k := range r.Processes {
 		p := &r.Processes[k]
 		f := p.FreeWalk
-		if f == nil || f.SeenSinceNS != 0 || f.Walks >= least || p.Children > 0 || p.TracedNS != 0 && p.TracedNS < uint64(j.opt.MinGrowth) ||
-			figure && !named(p, rule.limit.Subject) {
+		brief := p.TracedNS != 0 && p.TracedNS < uint64(j.opt.MinGrowth) // nor would a full trace tell
+		asked := !figure || named(p, rule.limit.Subject)
+		if f == nil || f.SeenSinceNS != 0 || f.Walks >= least || p.Children > 0 || brief || !asked {
 			continue
 		}
-		return fmt.Sprintf("process %d was looked at %d times for what it had freed, and growth takes %d; trace for longer, at a shorter --interval, or with --probes full",
-			p.PID, f.Walks, least)
+		return fmt.Sprintf("process %d was looked at %d times for what it had freed, and growth takes %d; "+
+			"trace for longer, at a shorter --interval, or with --probes full", p.PID, f.Walks, least)
 	}
 	return ""
 }

@@ -115,7 +115,9 @@ func (r Rules) NeedFrees() (out []string) {
 // needCertainty reports whether any rule is about leaks that are certain: kinds of verdicts but "possible".
 func (r Rules) needCertainty() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool {
-		return slices.ContainsFunc(r.kinds(), func(kind string) bool { return report.IsVerdict(kind) && kind != "possible" })
+		return slices.ContainsFunc(r.kinds(), func(kind string) bool {
+			return report.IsVerdict(kind) && kind != "possible"
+		})
 	})
 }
 

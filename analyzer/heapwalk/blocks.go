@@ -30,7 +30,8 @@ func (b Block) Group() uint32 { return uint32(b.meta >> groupShift & maxGroups) 
 // cached: it is freed, and kept for quick reuse.
 func (b *Block) cached() bool { return b.meta&cachedBit != 0 }
 
-// unproven: it is freed and kept only if the process has not run meanwhile; if it is not cached, not even then is that sure.
+// unproven: it is freed and kept only if the process has not run meanwhile; if it is not cached, not even then
+// is that sure.
 func (b *Block) unproven() bool { return b.meta&unprovenBit != 0 }
 
 // A blockList holds blocks in ascending order, 16 bytes each.

@@ -12,8 +12,8 @@ import (
 //
 // A list that begins as it did is no proof that all in it was free: what stands there may have been taken off and
 // put back again, and have been the program's meanwhile. A key is one. So is a link that is exclusive-ored, for
-// fastbins: what a program writes makes none, and each that was read led, at some time since the head was, to the next on the
-// list. Without either, such blocks are freed only if the process has not run (unproven).
+// fastbins: what a program writes makes none, and each that was read led, at some time since the head was, to
+// the next on the list. Without either, such blocks are freed only if the process has not run (unproven).
 
 const (
 	maxCached = 1 << 22 // in all lists of a process
@@ -105,8 +105,8 @@ func (l *lister) threads(chunks []candidate) error {
 // thread follows all lists of one thread.
 //
 // What has a random key is free, whatever led there. The address of the table is no such mark, as a program's
-// blocks may point to the one that they hang from as well. So there, and without a key, what is found counts only where the table
-// is one beyond doubt.
+// blocks may point to the one that they hang from as well. So there, and without a key, what is found counts
+// only where the table is one beyond doubt.
 func (l *lister) thread(c candidate, key uint64) error {
 	random := key != 0 && key == l.random
 	agrees, err := l.settled(c)

@@ -27,39 +27,45 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := startTruth(t, program, []string{"GLIBC_TUNABLES=" + tunables})
-			var claims []Claim
-			for addr, size := range c.blocks {
-				claims = append(claims, Claim{Addr: addr, Size: size})
-			}
-			for addr := range c.freed {
-				if _, again := c.blocks[addr]; !again {
-					claims = append(claims, Claim{Addr: addr, Size: 100})
-				}
-			}
-			var judged Judged
-			for !judged.Still { // it is about to wait
-				var err error
-				if judged, err = Judge(c.process, Options{}, claims); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if judged.Walks != 1 {
-				t.Errorf("%+v of a program that waits", judged)
-			}
-			again := 0 // given to the C library meanwhile, which has a block for each of the three threads
-			for _, claim := range claims {
-				want := Freed
-				if _, live := c.blocks[claim.Addr]; live {
-					want = Allocated
-				}
-				if claim.State == want {
-					continue
-				}
-				if again++; want != Freed || again > 3 {
-					t.Errorf("block %#x of %d bytes: %d, want %d", claim.Addr, claim.Size, claim.State, want)
-				}
-			}
+			c.judge(t)
 		})
+	}
+}
+
+// judge asks about all blocks of a program that waits, or is about to.
+func (c *truth) judge(t *testing.T) {
+	t.Helper()
+	var claims []Claim
+	for addr, size := range c.blocks {
+		claims = append(claims, Claim{Addr: addr, Size: size})
+	}
+	for addr := range c.freed {
+		if _, again := c.blocks[addr]; !again {
+			claims = append(claims, Claim{Addr: addr, Size: 100})
+		}
+	}
+	var judged Judged
+	for !judged.Still {
+		var err error
+		if judged, err = Judge(c.process, Options{}, claims); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if judged.Walks != 1 {
+		t.Errorf("%+v of a program that waits", judged)
+	}
+	again := 0 // given to the C library meanwhile, which has a block for each of the three threads
+	for _, claim := range claims {
+		want := Freed
+		if _, live := c.blocks[claim.Addr]; live {
+			want = Allocated
+		}
+		if claim.State == want {
+			continue
+		}
+		if again++; want != Freed || again > 3 {
+			t.Errorf("block %#x of %d bytes: %d, want %d", claim.Addr, claim.Size, claim.State, want)
+		}
 	}
 }
 
@@ -126,7 +132,10 @@ func TestBlocksThatCouldNotBeReadAreNotFree(t *testing.T) {
 	}
 	defer m.close()
 	const nothing = 0x1000 // is mapped there
-	claims := []Claim{{Addr: nothing + headBytes, Size: 100}, {Addr: base + headBytes, Size: 100}, {Addr: base + pageBytes + headBytes, Size: 100}}
+	var claims []Claim
+	for _, chunk := range []uint64{nothing, base, base + pageBytes} {
+		claims = append(claims, Claim{Addr: chunk + headBytes, Size: 100})
+	}
 	judge := func() (states []State, err error) {
 		v := &judgement{heap: &Heap{}, m: m}
 		err = v.all(claims, func(_ *Claim, v verdict) { states = append(states, v.state) })
@@ -142,7 +151,8 @@ func TestBlocksThatCouldNotBeReadAreNotFree(t *testing.T) {
 	}
 }
 
-// likenessProgram has two blocks that look like a thread's table of lists: what hangs from them was freed. Their counts say nothing.
+// likenessProgram has two blocks that look like a thread's table of lists: what hangs from them was freed.
+// Their counts say nothing.
 const likenessProgram = `
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,7 +172,8 @@ int main(void)
 }
 `
 
-// TestJudgeLikenessesOfTables: a block of the program's that points to freed blocks of the right sizes is none of the allocator's.
+// TestJudgeLikenessesOfTables: a block of the program's that points to freed blocks of the right sizes is none
+// of the allocator's.
 func TestJudgeLikenessesOfTables(t *testing.T) {
 	dir := t.TempDir()
 	source, program := filepath.Join(dir, "likeness.c"), filepath.Join(dir, "likeness")

@@ -101,7 +101,8 @@ func (t *table) length(i int) int {
 	return full - t.counted(i)
 }
 
-// agrees reports whether lists are empty where their counts say so. The one that the thread is just changing may not be.
+// agrees reports whether lists are empty where their counts say so. The one that the thread is just changing
+// may not be.
 func (t *table) agrees() bool {
 	off, filled := 0, 0
 	for i := range t.layout.lists {
@@ -175,7 +176,8 @@ func (l *lister) readGroup(group []candidate) ([]byte, error) {
 	return buf[:max(n, 0)], nil
 }
 
-// mayBeTable reports whether all that stands where lists would begin leads to blocks of the lists' sizes.
+// mayBeTable reports whether all that stands where lists would begin leads to blocks of the lists' sizes. Those
+// of large blocks may begin with one that has a mapping of its own, which not every walk knows.
 func (l *lister) mayBeTable(t *table) bool {
 	some := false
 	for i := range t.layout.lists {
@@ -184,7 +186,11 @@ func (l *lister) mayBeTable(t *table) bool {
 			continue
 		}
 		some = true
-		if size, ok := l.sizeOf(head); !ok || !fitsList(size, i) {
+		size, ok := l.sizeOf(head)
+		if !ok && i >= exactLists {
+			continue
+		}
+		if !ok || !fitsList(size, i) {
 			return false
 		}
 	}
@@ -267,7 +273,8 @@ func (l *lister) findRandom(tables []candidate) error {
 	return nil
 }
 
-// firsts reads a table, and the second words of its lists' first blocks; none where it can't be read, or is none any more.
+// firsts reads a table, and the second words of its lists' first blocks; none where it can't be read, or is
+// none any more.
 func (l *lister) firsts(c candidate) (t table, words []uint64, err error) {
 	if t, err = l.read(c); err != nil || !l.mayBeTable(&t) {
 		return t, nil, ignoreUnreadable(err)

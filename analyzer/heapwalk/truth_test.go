@@ -57,7 +57,9 @@ func startTruth(t testing.TB, program string, env []string, args ...string) *tru
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	c := &truth{blocks: make(map[uint64]uint64), lost: make(map[uint64]bool), freed: make(map[uint64]bool), chance: make(map[uint64]bool)}
+	c := &truth{
+		blocks: make(map[uint64]uint64), lost: make(map[uint64]bool), freed: make(map[uint64]bool), chance: make(map[uint64]bool),
+	}
 	for lines := bufio.NewScanner(out); ; {
 		if !lines.Scan() {
 			t.Fatal("the program ended before it was ready")

@@ -17,7 +17,9 @@ type Carried struct {
 	Copies   uint64 // blocks that it had of its parent's
 	Partial  bool   // it has not got all copies of these
 
-	FreesSeenAt uint64 // ns, CLOCK_MONOTONIC: when free got its probe; 0: it had it from the beginning, or has none (ProcessInfo.FreesUnseen)
+	// FreesSeenAt is when free got its probe (ns, CLOCK_MONOTONIC); 0: it had it from the beginning, or has none
+	// (ProcessInfo.FreesUnseen).
+	FreesSeenAt uint64
 	FreeWalks   uint64 // looks so far for blocks that were freed unseen
 }
 

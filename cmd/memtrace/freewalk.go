@@ -100,7 +100,8 @@ func (t *target) lacksHeap() bool {
 	return !t.walked && t.heapless >= heaplessLooks
 }
 
-// lookedThrough is told that the heap was looked through, for so many blocks. Without any nobody knows whether there is one.
+// lookedThrough is told that the heap was looked through, for so many blocks. Without any nobody knows whether
+// there is one.
 func (t *target) lookedThrough(blocks int) {
 	if blocks > 0 {
 		t.walked, t.heapless = true, 0

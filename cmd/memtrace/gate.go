@@ -96,8 +96,9 @@ func newJob(c *cli.Context) (*job, error) {
 		return nil, err
 	}
 	g.used = used
-	g.judge = gate.New(gate.Options{Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval,
-		MinLooks: growthLooks})
+	g.judge = gate.New(gate.Options{
+		Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval, MinLooks: growthLooks,
+	})
 	return g, nil
 }
 

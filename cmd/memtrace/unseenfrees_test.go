@@ -32,7 +32,8 @@ func TestFreesThatGotNoProbe(t *testing.T) {
 		}, 1, reason)
 		has := want.err == nil
 		if !errors.Is(err, want.err) || asked != want.asked || a.keepsFrees(1) != has || (len(a.notes) > 0) != has {
-			t.Errorf("try %d: %v (asked %v), want %+v; it has probes on free: %v, notes %q", try, err, asked, want, a.keepsFrees(1), a.notes)
+			t.Errorf("try %d: %v (asked %v), want %+v; it has probes on free: %v, notes %q",
+				try, err, asked, want, a.keepsFrees(1), a.notes)
 		}
 	}
 }
