@@ -81,13 +81,37 @@ func (s *session) lookForFree(t *target, began uint64, threads []reach.Thread) *
 		s.say("process %d: looked for freed blocks in %v, %d of %d are", t.pid, w.Took().Round(time.Microsecond), w.Freed(), w.Blocks())
 		return w
 	case isGone(err) || !t.held.Alive():
-	case errors.Is(err, heapwalk.ErrNoArena) && threads != nil: // it may be stopped while its records are changed
-		s.warn("%v: what it has freed is not known", err)
-	case errors.Is(err, heapwalk.ErrNoArena) && !t.lacksHeap():
 	default:
-		s.seeFrees(t, err)
+		switch t.failedLook(err, threads != nil) {
+		case lookHopeless:
+			s.seeFrees(t, err)
+		case lookMissed:
+			s.warn("%v: what it has freed is not known", err)
+		}
 	}
 	return nil
+}
+
+// A lookFailure is what follows from a look at a heap that failed.
+type lookFailure uint8
+
+const (
+	lookLater    lookFailure = iota // another look may do
+	lookMissed                      // so it may, but this one was of a process that stands still, as at its end
+	lookHopeless                    // none will
+)
+
+// failedLook says what follows from the error of a look at a process that runs or stands still.
+func (t *target) failedLook(err error, still bool) lookFailure {
+	switch {
+	case !errors.Is(err, heapwalk.ErrNoArena):
+		return lookHopeless
+	case still: // it may be stopped while its records are changed
+		return lookMissed
+	case t.lacksHeap():
+		return lookHopeless
+	}
+	return lookLater
 }
 
 // heaplessLooks is at how many looks in a row no heap must be found before a process is taken to have none.

@@ -4,8 +4,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/heapwalk"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -69,4 +71,30 @@ func TestLacksHeap(t *testing.T) {
 	}
 	f.execed(event.Event{Kind: event.Exec, PID: pid, Child: pid})
 	lacks(heaplessLooks)
+}
+
+// TestLooksThatFailed: no heap is no matter at a look at a process that runs, and is told of one that stands still,
+// after which there may be no other look.
+func TestLooksThatFailed(t *testing.T) {
+	none := fmt.Errorf("look: %w", heapwalk.ErrNoArena)
+	p := &target{}
+	for look := range 2 * heaplessLooks {
+		if got := p.failedLook(none, true); got != lookMissed {
+			t.Fatalf("look %d at a process that stands still: %d", look, got)
+		}
+	}
+	for look := range heaplessLooks {
+		want := lookLater
+		if look == heaplessLooks-1 {
+			want = lookHopeless
+		}
+		if got := p.failedLook(none, false); got != want {
+			t.Errorf("look %d at a process that runs: %d, want %d", look, got, want)
+		}
+	}
+	for _, still := range []bool{true, false} {
+		if got := p.failedLook(heapwalk.ErrTooMuch, still); got != lookHopeless {
+			t.Errorf("a heap that leads round and round (still %v): %d", still, got)
+		}
+	}
 }
