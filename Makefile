@@ -43,7 +43,7 @@ VM_FILES := SmallFilesOfMuch|ManyProcesses|LongNames|ManyPages|Damage|Lies|Bomb|
 VM_SKIP := $(VM_USER)|$(VM_FILES)|PredictedResultsOfOther|MissedFrees|ProbesAllocs|EventsThatCannot|Postgres|Python|SQLite|Redis|Nginx|Scripts|UsageErrors|ExitCodes|SlowOutput|FailOn|NothingIsLost|Containers|TwoMemtraces|FollowsFork|RegistersOf|ForkStorm|SuppressionsMean|WrittenSuppressionsWork|JUnitByPython|LargeSnapshot|GoProgram|$(VM_SLOW)|$(VM_ALLOCATORS)
 # What depends on how our programs count, rather than on the kernel's ways to attach them: the oldest and the newest kernel,
 # which take most of these ways between them, run it. Each start of memtrace takes an emulator some eight seconds.
-VM_ENDS_ONLY ?= ^Test(StopsOutlast|OwnReturnsAre|ExecByAnother|FunctionsThatAreLeft|SampledTotals|PressedCalls|PressedSample|SamplingTracer|TimeOfChildren|Regions|PendingBlocks|PredictedResults|StacksEqualBacktrace|USDTPool|OuterFrames|SignalsAre|FreeThatCalls|PatchedCode|AllocatorsAfterExec|RunFindsWhat|USDTDoctor|ProbesAllocs)
+VM_ENDS_ONLY ?= ^Test(StopsOutlast|OwnReturnsAre|ExecByAnother|FunctionsThatAreLeft|SampledTotals|PressedCalls|PressedSample|SamplingTracer|TimeOfChildren|Regions|PendingBlocks|PredictedResults|StacksEqualBacktrace|USDTPool|OuterFrames|SignalsAre|FreeThatCalls|PatchedCode|AllocatorsAfterExec|RunFindsWhat|USDTDoctor)
 VM_TEST_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=500s -test.skip=^Test($(VM_SKIP))
 # What depends on the size of pages.
 VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegions|TestUntracedHeap

@@ -92,6 +92,10 @@ func (a *Analyzer) heldProcess(p *process) heldProcess {
 	if p.forkedAt != 0 {
 		h.carried.ForkedAt = a.config.Start + p.forkedAt
 	}
+	h.carried.FreeWalks = p.walk.walks
+	if p.walk.until != 0 {
+		h.carried.FreesSeenAt = a.config.Start + p.walk.until
+	}
 	for i := range p.heap.pool.used {
 		p.heap.pool.at(i).all(func(s *slot) bool {
 			h.slots = append(h.slots, *s)

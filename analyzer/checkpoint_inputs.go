@@ -190,13 +190,15 @@ func (x *heldGiver) damage(h *heldProcess) {
 	x.one(repair)
 }
 
-// walk gives what the last walk of a process whose frees are not seen has told.
+// walk gives what the last walk of a process whose frees are not seen, or were not, has told.
 func (x *heldGiver) walk(h *heldProcess) {
-	if !h.info.FreesUnseen || h.walk.began == 0 {
+	if h.walk.began == 0 {
 		return
 	}
-	unsure := slices.Sorted(maps.Keys(h.walk.unsure))
-	for _, in := range input.FreeWalks(input.FreeWalk{PID: h.info.PID, Began: x.checkpoint.start + h.walk.began, TookNS: h.walk.took, Still: h.walk.still}, nil, unsure) {
+	like := input.FreeWalk{
+		PID: h.info.PID, Began: x.checkpoint.start + h.walk.began, TookNS: h.walk.took, Still: h.walk.still, Held: true,
+	}
+	for _, in := range input.FreeWalks(like, nil, slices.Sorted(maps.Keys(h.walk.unsure))) {
 		x.one(in)
 	}
 }

@@ -54,7 +54,7 @@ func (w *freeWalk) inherited() freeWalk {
 // walked takes a FreeWalk: the blocks that are free count as freed.
 func (a *Analyzer) walked(in input.FreeWalk) {
 	p := a.byPID[in.PID]
-	if p == nil || p.exited || !p.freesUnseen() {
+	if p == nil || p.exited || !p.freesUnseen() && !in.Held {
 		return
 	}
 	w, began := &p.walk, a.since(in.Began)
@@ -80,9 +80,11 @@ func (a *Analyzer) walked(in input.FreeWalk) {
 	}
 	w.unsure, w.under = w.under, nil
 	w.began, w.took, w.still = began, in.TookNS, in.Still
-	w.walks++
-	if p.damage != nil { // what the walk says holds for lost frees, too
-		p.damage.verified, p.damage.unsure = began, w.unsure
+	if !in.Held {
+		w.walks++
+		if p.damage != nil { // what the walk says holds for lost frees, too
+			p.damage.verified, p.damage.unsure = began, w.unsure
+		}
 	}
 	a.levelAt(p)
 }

@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/input"
@@ -91,6 +92,49 @@ func TestChildOfUnseenFrees(t *testing.T) {
 	a.Take(input.FreeWalk{PID: child, Began: testStart + 70, Freed: []uint64{0x1000}})
 	if p.total.LiveCount != 1 || a.byPID[testPID].total.LiveCount != 2 {
 		t.Errorf("%d blocks live in the child, %d in its parent", p.total.LiveCount, a.byPID[testPID].total.LiveCount)
+	}
+}
+
+// An analyzer that begins with a checkpoint doubts the blocks that one doubts that saw all of the trace, and
+// counts the looks that were.
+func TestCheckpointCarriesFreeWalks(t *testing.T) {
+	for name, goOn := range map[string]func(a *Analyzer){
+		"unseen": func(*Analyzer) {},
+		"seen again": func(a *Analyzer) {
+			a.Take(input.Described{ProcessInfo: ProcessInfo{PID: testPID}})
+			a.Apply([]event.Event{
+				{Kind: event.Alloc, PID: testPID, TID: testPID, Time: testStart + 80, Addr: 0x5000, Size: 100},
+			})
+		},
+		"looked at again": func(a *Analyzer) { a.walk(70, nil, []uint64{0x2000}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			full := unseenFrees(t, map[uint64]uint64{0x1000: 10, 0x2000: 10, 0x3000: 10, 0x4000: 60})
+			full.walk(30, []uint64{0x1000}, nil)
+			full.walk(50, nil, []uint64{0x2000})
+			goOn(full)
+			part := New(Config{Start: testStart})
+			t.Cleanup(part.Close)
+			give := func(in input.Input) error { part.Take(input.Copy(in)); return nil }
+			if err := full.Checkpoint(testStart + 100).Inputs(give); err != nil {
+				t.Fatal(err)
+			}
+			want, got := full.byPID[testPID].freeWalkReport(), part.byPID[testPID].freeWalkReport()
+			want.Freed = 0 // which is counted from the checkpoint on, as frees are
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			for _, addr := range []uint64{0x2000, 0x3000, 0x4000} {
+				doubts := func(a *Analyzer) bool {
+					p := a.byPID[testPID]
+					b, _ := p.heap.get(addr, p.heap.hash(addr))
+					return p.doubts(b)
+				}
+				if doubts(part) != doubts(full) {
+					t.Errorf("block %#x is in doubt: %v, want %v", addr, doubts(part), doubts(full))
+				}
+			}
+		})
 	}
 }
 

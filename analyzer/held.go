@@ -15,6 +15,10 @@ func (a *Analyzer) carry(v input.Carried) {
 	if v.ForkedAt != 0 {
 		p.forkedAt = a.since(v.ForkedAt)
 	}
+	if v.FreesSeenAt != 0 {
+		p.seesFrees(a.since(v.FreesSeenAt))
+	}
+	p.walk.walks = v.FreeWalks
 	a.inherited += v.Copies
 }
 

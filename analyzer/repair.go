@@ -51,9 +51,10 @@ func (a *Analyzer) NewRepair(pid uint32, now uint64) *Repair {
 
 // Look asks the records of glibc's allocator, once. Only what all looks agree
 // on counts: where the process runs, one reading may be wrong. Errors are those
-// of heapwalk.Walk; the blocks then stay in doubt.
+// of heapwalk.Judge; the blocks then stay in doubt.
 func (r *Repair) Look(p *procfs.Process, o heapwalk.Options) error {
-	if err := heapwalk.Examine(p, o, r.claims); err != nil {
+	o.Lost = true
+	if _, err := heapwalk.Judge(p, o, r.claims); err != nil {
 		return fmt.Errorf("look for blocks that were freed unseen: %w", err)
 	}
 	for i, c := range r.claims {

@@ -32,8 +32,8 @@ const (
 )
 
 func (c *course) add(ns uint64, p *report.Process) {
-	c.pid, c.comm = p.PID, p.Comm  // which is the program's own only shortly after its exec
-	if f := p.FreeWalk; f != nil { // in between, what is gone still counts as live
+	c.pid, c.comm = p.PID, p.Comm                        // which is the program's own only shortly after its exec
+	if f := p.FreeWalk; f != nil && f.SeenSinceNS == 0 { // in between, what is gone still counts as live
 		if f.WalkedNS == c.walked {
 			return
 		}

@@ -189,3 +189,23 @@ func TestLimitOnTheParentOfChildrenThatAreSummedUp(t *testing.T) {
 		}
 	}
 }
+
+// Once free has its probe after all, no look is made any more, and each Report tells what lives.
+func TestGrowthGoesOnAsFreesAreSeen(t *testing.T) {
+	c := &course{}
+	for second := range uint64(6) {
+		walk := &report.FreeWalk{WalkedNS: 1, SeenSinceNS: 2}
+		c.add(second*uint64(time.Second), &report.Process{Heap: report.Heap{LiveBytes: 1000 * second}, FreeWalk: walk})
+	}
+	if slope, ok := c.slope(); !ok || slope != 1000 {
+		t.Errorf("%g bytes a second (%v), want 1000", slope, ok)
+	}
+	c = &course{}
+	for second := range uint64(6) {
+		walk := &report.FreeWalk{WalkedNS: 1}
+		c.add(second*uint64(time.Second), &report.Process{Heap: report.Heap{LiveBytes: 1000 * second}, FreeWalk: walk})
+	}
+	if len(c.points) != 1 {
+		t.Errorf("one look gives %d points", len(c.points))
+	}
+}

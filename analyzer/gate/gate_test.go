@@ -197,6 +197,77 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 	}
 }
 
+// unseen is a Report of a process without a probe on free that was looked at so often.
+func unseen(walks uint64) *report.Report {
+	r := at(time.Minute, 1, 1, 1)
+	r.Processes[0].FreeWalk = &report.FreeWalk{Walks: walks, WalkedNS: uint64(time.Minute)}
+	r.Processes[0].TracedNS = uint64(time.Minute)
+	return r
+}
+
+// says reports whether a problem has that text.
+func says(o *report.Outcome, text string) bool {
+	return slices.ContainsFunc(o.Problems, func(p string) bool { return strings.Contains(p, text) })
+}
+
+// What may have been freed unseen is no certain leak, but nobody knows that it is none.
+func TestBlocksThatCouldNotBeJudged(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		spoil  func(*report.Report)
+		status string
+	}{
+		{"definite", func(*report.Report) {}, "unknown"},
+		{"leak>1MB", func(*report.Report) {}, "unknown"},
+		{"possible", func(*report.Report) {}, "failed"},
+		{"definite", func(r *report.Report) { r.Leaks[0].Doubtful = false }, "passed"},
+		{"definite", func(r *report.Report) { r.Leaks[0].Process = 2 }, "passed"},
+		{"rss>1GiB", func(*report.Report) {}, "passed"},
+	} {
+		r := unseen(1)
+		r.Leaks = []report.Leak{{Process: 1, PID: 7, Kind: "possible", Doubtful: true, Count: 3, Bytes: 300}}
+		c.spoil(r)
+		o := New(Options{Rules: rules(t, c.rule)}).Decide(r, Evidence{})
+		said := says(o, "process 7: 3 blocks of 300 B")
+		if statuses(o)[0] != c.status || said != (c.status == "unknown") {
+			t.Errorf("%s: %+v, want %s", c.rule, o, c.status)
+		}
+	}
+	r := unseen(1)
+	r.Leaks = []report.Leak{{Process: 1, Kind: "possible", Doubtful: true, Count: 3, Known: true}}
+	if out := (&Judge{opt: Options{Rules: rules(t, "definite")}}).unjudged(r); len(out) != 0 {
+		t.Errorf("of a leak in the baseline: %q", out)
+	}
+}
+
+// Where free has no probe, growth is told by the looks alone.
+func TestTooFewLooksTellNoGrowth(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		walks  uint64
+		spoil  func(*report.Process)
+		status string
+	}{
+		{"growing", 7, func(*report.Process) {}, "unknown"},
+		{"growing", 8, func(*report.Process) {}, "passed"},
+		{"growing", 0, func(p *report.Process) { p.TracedNS = uint64(time.Second) }, "passed"}, // as in a full trace
+		{"growing", 0, func(p *report.Process) { p.FreeWalk.SeenSinceNS = 1 }, "passed"},
+		{"growing", 0, func(p *report.Process) { p.FreeWalk = nil }, "passed"},
+		{"growth>1GiB/s", 2, func(*report.Process) {}, "unknown"},
+		{"growth(other)>1GiB/s", 2, func(*report.Process) {}, "passed"},
+		{"definite", 0, func(*report.Process) {}, "passed"},
+	} {
+		r := unseen(c.walks)
+		c.spoil(&r.Processes[0])
+		j := New(Options{Rules: rules(t, c.rule), MinGrowth: 2 * time.Second, MinLooks: 8})
+		j.measures[0] = measure{value: 1, known: true} // of another process
+		o := j.Decide(r, Evidence{})
+		if statuses(o)[0] != c.status || (c.status == "unknown") != says(o, "was looked at") {
+			t.Errorf("%s after %d looks: %+v, want %s", c.rule, c.walks, o, c.status)
+		}
+	}
+}
+
 // stacked is a Report with a leak at each of the named functions.
 func stacked(functions ...string) *report.Report {
 	r := at(time.Second, 1, 1, 1)

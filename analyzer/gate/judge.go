@@ -16,6 +16,8 @@ type Options struct {
 	Known *Baseline
 	// MinGrowth is how long a trace must last for growth to be told; 0: any.
 	MinGrowth time.Duration
+	// MinLooks is how many looks at a process without a probe on free a kind "growing" takes; 0: any.
+	MinLooks uint64
 }
 
 // A Judge decides whether a job passes.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ func (j *Judge) problems(r *report.Report) (out []string) {
 	if s := r.Shed; traced && s != nil && s.Blocks > 0 {
 		add("%d blocks were not tracked, as memtrace had no memory left for them: what leaked of them was not seen (give it more by --memory, or trace less)", s.Blocks)
 	}
+	out = append(out, j.unjudged(r)...)
 	if j.base == nil && j.needsWarmth() {
 		add("the trace ended after %s, before the warm-up of %v was over", seconds(r.WindowNS), j.opt.WarmUp)
 	}
@@ -59,6 +61,32 @@ func (j *Judge) goSilent(r *report.Report) (out []string) {
 			out = append(out, fmt.Sprintf("process %d: how its heap grows is not known: no allocation of it is traced, and it has no Go heap profile", p.PID))
 		case p.GoHeap.Problem != "":
 			out = append(out, fmt.Sprintf("process %d: how its heap grows is not known: %s", p.PID, p.GoHeap.Problem))
+		}
+	}
+	return out
+}
+
+// unjudged names the processes without a probe on free that seem to leak blocks of which nobody knows whether
+// they were freed: a rule about leaks that are certain must not pass by them.
+func (j *Judge) unjudged(r *report.Report) (out []string) {
+	if !j.opt.Rules.needCertainty() {
+		return nil
+	}
+	sums := make(map[int]report.LeakSum) // by process
+	for i := range r.Leaks {
+		if l := &r.Leaks[i]; l.Doubtful && !l.Known {
+			sum := sums[l.Process]
+			sum.Count += l.Count
+			sum.Bytes += l.Bytes
+			sums[l.Process] = sum
+		}
+	}
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		if sum := sums[p.ID]; p.FreeWalk != nil && sum.Count > 0 {
+			out = append(out, fmt.Sprintf("process %d: %d blocks of %s that nothing points to could not be judged: they leaked, "+
+				"or were freed, which the allocator's records did not tell (trace it with --probes full)",
+				p.PID, sum.Count, showBytes(float64(sum.Bytes))))
 		}
 	}
 	return out
@@ -88,10 +116,7 @@ func (j *Judge) unmeasured(r *report.Report, done []report.RuleDone) (out []stri
 	}
 	watched := r.WindowNS - min(r.WindowNS, uint64(j.opt.WarmUp))
 	for i := range j.opt.Rules {
-		why := j.whyUnmeasured(i, watched)
-		if why == "" {
-			why = j.whyNotInSum(i, r)
-		}
+		why := cmp.Or(j.whyUnmeasured(i, watched), j.whyNotInSum(i, r), j.whyNotLookedAt(i, r))
 		if why != "" && done[i].Status != report.RuleFailed {
 			out = append(out, "--fail-on "+j.opt.Rules[i].text+": "+why)
 			done[i].Status = report.RuleUnknown
@@ -131,6 +156,32 @@ func (j *Judge) whyNotInSum(i int, r *report.Report) string {
 		return "" // a process that is given by its ID is listed, or was not measured at all
 	}
 	return fmt.Sprintf("it was not measured in %d children, which came after so many others that they are summed up (check fewer processes at a time)", children)
+}
+
+// whyNotLookedAt says why growth is not known of a process without a probe on free, whose figures are those of
+// the looks at it; "" if it is.
+func (j *Judge) whyNotLookedAt(i int, r *report.Report) string {
+	rule := &j.opt.Rules[i]
+	figure := rule.figure != nil && rule.figure.name == growthFigure
+	if !figure && !slices.Contains(rule.kinds(), "growing") {
+		return ""
+	}
+	least := j.opt.MinLooks
+	if figure {
+		least = minPoints
+	}
+	for k := range r.Processes {
+		p := &r.Processes[k]
+		f := p.FreeWalk
+		brief := p.TracedNS != 0 && p.TracedNS < uint64(j.opt.MinGrowth) // nor would a full trace tell
+		asked := !figure || named(p, rule.limit.Subject)
+		if f == nil || f.SeenSinceNS != 0 || f.Walks >= least || p.Children > 0 || brief || !asked {
+			continue
+		}
+		return fmt.Sprintf("process %d was looked at %d times for what it had freed, and growth takes %d; "+
+			"trace for longer, at a shorter --interval, or with --probes full", p.PID, f.Walks, least)
+	}
+	return ""
 }
 
 func seconds(ns uint64) string { return time.Duration(ns).Round(10 * time.Millisecond).String() }

@@ -112,6 +112,15 @@ func (r Rules) NeedFrees() (out []string) {
 	return out
 }
 
+// needCertainty reports whether any rule is about leaks that are certain: kinds of verdicts but "possible".
+func (r Rules) needCertainty() bool {
+	return slices.ContainsFunc(r, func(r Rule) bool {
+		return slices.ContainsFunc(r.kinds(), func(kind string) bool {
+			return report.IsVerdict(kind) && kind != "possible"
+		})
+	})
+}
+
 // NeedLeaks reports whether any rule is about leaks.
 func (r Rules) NeedLeaks() bool {
 	return slices.ContainsFunc(r, func(r Rule) bool { return len(r.kinds()) > 0 })

@@ -3,13 +3,14 @@ package heapwalk
 // A Block is an allocated block of the heap.
 type Block struct {
 	Addr uint64
-	meta uint64 // size, group, cached
+	meta uint64 // size, group, unproven, cached
 }
 
 const (
 	sizeBitsKept = 40
 	groupShift   = sizeBitsKept
-	groupBits    = 23
+	groupBits    = 22
+	unprovenBit  = 1 << 62
 	cachedBit    = 1 << 63
 	maxSize      = 1<<sizeBitsKept - 1
 	maxGroups    = 1<<groupBits - 1
@@ -28,6 +29,10 @@ func (b Block) Group() uint32 { return uint32(b.meta >> groupShift & maxGroups) 
 
 // cached: it is freed, and kept for quick reuse.
 func (b *Block) cached() bool { return b.meta&cachedBit != 0 }
+
+// unproven: it is freed and kept only if the process has not run meanwhile; if it is not cached, not even then
+// is that sure.
+func (b *Block) unproven() bool { return b.meta&unprovenBit != 0 }
 
 // A blockList holds blocks in ascending order, 16 bytes each.
 type blockList struct {

@@ -184,6 +184,9 @@ func (c *check) running(ctx context.Context) error {
 	}
 	c.Looks = w.looks
 	kept, err := w.clear(both, c.Heap)
+	if err == nil && m.budget.spent {
+		err = ErrTooMuch // what could not be read then was taken for blocks without pointers
+	}
 	if err != nil {
 		return err
 	}

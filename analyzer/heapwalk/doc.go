@@ -12,11 +12,12 @@
 //	region.go  the stretches of memory in which chunks lie
 //	chunks.go  goes from chunk to chunk through one of them
 //	mapped.go  finds the blocks that have a mapping of their own
-//	cached.go  finds the freed blocks that look like allocated ones
+//	tables.go  finds the blocks from which threads' lists of freed blocks hang
+//	cached.go  follows those lists, and arenas'
 //	heap.go    all of it together: Walk
 //	group.go   what a block's first words tell: a type, text, zeros
-//	claims.go  says which of given blocks are allocated
-//	judge.go   the same of a heap that goes on changing, for a trace without a probe on free
+//	claims.go  blocks that someone takes for allocated
+//	judge.go   says which of those are, while the heap goes on changing
 //	check.go   two walks and scans that agree: what is leaked
 //
 // It knows glibc 2.26 to 2.43 for x86-64 and arm64; another layout gives an

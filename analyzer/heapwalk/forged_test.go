@@ -16,7 +16,13 @@ func forged(t *testing.T, kind string) (*procfs.Process, [2]uint64) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "forged_arenas")
 	compile(t, "gcc", "-O1", "-fno-builtin", "-o", program, programs+"/forged_arenas.c")
-	cmd := exec.Command(program, kind)
+	return startTwoBlocks(t, program, kind)
+}
+
+// startTwoBlocks starts a program that prints the addresses of two blocks, and waits.
+func startTwoBlocks(t *testing.T, program string, args ...string) (*procfs.Process, [2]uint64) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -42,10 +42,10 @@ type Heap struct {
 	free   []zone
 	own    []span          // the allocator's own records
 	keys   map[uint64]bool // second words of cached blocks
-	open   openLists       // threads' lists that could not be followed
+	open   openLists       // threads' lists that could not be followed, whose blocks have a key
+	blind  openLists       // and those whose blocks have none that is known
 	arenas []span          // where chunk follows on chunk, ascending
 	gaps   []bool          // of those: not all of it could be gone through
-	listed bool            // all blocks with a mapping of their own were found
 }
 
 // A zone is memory without blocks, and what it holds.
@@ -65,7 +65,7 @@ func (h *Heap) All(yield func(b Block) bool) {
 	}
 }
 
-// Options of a Walk.
+// Options of a Walk or of Judge.
 type Options struct {
 	// Thread is one that has the process's memory; 0 means the first.
 	Thread int
@@ -74,6 +74,9 @@ type Options struct {
 	// Symbol names the object that an address lies in, as its file has it; ""
 	// where it does not know. It may be nil.
 	Symbol func(addr uint64) string
+	// Lost says that allocations may not be known to the caller of Judge: where a block of another size is, the one
+	// that it claims was freed.
+	Lost bool
 }
 
 // Walk goes through the heap of a process. Errors: ErrNoArena where the process
@@ -137,7 +140,7 @@ type heapWalk struct {
 	a      *allocator
 	groups *grouper // nil: which blocks there are is all that is asked
 	heap   *Heap
-	tables []chunk
+	tables []candidate
 }
 
 // walkArenas goes through the arenas alone, for which blocks there are.
@@ -163,7 +166,6 @@ func (s *heapWalk) walk() error {
 	if err != nil {
 		return err
 	}
-	h.listed = known
 	if !known && s.a.params != nil {
 		h.Unfound = Sum{s.a.params.mmaps, s.a.params.mapped}
 	}
@@ -197,7 +199,7 @@ func (s *heapWalk) region(r region) error {
 	w := walker{m: s.m, a: s.a, r: r, v: v}
 	w.emit = func(c chunk) error {
 		if !c.free {
-			s.add(c)
+			s.add(c, r.certain && c.addr == r.start)
 			return nil
 		}
 		s.heap.Free += c.size
@@ -232,10 +234,11 @@ func (s *heapWalk) addFree(v *view, z span) error {
 	return err
 }
 
-func (s *heapWalk) add(c chunk) {
+// add adds a chunk in use; first: of those of a region.
+func (s *heapWalk) add(c chunk, first bool) {
 	s.heap.InUse += c.size
 	if layoutOf(c.size).lists > 0 {
-		s.tables = append(s.tables, c)
+		s.tables = append(s.tables, candidate{c, first})
 	}
 	group := uint32(0)
 	if s.groups != nil {
@@ -269,7 +272,7 @@ func (s *heapWalk) lists() error {
 			s.heap.Unlisted++
 		}
 	}
-	s.heap.keys, s.heap.open = l.keys, l.open
+	s.heap.keys, s.heap.open, s.heap.blind = l.keys, l.open, l.blind
 	s.heap.InUse -= l.fast
 	slices.Sort(l.tables)
 	for _, block := range slices.Compact(l.tables) {

@@ -21,22 +21,25 @@ type Judged struct {
 	Read  uint64        // bytes
 }
 
-// Judge says of each claim whether it is allocated, and sorts them by address. They must be blocks that were allocated before the call, each with
-// the size that it was asked for last, and all later calls of the allocator
-// that hand out such an address must be known to the caller. What it finds may
-// have changed again as it returns.
+// Judge says of each claim whether it is allocated, and sorts them by address.
+// They must be blocks that were allocated before the call, each with the size
+// that it was asked for last, and all later calls of the allocator that hand
+// out such an address must be known to the caller (but for Options.Lost). What
+// it finds may have changed again as it returns.
 //
 // Freed is said of a block that was free at some instant of the call, and
 // Allocated of one that was not, or was freed later in it:
 //
 //   - A block on a list of freed ones had the key of those as it was read.
+//     Where they have none, the process must not have run meanwhile.
 //   - A block that is part of a free chunk, or of another block, is one that
 //     the chunks, from one to the next, passed over. Where the process has run
 //     meanwhile, two walks must agree on that: headers are read one after the
 //     other, and a chunk may have become part of another in between.
+//   - A block in no arena is gone where nothing is mapped any more.
 //   - What is neither, or could not be gone through, stays Unknown.
 //
-// Errors are those of Walk.
+// Errors are those of Walk; what became of the claims is then not known.
 func Judge(p *procfs.Process, o Options, claims []Claim) (Judged, error) {
 	if o.Thread == 0 {
 		o.Thread = p.PID()
@@ -68,23 +71,32 @@ type judge struct {
 
 func (j *judge) run() error {
 	before := j.threads()
-	passed, err := j.walk(func(c *Claim, v verdict) bool {
+	passed := false
+	var unproven []*Claim
+	err := j.walk(func(c *Claim, v verdict) {
 		c.State = v.state
-		return v.passed
+		passed = passed || v.passed
+		if v.unproven {
+			unproven = append(unproven, c)
+		}
 	})
 	if err != nil {
 		return err
 	}
-	if j.Still = j.o.Still || before != nil && slices.Equal(before, j.threads()); j.Still || passed == 0 {
+	if j.Still = j.o.Still || before != nil && slices.Equal(before, j.threads()); j.Still {
 		return nil
 	}
-	_, err = j.walk(func(c *Claim, v verdict) bool {
+	for _, c := range unproven {
+		c.State = Unknown
+	}
+	if !passed {
+		return nil
+	}
+	return j.walk(func(c *Claim, v verdict) {
 		if c.State == Freed && v.state != Freed {
 			c.State = Unknown
 		}
-		return false
 	})
-	return err
 }
 
 // ranThread is a thread, and how it stood.
@@ -115,15 +127,16 @@ func (j *judge) threads() []ranThread {
 
 // A verdict is what one walk says of a claim.
 type verdict struct {
-	state  State
-	passed bool // Freed, as the walk passed over it
+	state    State
+	passed   bool // Freed, as the walk passed over it
+	unproven bool // Freed only if the process has not run meanwhile
 }
 
-// walk walks the heap once and gives the verdict on each claim. It counts those for which say is true.
-func (j *judge) walk(say func(*Claim, verdict) bool) (n int, err error) {
+// walk walks the heap once and says the verdict on each claim.
+func (j *judge) walk(say func(*Claim, verdict)) error {
 	m, a, err := openHeap(j.p, j.o)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer m.close()
 	s := &heapWalk{m: m, a: a}
@@ -133,29 +146,39 @@ func (j *judge) walk(say func(*Claim, verdict) bool) (n int, err error) {
 		err = ErrTooMuch
 	}
 	if err != nil {
-		return 0, fmt.Errorf("go through the heap of process %d: %w", j.p.PID(), err)
+		return fmt.Errorf("go through the heap of process %d: %w", j.p.PID(), err)
 	}
-	v := &judgement{heap: s.heap, m: m}
-	for i := range j.claims {
-		verdict, err := v.of(&j.claims[i])
-		if err != nil {
-			return n, fmt.Errorf("look at blocks of process %d: %w", j.p.PID(), err)
-		}
-		if say(&j.claims[i], verdict) {
-			n++
-		}
+	v := &judgement{heap: s.heap, m: m, lost: j.o.Lost}
+	if err := v.all(j.claims, say); err != nil {
+		return fmt.Errorf("look at blocks of process %d: %w", j.p.PID(), err)
 	}
 	j.Walks++
 	j.Read += m.read
-	return n, nil
+	return nil
 }
 
 // judgement judges claims, whose addresses ascend, by a walk.
 type judgement struct {
 	heap  *Heap
 	m     *memory
-	block int // the first that is not below the last claim
-	arena int // likewise
+	lost  bool // Options.Lost
+	block int  // the first that is not below the last claim
+	arena int  // likewise
+}
+
+// all says the verdict on each claim. It fails where some of them could not be looked at for want of budget.
+func (v *judgement) all(claims []Claim, say func(*Claim, verdict)) error {
+	for i := range claims {
+		verdict, err := v.of(&claims[i])
+		if err != nil {
+			return err
+		}
+		say(&claims[i], verdict)
+	}
+	if v.m.budget.spent {
+		return ErrTooMuch
+	}
+	return nil
 }
 
 func (v *judgement) of(c *Claim) (verdict, error) {
@@ -175,7 +198,7 @@ func (v *judgement) of(c *Claim) (verdict, error) {
 	case inArena && h.gaps[v.arena]:
 		return verdict{}, nil
 	case inArena:
-		return verdict{Freed, true}, nil
+		return verdict{state: Freed, passed: true}, nil
 	}
 	return v.ofMapping(c)
 }
@@ -185,22 +208,31 @@ func (v *judgement) ofBlock(c *Claim, b *Block) (verdict, error) {
 	h := v.heap
 	_, own := slices.BinarySearchFunc(h.own, c.Addr, func(s span, addr uint64) int { return compareSpans(s, span{start: addr}) })
 	switch {
-	case b.cached(), own && len(h.keys) > 0:
-		return verdict{Freed, false}, nil
+	case b.cached():
+		return verdict{state: Freed, unproven: b.unproven()}, nil
+	case own:
+		return verdict{state: Freed, unproven: len(h.keys) == 0}, nil
 	case !h.fits(b, c.Size):
-		return verdict{}, nil // it is just being resized, or another one whose allocation is not known yet
-	case h.Unlisted != 0 && b.Size() <= maxFast:
-		return verdict{}, nil // it may be in a list that was not followed
+		return v.another(), nil
+	case b.unproven(), h.blind.has(b), h.Unlisted != 0 && b.Size() <= maxFast:
+		return verdict{}, nil // it may be in a list that was not followed, or whose beginning may be none
 	case !h.open.has(b):
-		return verdict{Allocated, false}, nil
-	case len(h.keys) == 0:
-		return verdict{}, nil
+		return verdict{state: Allocated}, nil
 	}
 	var w [2]uint64
 	if err := v.m.words(c.Addr, w[:]); err != nil || h.keys[w[1]] {
 		return verdict{}, ignoreUnreadable(err)
 	}
-	return verdict{Allocated, false}, nil
+	return verdict{state: Allocated}, nil
+}
+
+// another is the verdict on a claim where a block of another size is: it is just being resized, or was freed, and the
+// allocation of that one is not known yet, or was lost.
+func (v *judgement) another() verdict {
+	if v.lost {
+		return verdict{state: Freed}
+	}
+	return verdict{}
 }
 
 // ofMapping judges a claim that lies in no arena that is known: it has a
@@ -209,19 +241,22 @@ func (v *judgement) ofMapping(c *Claim) (verdict, error) {
 	if c.Addr < headBytes {
 		return verdict{}, nil
 	}
+	if v.m.mappingOf(c.Addr-headBytes) == nil {
+		return verdict{state: Freed, passed: true}, nil
+	}
 	var head [2]uint64
-	switch err := v.m.words(c.Addr-headBytes, head[:]); {
-	case errors.Is(err, errUnreadable):
-		return verdict{Freed, true}, nil
-	case err != nil:
-		return verdict{}, err
+	if err := v.m.words(c.Addr-headBytes, head[:]); err != nil {
+		return verdict{}, ignoreUnreadable(err)
 	}
 	chunk, end := head[1]&^sizeBits, (c.Addr-headBytes+head[1]&^sizeBits)%pageBytes
+	mapped := head[1]&sizeBits == isMapped && (end == 0 || end == pageBytes-headBytes)
 	switch {
-	case head[1]&sizeBits == isMapped && chunk >= c.Size && (end == 0 || end == pageBytes-headBytes):
-		return verdict{Allocated, false}, nil
+	case mapped && chunk >= c.Size:
+		return verdict{state: Allocated}, nil
 	case chunk < minChunk, chunk > maxSize:
-		return verdict{Freed, true}, nil // no header: the mapping is another's now
+		return verdict{state: Freed, passed: true}, nil // no header: the mapping is another's now
+	case mapped:
+		return v.another(), nil
 	}
 	return verdict{}, nil // a part of an arena that was not found, or it is being resized
 }

@@ -20,6 +20,7 @@ type truth struct {
 	blocks   map[uint64]uint64 // usable size by address
 	lost     map[uint64]bool
 	freed    map[uint64]bool
+	chance   map[uint64]bool // blocks that look like the allocator's own
 	inUse    uint64
 	mappings Sum // whole mappings
 }
@@ -56,7 +57,9 @@ func startTruth(t testing.TB, program string, env []string, args ...string) *tru
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	c := &truth{blocks: make(map[uint64]uint64), lost: make(map[uint64]bool), freed: make(map[uint64]bool)}
+	c := &truth{
+		blocks: make(map[uint64]uint64), lost: make(map[uint64]bool), freed: make(map[uint64]bool), chance: make(map[uint64]bool),
+	}
 	for lines := bufio.NewScanner(out); ; {
 		if !lines.Scan() {
 			t.Fatal("the program ended before it was ready")
@@ -83,7 +86,7 @@ func (c *truth) take(t testing.TB, line string) {
 	var word string
 	if _, err := fmt.Sscanf(line, "block 0x%x %d %s", &addr, &size, &word); err == nil {
 		c.blocks[addr] = size
-		c.lost[addr] = word == "lost"
+		c.lost[addr], c.chance[addr] = word == "lost", word == "chance"
 		return
 	}
 	if _, err := fmt.Sscanf(line, "freed 0x%x", &addr); err == nil {

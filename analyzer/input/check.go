@@ -69,6 +69,7 @@ type FreeWalk struct {
 	Freed  []uint64 // addresses, ascending, each as the distance from the one before
 	Unsure []uint64 // likewise: of which it could not be told
 	More   bool     // others belong to the same look
+	Held   bool     // it was before the Checkpoint that it belongs to, which has counted it
 }
 
 // maxWalked bounds how many addresses are in one FreeWalk.

@@ -16,6 +16,11 @@ type Carried struct {
 	ForkedAt uint64 // ns, CLOCK_MONOTONIC: when; 0: it was not, or before the trace began
 	Copies   uint64 // blocks that it had of its parent's
 	Partial  bool   // it has not got all copies of these
+
+	// FreesSeenAt is when free got its probe (ns, CLOCK_MONOTONIC); 0: it had it from the beginning, or has none
+	// (ProcessInfo.FreesUnseen).
+	FreesSeenAt uint64
+	FreeWalks   uint64 // looks so far for blocks that were freed unseen
 }
 
 // Held is what lived in processes at the Checkpoint, each as the event that made it, of its own time. Only these

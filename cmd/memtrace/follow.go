@@ -218,6 +218,7 @@ func (f *follower) execed(e event.Event) {
 	t := f.session.targets[pid]
 	if t != nil {
 		t.replaced = true
+		t.newHeap()
 	}
 	if f.session.ptracedByOther[pid] {
 		return

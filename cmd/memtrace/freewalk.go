@@ -77,15 +77,41 @@ func (s *session) lookForFree(t *target, began uint64, threads []reach.Thread) *
 	t.walkPace.Done(time.Now(), w.Took())
 	switch {
 	case err == nil:
-		t.walked, t.heapless = t.walked || w.Blocks() > 0, 0
+		t.lookedThrough(w.Blocks())
 		s.say("process %d: looked for freed blocks in %v, %d of %d are", t.pid, w.Took().Round(time.Microsecond), w.Freed(), w.Blocks())
 		return w
 	case isGone(err) || !t.held.Alive():
-	case errors.Is(err, heapwalk.ErrNoArena) && !t.lacksHeap():
 	default:
-		s.seeFrees(t, err)
+		switch t.failedLook(err, threads != nil) {
+		case lookHopeless:
+			s.seeFrees(t, err)
+		case lookMissed:
+			s.warn("%v: what it has freed is not known", err)
+		}
 	}
 	return nil
+}
+
+// A lookFailure is what follows from a look at a heap that failed.
+type lookFailure uint8
+
+const (
+	lookLater    lookFailure = iota // another look may do
+	lookMissed                      // so it may, but this one was of a process that stands still, as at its end
+	lookHopeless                    // none will
+)
+
+// failedLook says what follows from the error of a look at a process that runs or stands still.
+func (t *target) failedLook(err error, still bool) lookFailure {
+	switch {
+	case !errors.Is(err, heapwalk.ErrNoArena):
+		return lookHopeless
+	case still: // it may be stopped while its records are changed
+		return lookMissed
+	case t.lacksHeap():
+		return lookHopeless
+	}
+	return lookLater
 }
 
 // heaplessLooks is at how many looks in a row no heap must be found before a process is taken to have none.
@@ -97,6 +123,17 @@ func (t *target) lacksHeap() bool {
 	t.heapless++
 	return !t.walked && t.heapless >= heaplessLooks
 }
+
+// lookedThrough is told that the heap was looked through, for so many blocks. Without any nobody knows whether
+// there is one.
+func (t *target) lookedThrough(blocks int) {
+	if blocks > 0 {
+		t.walked, t.heapless = true, 0
+	}
+}
+
+// newHeap is told that the process has executed another program, whose heap is another.
+func (t *target) newHeap() { t.walked, t.heapless = false, 0 }
 
 // inFlight are the blocks that a process's threads are just being given, or are resizing.
 func (s *session) inFlight(t *target) []uint64 {

@@ -97,7 +97,9 @@ func newJob(c *cli.Context) (*job, error) {
 		return nil, err
 	}
 	g.used = used
-	g.judge = gate.New(gate.Options{Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval})
+	g.judge = gate.New(gate.Options{
+		Rules: g.rules, WarmUp: g.warmUp, Known: g.known, MinGrowth: growthWindows * windowInterval, MinLooks: growthLooks,
+	})
 	return g, nil
 }
 
@@ -114,6 +116,9 @@ func warnOfConditions(c *cli.Context, rules gate.Rules) {
 
 // growthWindows is how many windows growth is not told before (docs/leaks.md).
 const growthWindows = 9
+
+// growthLooks is how many values a trend takes, where each look for freed blocks gives one.
+const growthLooks = 8
 
 // sourceRoot is the directory below which source files are named relatively:
 // that of the checkout.

@@ -59,19 +59,24 @@ func (a *attacher) addFrees(pid int, reason error) error {
 
 // keepFrees puts the probes on free that were left out of a process, and notes why. No other attach to it is under way.
 func (a *attacher) keepFrees(pid int, reason error) error {
+	return a.keepFreesBy(a.tracer.Attach, pid, reason)
+}
+
+// keepFreesBy is keepFrees with what attaches. Where that fails, the process still has none.
+func (a *attacher) keepFreesBy(attach func(pid int, objects []probe.Object) error, pid int, reason error) error {
+	if a.keepsFrees(pid) {
+		return nil
+	}
+	if probed := a.of(pid); len(probed) > 0 {
+		if err := attach(pid, withProbes(probed, (*probe.Probe).OnlyFrees)); err != nil {
+			return err
+		}
+	}
 	a.mu.Lock()
-	_, known := a.withFrees[pid]
 	a.withFrees[pid] = reason
-	probed := a.probed[pid]
 	a.mu.Unlock()
-	if known {
-		return nil
-	}
 	a.noteFrees(pid, reason)
-	if len(probed) == 0 {
-		return nil
-	}
-	return a.tracer.Attach(pid, withProbes(probed, (*probe.Probe).OnlyFrees))
+	return nil
 }
 
 // noteFrees says why a process has probes on free, once for each reason: its children have the same.

@@ -1,5 +1,6 @@
 /*
- * A heap of so many MiB, in blocks of 16 to 1,039 bytes, a third of which are freed again. It then waits for SECONDS.
+ * A heap of so many MiB, in blocks of 16 to 1,039 bytes, a third of which are freed as it grows: later ones take their
+ * places. It then waits for SECONDS.
  */
 #include <stdint.h>
 #include <stdlib.h>
