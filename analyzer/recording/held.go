@@ -17,7 +17,7 @@ const unnoticed = 64 << 10
 // holdings is what an analyzer keeps of lists and names.
 type holdings struct {
 	sum   uint64
-	names uint64            // of stacks
+	names uint64             // of stacks
 	last  map[reading]uint64 // of PIDs' last programs: what the next reading replaces
 }
 
