@@ -18,7 +18,8 @@ func withBlocks(b *testing.B, blocks, sites uint64) *Analyzer {
 			a.Take(input.Stack{Stack: event.Stack{ID: event.StackID(i + 1), PID: testPID, Frames: []uint64{i, 5, 4, 3, 2, 1}}})
 		}
 		events = append(events, event.Event{
-			Kind: event.Alloc, Time: testStart + i*100, PID: testPID, TID: 1, Addr: 0x1000 + 64*i, Size: 16 + i%48, Stack: event.StackID(1 + i%sites),
+			Kind: event.Alloc, Time: testStart + i*100, PID: testPID, TID: 1,
+			Addr: 0x1000 + 64*i, Size: 16 + i%48, Stack: event.StackID(1 + i%sites),
 		})
 		if len(events) == cap(events) {
 			a.Take(&input.Events{Events: events})

@@ -14,15 +14,17 @@ import (
 const (
 	// maxFinds is how often a runtime is looked for that can't be read.
 	maxFinds = 10
-	// runtimePatience is how long a sample waits for what a process's runtime holds. Reading it takes a few milliseconds.
+	// runtimePatience is how long a sample waits for what a process's runtime holds. Reading it takes a few
+	// milliseconds.
 	runtimePatience = 500 * time.Millisecond
 	// maxRuntimeReads bounds how many processes are read at a time: each that does not answer keeps a thread.
 	maxRuntimeReads = 16
 )
 
-// A runtimeReader reads, time after time, where the parts of a process are that a language's runtime uses. It does so in a goroutine of its own, as a
-// process may have memory that comes when another program likes (runtimemap). A sample waits for that once; while a process has
-// not answered, later ones do without, and then take what was read for the one before.
+// A runtimeReader reads, time after time, where the parts of a process are that a language's runtime uses. It does so
+// in a goroutine of its own, as a process may have memory that comes when another program likes (runtimemap). A
+// sample waits for that once; while a process has not answered, later ones do without, and then take what was read
+// for the one before.
 type runtimeReader struct {
 	runtime *runtimemap.Runtime // what was found; that of the goroutine while one is at work
 	answer  chan runtimeAnswer  // of the goroutine at work; nil: there is none
@@ -45,7 +47,8 @@ type runtimeAnswer struct {
 // runtimeReads has an element for each goroutine at work, of all processes.
 var runtimeReads = make(chan struct{}, maxRuntimeReads)
 
-// ofNextProgram is the reader of the program that a process executed. A goroutine that has not answered is not left to itself for another one.
+// ofNextProgram is the reader of the program that a process executed. A goroutine that has not answered is not left
+// to itself for another one.
 func (r *runtimeReader) ofNextProgram() runtimeReader {
 	return runtimeReader{answer: r.answer, late: r.late, stale: r.answer != nil}
 }

@@ -40,7 +40,8 @@ func TestNoRuntimeIsRemembered(t *testing.T) {
 	<-r.answer
 }
 
-// While a process has not answered, samples do without, also those of the program that it executes next: there is one read at a time.
+// While a process has not answered, samples do without, also those of the program that it executes next: there is one
+// read at a time.
 func TestRuntimeThatDoesNotAnswer(t *testing.T) {
 	p := openSelf(t)
 	r := runtimeReader{answer: make(chan runtimeAnswer, 1)}

@@ -16,8 +16,8 @@ type Savepoint struct {
 	bytes    uint64
 }
 
-// Savepoint copies all that is known now: some 40 bytes a live block, and 300 a site. BenchmarkSavepoint measures how long that takes; a site
-// takes some fifty times as long as a block.
+// Savepoint copies all that is known now: some 40 bytes a live block, and 300 a site. BenchmarkSavepoint measures how
+// long that takes; a site takes some fifty times as long as a block.
 func (a *Analyzer) Savepoint() *Savepoint {
 	c := &deepCopy{}
 	s := &Savepoint{analyzer: &Analyzer{}}
@@ -30,8 +30,8 @@ func (a *Analyzer) Savepoint() *Savepoint {
 // Bytes is what the Savepoint takes in memory, about: without names of frames, which it shares with its Analyzer.
 func (s *Savepoint) Bytes() uint64 { return s.bytes }
 
-// Restore has a fresh Analyzer know what another one of the same Config knew; the Observer may differ. Where there is not enough memory, it is as
-// fresh as before.
+// Restore has a fresh Analyzer know what another one of the same Config knew; the Observer may differ. Where there is
+// not enough memory, it is as fresh as before.
 func (a *Analyzer) Restore(s *Savepoint) error { return a.restore(s, newChunk) }
 
 func (a *Analyzer) restore(s *Savepoint, newChunk func(huge bool) (unsafe.Pointer, error)) error {

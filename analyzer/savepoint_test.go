@@ -144,13 +144,17 @@ func TestSavepointIsApart(t *testing.T) {
 	}
 }
 
-// An Analyzer that finds no memory for what a Savepoint has is as fresh as before, and nothing of the Savepoint's is given back to the kernel.
+// An Analyzer that finds no memory for what a Savepoint has is as fresh as before, and nothing of the Savepoint's is
+// given back to the kernel.
 func TestRestoreWithoutMemory(t *testing.T) {
 	t.Parallel()
 	config := Config{Start: testStart, FollowForks: true, Seed: [2]uint64{3, 7}, MinAge: 1000}
 	full := New(config)
 	defer full.Close()
-	s := &story{r: rand.New(rand.NewPCG(3, 2)), time: testStart + 1000, next: 100, live: map[uint32]map[uint64]uint64{}, stack: map[[2]uint64]bool{}}
+	s := &story{
+		r: rand.New(rand.NewPCG(3, 2)), time: testStart + 1000, next: 100,
+		live: map[uint32]map[uint64]uint64{}, stack: map[[2]uint64]bool{},
+	}
 	var inputs []input.Input
 	s.give = func(in input.Input) {
 		inputs = append(inputs, input.Copy(in))

@@ -38,7 +38,9 @@ type recentGroup[T any] struct {
 
 func newGroupTable[T, F any, S sum[T, F]](r *runner, deferred bool) groupTable[T, F, S] {
 	g := r.grouping
-	return groupTable[T, F, S]{by: g, bySite: deferred || g.site != nil, deferred: deferred, at: make(map[groupKey]*T), most: r.room}
+	return groupTable[T, F, S]{
+		by: g, bySite: deferred || g.site != nil, deferred: deferred, at: make(map[groupKey]*T), most: r.room,
+	}
 }
 
 // groups is a collector of Figures by group.

@@ -183,7 +183,8 @@ func (c *spanGroups) fill(r *runner) {
 	c.sampled = list.sums.samples != 0
 	c.out = &Span{
 		Schema: SpanSchema, FromNS: res.FromNS, ToNS: res.ToNS, By: c.by.word, Order: order.word,
-		Total: list.sums.figures(), Groups: make([]SpanGroup, 0, len(list.rows)), Omitted: list.omitted, Rest: list.rest, NoRoom: list.noRoom,
+		Total: list.sums.figures(), Groups: make([]SpanGroup, 0, len(list.rows)),
+		Omitted: list.omitted, Rest: list.rest, NoRoom: list.noRoom,
 	}
 	for _, row := range list.rows {
 		c.out.Groups = append(c.out.Groups, SpanGroup{row.Member, row.figures})

@@ -33,7 +33,9 @@ func TestListsOfManyProcesses(t *testing.T) {
 		"runtime's problem": {one: func(pid uint32) input.Input {
 			return input.Memory{PID: pid, Runtime: &input.Runtime{Problem: long}}
 		}},
-		"runtime's parts": {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Runtime: &input.Runtime{Parts: parts}} }},
+		"runtime's parts": {one: func(pid uint32) input.Input {
+			return input.Memory{PID: pid, Runtime: &input.Runtime{Parts: parts}}
+		}},
 		"runtime's names": {one: func(pid uint32) input.Input {
 			return input.Memory{PID: pid, Runtime: &input.Runtime{Parts: []input.RuntimePart{{Name: long}}}}
 		}},
@@ -41,7 +43,9 @@ func TestListsOfManyProcesses(t *testing.T) {
 			return input.Memory{PID: pid, Runtime: &input.Runtime{Parts: parts}}
 		}, same: true, fits: true},
 		"Go heap's problem": {one: func(pid uint32) input.Input { return input.GoHeap{PID: pid, Problem: long} }},
-		"Go heap of one":    {one: func(pid uint32) input.Input { return input.GoHeap{PID: pid, Problem: long} }, same: true, fits: true},
+		"Go heap of one": {one: func(pid uint32) input.Input {
+			return input.GoHeap{PID: pid, Problem: long}
+		}, same: true, fits: true},
 		"usual description": {one: func(pid uint32) input.Input {
 			p := info(pid)
 			p.Untraced = names[:100]

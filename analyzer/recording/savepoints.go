@@ -136,7 +136,8 @@ func (p *player) kept() player {
 	return out
 }
 
-// resume has a player go on from a savepoint, and returns the block that comes next. After an error the player is as before.
+// resume has a player go on from a savepoint, and returns the block that comes next. After an error the player is as
+// before.
 func (p *player) resume(s *savepoint) (int, error) {
 	if err := p.analyzer.Restore(s.analyzer); err != nil {
 		return 0, err

@@ -54,8 +54,9 @@ type Runtime struct {
 // Name is java or v8.
 func (r *Runtime) Name() string { return r.kind.name() }
 
-// Find returns the runtime of a process. The error is ErrNone or ErrOther where there is none: one that is loaded later is found then. It reads
-// files and memory of the target's: who calls it again and again bounds how often that fails, and waits for it in no goroutine that others need.
+// Find returns the runtime of a process. The error is ErrNone or ErrOther where there is none: one that is loaded
+// later is found then. It reads files and memory of the target's: who calls it again and again bounds how often that
+// fails, and waits for it in no goroutine that others need.
 func Find(p *procfs.Process) (*Runtime, error) {
 	var found *Runtime
 	var problem error
@@ -118,8 +119,8 @@ func hasV8(r io.ReaderAt) bool {
 	return err == nil && bytes.Contains(text, []byte("_ZN2v87Isolate"))
 }
 
-// Parts says what is where now in the process that the runtime was found in, in ascending order and without overlaps. Only what is private
-// anonymous memory there is the runtime's: a Part may reach beyond.
+// Parts says what is where now in the process that the runtime was found in, in ascending order and without overlaps.
+// Only what is private anonymous memory there is the runtime's: a Part may reach beyond.
 func (r *Runtime) Parts(p *procfs.Process) ([]Part, error) {
 	var areas []area
 	err := p.Maps(func(v *procfs.VMA) {
@@ -143,8 +144,8 @@ func (r *Runtime) Parts(p *procfs.Process) ([]Part, error) {
 
 func byStart(x, y Part) int { return cmp.Compare(x.Start, y.Start) }
 
-// apart sorts the parts, and leaves out what can't be: those that are empty, in the kernel's half, or begin in another. cut says that it left out
-// others, too, as they are too many.
+// apart sorts the parts, and leaves out what can't be: those that are empty, in the kernel's half, or begin in
+// another. cut says that it left out others, too, as they are too many.
 func apart(parts []Part) (out []Part, cut bool) {
 	slices.SortFunc(parts, byStart)
 	out = parts[:0]

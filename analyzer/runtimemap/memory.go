@@ -19,8 +19,8 @@ var errRoom = errors.New("it leads through more memory than memtrace reads")
 // keptPages bounds the pages that are kept: 4 MiB.
 const keptPages = 1 << 10
 
-// memory is that of a process, by process_vm_readv(2): it needs no stop. Pages that were read are kept until forget, or until there are too
-// many; then they are read anew. The first failure stays, and what is read after it is zero.
+// memory is that of a process, by process_vm_readv(2): it needs no stop. Pages that were read are kept until forget,
+// or until there are too many; then they are read anew. The first failure stays, and what is read after it is zero.
 type memory struct {
 	pid   int
 	room  int // bytes that may still be read

@@ -13,9 +13,11 @@ import (
 const (
 	// A JVM that took t to answer is asked again after jvmRest × t, jvmEvery at least.
 	jvmEvery, jvmRest = 2 * time.Second, 50
-	// jvmPatience bounds one question, jvmLastPatience the last ones of all JVMs; what does not heed that is waited for jvmGrace longer.
+	// jvmPatience bounds one question, jvmLastPatience the last ones of all JVMs; what does not heed that is waited
+	// for jvmGrace longer.
 	jvmPatience, jvmLastPatience, jvmGrace = 10 * time.Second, 3 * time.Second, 500 * time.Millisecond
-	// maxJVMFailures is after how many failures in a row a JVM is asked no more, maxJVMLooks after how many that a process can't be looked at.
+	// maxJVMFailures is after how many failures in a row a JVM is asked no more, maxJVMLooks after how many that a
+	// process can't be looked at.
 	maxJVMFailures, maxJVMLooks = 3, 10
 )
 
@@ -77,7 +79,8 @@ func (s *session) takeJVMReply(t *target) {
 	}
 }
 
-// noteJVMReply notes how a question ended. What is no JVM now may be one later: its library is loaded after its program.
+// noteJVMReply notes how a question ended. What is no JVM now may be one later: its library is loaded after its
+// program.
 func (s *session) noteJVMReply(t *target, r jvmReply) {
 	n := &t.names
 	n.cancel()
@@ -111,8 +114,8 @@ func (s *session) noteJVMReply(t *target, r jvmReply) {
 	}
 }
 
-// askJVM asks a JVM and reads what it wrote, in a goroutine. Whether a process is a JVM is found there, too: it takes reading files and memory
-// of the process, which may be slow in coming.
+// askJVM asks a JVM and reads what it wrote, in a goroutine. Whether a process is a JVM is found there, too: it takes
+// reading files and memory of the process, which may be slow in coming.
 func (s *session) askJVM(t *target, patience time.Duration) {
 	n := &t.names
 	if n.program == nil || n.execs != t.execs {
@@ -139,7 +142,8 @@ func (n *jvmNames) forgetProgram() {
 	}
 }
 
-// close lets go of a process. What a question that is on its way has left is removed after it, where the process has ended.
+// close lets go of a process. What a question that is on its way has left is removed after it, where the process has
+// ended.
 func (n *jvmNames) close(alive bool) {
 	program, answer := n.program, n.answer
 	n.program, n.answer = nil, nil
@@ -157,7 +161,8 @@ func (n *jvmNames) close(alive bool) {
 	}
 }
 
-// askJVMsLast asks all JVMs once more, so that the last Report has the names of what was compiled since. Questions that do not end in time are ended.
+// askJVMsLast asks all JVMs once more, so that the last Report has the names of what was compiled since. Questions
+// that do not end in time are ended.
 func (s *session) askJVMsLast() {
 	if !s.jvmPerfMap {
 		return
@@ -178,7 +183,8 @@ func (s *session) askJVMsLast() {
 				s.noteJVMReply(t, r)
 			case <-over.C:
 				over.Reset(0) // the others are not waited for
-				s.warn("--jvm-perfmap: process %d could not be read within %v: code that it compiled last has no names", t.pid, jvmLastPatience)
+				s.warn("--jvm-perfmap: process %d could not be read within %v: code that it compiled last has no names",
+					t.pid, jvmLastPatience)
 			}
 		}
 		s.names.AskFor(t.pid, false) // what has no name now has none

@@ -186,7 +186,8 @@ sys.stdin.readline()
 print("end")
 `
 
-// What a process has in the place of the JVM's library may be anything. It is looked at a few times, and that it could not be read is said once.
+// What a process has in the place of the JVM's library may be anything. It is looked at a few times, and that it
+// could not be read is said once.
 func TestLibraryThatIsNoJVMs(t *testing.T) {
 	t.Parallel()
 	lib := filepath.Join(t.TempDir(), "libjvm.so")

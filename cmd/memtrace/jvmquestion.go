@@ -73,7 +73,8 @@ func (q *jvmQuestion) look(held *procfs.Held) error {
 	switch {
 	case errors.Is(err, procfs.ErrGone):
 		return errNoJVM
-	case errors.Is(err, runtimemap.ErrNone), errors.Is(err, runtimemap.ErrOther), err == nil && runtime.Name() != "java":
+	case errors.Is(err, runtimemap.ErrNone), errors.Is(err, runtimemap.ErrOther),
+		err == nil && runtime.Name() != "java":
 		q.program.without = code
 		return errNoJVM
 	case err != nil:

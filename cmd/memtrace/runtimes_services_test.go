@@ -229,7 +229,8 @@ func TestNodeHoldsWhatItSays(t *testing.T) {
 	checkAddsUp(t, p)
 }
 
-// withheldProgram maps Node's program and has memory that looks as if V8 had it, whose pages come by userfaultfd(2): never.
+// withheldProgram maps Node's program and has memory that looks as if V8 had it, whose pages come by userfaultfd(2):
+// never.
 const withheldProgram = `
 import ctypes, fcntl, mmap, struct, sys
 node = open(sys.argv[1], "rb")
@@ -247,21 +248,24 @@ sys.stdin.readline()
 print("end")
 `
 
-// A process whose memory does not come when it is read holds up neither the trace nor its end, and the Report says what is missing.
+// A process whose memory does not come when it is read holds up neither the trace nor its end, and the Report says
+// what is missing.
 func TestMemoryThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	node, err := filepath.EvalSymlinks(need(t, "node"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	python := spawn(t, exec.Command("/usr/bin/python3", "-c", withheldProgram, node, strconv.Itoa(unix.SYS_USERFAULTFD)))
+	call := strconv.Itoa(unix.SYS_USERFAULTFD)
+	python := spawn(t, exec.Command("/usr/bin/python3", "-c", withheldProgram, node, call))
 	python.lineWith("ready")
 	m := startTracing(t, []int{python.pid()}, "-d", "600s")
 	for range 3 {
 		m.report()
 	}
 	r := m.interrupt()
-	if runtime := r.Processes[0].Runtime; runtime == nil || !strings.Contains(runtime.Problem, "could not be read in time") {
+	runtime := r.Processes[0].Runtime
+	if runtime == nil || !strings.Contains(runtime.Problem, "could not be read in time") {
 		t.Errorf("its runtime is %+v", runtime)
 	}
 	python.say("")

@@ -169,7 +169,8 @@ func isThere(t *testing.T, held *procfs.Held) bool {
 
 func attachName(held *procfs.Held) string { return fmt.Sprintf("/tmp/.attach_pid%d", held.PID()) }
 
-// A JVM that does not listen in time is sent no second signal, and the file stays for it until it listens: without it, it would print its threads.
+// A JVM that does not listen in time is sent no second signal, and the file stays for it until it listens: without
+// it, it would print its threads.
 func TestSlowJVMIsSignalledOnce(t *testing.T) {
 	held, lines := jvmProcess(t, "silent")
 	var w Wake
@@ -404,7 +405,8 @@ func TestFilesInItsPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := PerfMap(within(t, time.Minute), held, new(Wake)); err == nil || !strings.Contains(err.Error(), want) {
+			err = PerfMap(within(t, time.Minute), held, new(Wake))
+			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 			if text, err := os.ReadFile(target); err != nil || string(text) != "content" {

@@ -17,9 +17,9 @@ import (
 // ErrUnknownCommand: the JVM has no Compiler.perfmap.
 var ErrUnknownCommand = errors.New("it has no Compiler.perfmap: JDK 17 and newer have")
 
-// PerfMap has a JVM write /tmp/perf-N.map of its own root: the functions that it has compiled by now. The caller has made sure that the
-// process is a JVM that answers to SIGQUIT (-XX:+DisableAttachMechanism makes it print its stacks instead), and gives the same Wake each time
-// until the process executes another program.
+// PerfMap has a JVM write /tmp/perf-N.map of its own root: the functions that it has compiled by now. The caller has
+// made sure that the process is a JVM that answers to SIGQUIT (-XX:+DisableAttachMechanism makes it print its stacks
+// instead), and gives the same Wake each time until the process executes another program.
 func PerfMap(ctx context.Context, p *procfs.Held, w *Wake) error {
 	j, err := open(p)
 	if err != nil {

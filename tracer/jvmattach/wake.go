@@ -17,11 +17,12 @@ import (
 const pollEvery = 20 * time.Millisecond
 
 var (
-	// ErrNotListening: the JVM was sent SIGQUIT and has not begun to listen yet. It is not sent another: ask again later.
-	ErrNotListening = errors.New("it was sent SIGQUIT and does not listen yet. A file .attach_pidN stays in its /tmp until it does: " +
-		"a JVM that takes the signal and finds none prints its threads")
+	// ErrNotListening: the JVM was sent SIGQUIT and has not begun to listen yet. It is not sent another: ask again
+	// later.
+	ErrNotListening = errors.New("it was sent SIGQUIT and does not listen yet. A file .attach_pidN stays in its /tmp " +
+		"until it does: a JVM that takes the signal and finds none prints its threads")
 	// errSilent: a JVM that listened has stopped to.
-	errSilent = errors.New("it listened before and no longer does: /tmp/.java_pidN of its root is gone, or nobody listens there")
+	errSilent = errors.New("it listened before and no longer does: .java_pidN in its /tmp is gone, or unanswered")
 	// errNoHandler: SIGQUIT would end the process.
 	errNoHandler = errors.New("it has no handler for SIGQUIT: it was started with -Xrs, or is starting or ending")
 	// ErrStopped: a signal would wait until it goes on. Ask again later.
@@ -30,10 +31,11 @@ var (
 	errNotItsOwn = errors.New("its /tmp is a directory that its user can't write to")
 )
 
-// A Wake is how far one program of one process was asked to listen. It is for one question at a time; the zero value is of one that was not asked.
+// A Wake is how far one program of one process was asked to listen. It is for one question at a time; the zero value
+// is of one that was not asked.
 //
-// A JVM that gets SIGQUIT and finds no file .attach_pidN prints its threads. So SIGQUIT is sent once, and the file stays until the JVM
-// listens, or has ended: it may be stopped, or busy, for longer than anybody waits.
+// A JVM that gets SIGQUIT and finds no file .attach_pidN prints its threads. So SIGQUIT is sent once, and the file
+// stays until the JVM listens, or has ended: it may be stopped, or busy, for longer than anybody waits.
 type Wake struct {
 	sent bool
 	file *attachFile // nil: there is none
@@ -47,7 +49,8 @@ type attachFile struct {
 	ino  uint64
 }
 
-// Waits reports whether a JVM was sent SIGQUIT and has not begun to listen, so that the file that asks for that is still there.
+// Waits reports whether a JVM was sent SIGQUIT and has not begun to listen, so that the file that asks for that is
+// still there.
 func (w *Wake) Waits() bool { return w.file != nil }
 
 // Remove removes the file, if there is one. That is for a program that has ended: a running one may print its threads.
@@ -116,7 +119,8 @@ func (j *jvm) wake(ctx context.Context, w *Wake) (*net.UnixConn, error) {
 	}
 }
 
-// createAttachFile creates the file that asks a JVM to listen. No file of the target's is followed, opened or overwritten for that.
+// createAttachFile creates the file that asks a JVM to listen. No file of the target's is followed, opened or
+// overwritten for that.
 func (j *jvm) createAttachFile() (*attachFile, error) {
 	if err := j.mayCreate(); err != nil {
 		return nil, err
@@ -124,7 +128,8 @@ func (j *jvm) createAttachFile() (*attachFile, error) {
 	name := ".attach_pid" + strconv.Itoa(j.inner)
 	fd, err := unix.Openat(j.tmp, name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if errors.Is(err, unix.EEXIST) {
-		return nil, fmt.Errorf("/tmp/%s is there: another program is attaching to it. Remove the file if none is: %w", name, err)
+		return nil, fmt.Errorf("/tmp/%s is there: another program is attaching to it. Remove the file if none is: %w",
+			name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create /tmp/%s in its root: %w", name, err)
@@ -148,8 +153,9 @@ func (j *jvm) createAttachFile() (*attachFile, error) {
 	return f, nil
 }
 
-// mayCreate makes sure that the target's user may create files in its /tmp. The target chooses what that is, by a mount or a link in a root of its
-// own, and memtrace may write everywhere. Access control lists and groups beside the first are not asked: they give less than needed, never more.
+// mayCreate makes sure that the target's user may create files in its /tmp. The target chooses what that is, by a
+// mount or a link in a root of its own, and memtrace may write everywhere. Access control lists and groups beside the
+// first are not asked: they give less than needed, never more.
 func (j *jvm) mayCreate() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(j.tmp, &st); err != nil {

@@ -39,7 +39,8 @@ const savepointEvents = 1 << 18
 func Open(name string, f *os.File, share Shares, sort string) (*File, error) {
 	var begin [8]byte
 	n, _ := f.ReadAt(begin[:], 0)
-	out := &File{name: name, f: f, rooms: share.rooms(), sort: sort, saved: recording.NewSavepoints(share.Savepoints, savepointEvents)}
+	saved := recording.NewSavepoints(share.Savepoints, savepointEvents)
+	out := &File{name: name, f: f, rooms: share.rooms(), sort: sort, saved: saved}
 	var err error
 	if !recording.Is(begin[:n]) {
 		if out.last, out.note, err = export.Read(bufio.NewReader(f), share.Report); err != nil {

@@ -47,7 +47,8 @@ type jobs struct {
 
 // newJobs keeps answers that take so many bytes.
 func newJobs(room uint64) *jobs {
-	return &jobs{ctx: context.Background(), slots: make(chan struct{}, jobsAtOnce), room: room, running: make(map[string]*job)}
+	slots := make(chan struct{}, jobsAtOnce)
+	return &jobs{ctx: context.Background(), slots: slots, room: room, running: make(map[string]*job)}
 }
 
 // get returns an answer that is there or comes within a moment. done is the part of the work that is done; 1: all.

@@ -2,8 +2,8 @@ package web
 
 import "github.com/memtrace/memtrace/analyzer/recording"
 
-// Shares are how much of its memory a Server lets what it keeps and does take, in bytes. Together they are seven eighths: the rest is for what is
-// read of files, and for answers that are being made.
+// Shares are how much of its memory a Server lets what it keeps and does take, in bytes. Together they are seven
+// eighths: the rest is for what is read of files, and for answers that are being made.
 type Shares struct {
 	Report     uint64 // of each file: the one that it has
 	Savepoints uint64 // of each file

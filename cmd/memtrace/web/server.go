@@ -36,7 +36,10 @@ type Server struct {
 
 // New makes a Server of files.
 func New(files []*File, version string, share Shares) *Server {
-	return &Server{files: files, version: version, guard: guard{token: newToken()}, jobs: newJobs(share.Answers), atWork: make(chan struct{}, maxAtWork)}
+	return &Server{
+		files: files, version: version, guard: guard{token: newToken()},
+		jobs: newJobs(share.Answers), atWork: make(chan struct{}, maxAtWork),
+	}
 }
 
 // Listen opens a TCP port and returns the address of the page, with its token. 0 as a port is any that is free.
