@@ -13,13 +13,21 @@ import (
 const (
 	// A JVM that took t to answer is asked again after jvmRest × t, jvmEvery at least.
 	jvmEvery, jvmRest = 2 * time.Second, 50
+	// jvmLook is how often, at most, it is looked whether a process is a JVM by now: never for more than a 50th of the
+	// time.
+	jvmLook = jvmEvery / 4
 	// jvmPatience bounds one question, jvmLastPatience the last ones of all JVMs; what does not heed that is waited
 	// for jvmGrace longer.
 	jvmPatience, jvmLastPatience, jvmGrace = 10 * time.Second, 3 * time.Second, 500 * time.Millisecond
 	// maxJVMFailures is after how many failures in a row a JVM is asked no more, maxJVMLooks after how many that a
 	// process can't be looked at.
 	maxJVMFailures, maxJVMLooks = 3, 10
+	// maxJVMQuestions bounds how many processes are asked at a time: one whose memory does not come keeps a thread.
+	maxJVMQuestions = 64
 )
+
+// jvmQuestions has an element for each question that is on its way.
+var jvmQuestions = make(chan struct{}, maxJVMQuestions)
 
 var (
 	// errNoJVM: a process has no JVM now.
@@ -90,12 +98,12 @@ func (s *session) noteJVMReply(t *target, r jvmReply) {
 		n.failures = 0
 		return
 	case errors.Is(r.err, errNoJVM), errors.Is(r.err, errJVMStarts):
-		n.next = time.Now().Add(jvmEvery / 4)
+		n.next = time.Now().Add(max(jvmLook, jvmRest*r.took))
 		return
 	case errors.Is(r.err, jvmattach.ErrNotListening), errors.Is(r.err, jvmattach.ErrStopped):
 		n.next = time.Now().Add(jvmEvery) // it may yet, and is not sent another signal
 	case errors.As(r.err, new(*jvmLookError)):
-		n.next = time.Now().Add(jvmEvery / 4)
+		n.next = time.Now().Add(max(jvmLook, jvmRest*r.took))
 		if n.looks++; n.looks < maxJVMLooks {
 			return // it may be about to be loaded
 		}
@@ -125,12 +133,19 @@ func (s *session) askJVM(t *target, patience time.Duration) {
 	if n.never {
 		return
 	}
+	select {
+	case jvmQuestions <- struct{}{}:
+	default:
+		n.next = time.Now().Add(jvmLook)
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	n.answer, n.cancel = make(chan jvmReply, 1), cancel
 	q := jvmQuestion{fs: s.fs, pid: t.pid, start: t.held.StartTime, space: t.space, program: n.program, names: s.names}
 	go func(answer chan<- jvmReply) {
 		began := time.Now()
 		err := q.ask(ctx)
+		<-jvmQuestions
 		answer <- jvmReply{time.Since(began), err}
 	}(n.answer)
 }
