@@ -157,23 +157,27 @@ func (n *jvmNames) forgetProgram() {
 	}
 }
 
-// close lets go of a process. What a question that is on its way has left is removed after it, where the process has
-// ended.
+// close lets go of a process, and of the file that asks it to listen: that stays where the process lives, as it may not
+// have taken its signal yet.
 func (n *jvmNames) close(alive bool) {
 	program, answer := n.program, n.answer
 	n.program, n.answer = nil, nil
-	switch {
-	case program == nil:
-	case answer != nil:
-		n.cancel()
-		go func() {
-			if <-answer; !alive {
-				program.wake.Remove()
-			}
-		}()
-	case !alive:
-		program.wake.Remove()
+	if program == nil {
+		return
 	}
+	letGo := program.wake.Remove
+	if alive {
+		letGo = program.wake.Leave
+	}
+	if answer == nil {
+		letGo()
+		return
+	}
+	n.cancel()
+	go func() {
+		<-answer
+		letGo()
+	}()
 }
 
 // askJVMsLast asks all JVMs once more, so that the last Report has the names of what was compiled since. Questions

@@ -193,6 +193,11 @@ func TestSlowJVMIsSignalledOnce(t *testing.T) {
 	if !w.Waits() || !isThere(t, held) {
 		t.Error("the file that asks it to listen is gone")
 	}
+	left := w // by a trace that ends before
+	left.file = &attachFile{dir: -1}
+	if left.Leave(); left.Waits() || !isThere(t, held) {
+		t.Error("a trace that ends takes the file with it")
+	}
 	// The next signal is the test's own: a second one of ours would have had it listen, or print "dump", before.
 	if err := unix.Kill(held.PID(), unix.SIGQUIT); err != nil {
 		t.Fatal(err)

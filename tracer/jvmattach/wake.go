@@ -61,6 +61,14 @@ func (w *Wake) Remove() {
 	}
 }
 
+// Leave lets go of the file, if there is one, and leaves it for a program that goes on.
+func (w *Wake) Leave() {
+	if w.file != nil {
+		_ = unix.Close(w.file.dir) // a reference only: nothing can be lost
+		w.file = nil
+	}
+}
+
 // remove removes the file, but not another of its name: a jcmd's, by now.
 func (f *attachFile) remove() {
 	var st unix.Stat_t
