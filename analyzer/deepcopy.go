@@ -16,7 +16,11 @@ type deepCopy struct {
 	done  map[copied]unsafe.Pointer // copies by what they are of
 	todo  []unmended                // copies that were made, and are still to be mended
 	bytes uint64                    // that the copies take, about
-	live  bool                      // the copy is to go on: its heaps are such as Analyzer.Close frees
+
+	// newChunk, if not nil, maps memory for the heaps of a copy that is to go on: such as Analyzer.Close frees.
+	newChunk func(huge bool) (unsafe.Pointer, error)
+	chunks   []unsafe.Pointer // that it mapped
+	err      error            // why it has not mapped all
 }
 
 // copied is a thing that was copied. Its type is of it, as a struct and its first field have one address.
@@ -123,7 +127,7 @@ func pointerCopier(elem reflect.Type) copier {
 // mend mends a copy, and all that it points to.
 func (c *deepCopy) mend(t reflect.Type, to unsafe.Pointer) {
 	c.todo = append(c.todo, unmended{func() copier { return copierOf(t) }, to})
-	for len(c.todo) > 0 {
+	for len(c.todo) > 0 && c.err == nil {
 		last := len(c.todo) - 1
 		next := c.todo[last]
 		c.todo = c.todo[:last]

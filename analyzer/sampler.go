@@ -3,13 +3,11 @@
 package analyzer
 
 import (
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
-	"github.com/memtrace/memtrace/analyzer/runtimemap"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -21,9 +19,7 @@ type Sampler struct {
 	mappings  *mappingSums // of a process without an allocator
 	proc      *process     // whose memory was read last
 	execs     int          // which of its programs that was
-	runtime   *runtimemap.Runtime
-	failed    int    // how often it was looked for and could not be read
-	noRuntime string // why
+	runtime   runtimeReader
 }
 
 // Sample reads p's memory and gives it to take. base is the memory from before the attach, nil where the
@@ -35,15 +31,16 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 		return 0, nil
 	}
 	if s.proc != proc || s.execs != proc.execs {
-		*s = Sampler{proc: proc, execs: proc.execs}
+		*s = Sampler{proc: proc, execs: proc.execs, runtime: s.runtime.ofNextProgram()}
 	}
 	if proc.info.Unprobed && s.mappings == nil {
 		s.mappings = new(mappingSums)
 	}
 	r, pid := &s.residency, uint32(p.PID())
 	began := time.Now()
-	runtime := s.findRuntime(p)
+	runtime, parts := s.runtime.read(p)
 	looked := time.Since(began)
+	r.layout.runtime.ranges = parts
 	r.layout.regions, r.layout.sums = proc.regions, s.mappings
 	r.layout.mapped = func(ranges []input.Range) { take(input.Mapped{PID: pid, Ranges: ranges}) }
 	// All sites there are, of all processes: an array for each would be their product.
@@ -86,42 +83,6 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 	}
 	take(m)
 	return res.ReadTime + looked, nil
-}
-
-// maxFinds is how often a runtime is looked for that can't be read.
-const maxFinds = 10
-
-// findRuntime says where the parts of a process are that a language's runtime uses, and how that is called; nil where there is none.
-func (s *Sampler) findRuntime(p *procfs.Process) *input.Runtime {
-	found := &s.residency.layout.runtime
-	found.ranges = nil
-	if s.runtime == nil && s.failed < maxFinds {
-		runtime, err := runtimemap.Find(p)
-		switch {
-		case err == nil:
-			s.runtime = runtime
-		case errors.Is(err, runtimemap.ErrNone), errors.Is(err, procfs.ErrGone):
-			return nil
-		case errors.Is(err, runtimemap.ErrOther):
-			s.failed++
-		default: // its library may be about to be loaded
-			s.failed++
-			s.noRuntime = err.Error()
-		}
-	}
-	switch {
-	case s.runtime != nil:
-	case s.noRuntime != "":
-		return &input.Runtime{Problem: s.noRuntime}
-	default:
-		return nil
-	}
-	out := &input.Runtime{Name: s.runtime.Name(), Version: s.runtime.Version}
-	var err error
-	if found.ranges, err = s.runtime.Parts(); err != nil {
-		out.Problem = err.Error()
-	}
-	return out
 }
 
 // blocksFor yields the live blocks by site, those of each verdict as of a site behind all others.

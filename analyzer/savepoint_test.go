@@ -2,10 +2,12 @@ package analyzer
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
@@ -51,7 +53,9 @@ func TestSavepointGoesOnAsItsAnalyzer(t *testing.T) {
 		for range 2 { // a Savepoint serves again
 			for i, p := range points {
 				part := New(config)
-				part.Restore(p)
+				if err := part.Restore(p); err != nil {
+					t.Fatal(err)
+				}
 				for _, in := range inputs[cuts[i]:] {
 					part.Take(in)
 				}
@@ -122,7 +126,9 @@ func TestSavepointIsApart(t *testing.T) {
 	point := full.Savepoint()
 	part := New(config)
 	defer part.Close()
-	part.Restore(point)
+	if err := part.Restore(point); err != nil {
+		t.Fatal(err)
+	}
 	var all [3]map[uintptr]string
 	for i, a := range []*Analyzer{full, point.analyzer, part} {
 		all[i] = make(map[uintptr]string)
@@ -135,5 +141,66 @@ func TestSavepointIsApart(t *testing.T) {
 		if all[0][at] != "" || all[2][at] != "" {
 			t.Errorf("%s is shared", path)
 		}
+	}
+}
+
+// An Analyzer that finds no memory for what a Savepoint has is as fresh as before, and nothing of the Savepoint's is
+// given back to the kernel.
+func TestRestoreWithoutMemory(t *testing.T) {
+	t.Parallel()
+	config := Config{Start: testStart, FollowForks: true, Seed: [2]uint64{3, 7}, MinAge: 1000}
+	full := New(config)
+	defer full.Close()
+	s := &story{
+		r: rand.New(rand.NewPCG(3, 2)), time: testStart + 1000, next: 100,
+		live: map[uint32]map[uint64]uint64{}, stack: map[[2]uint64]bool{},
+	}
+	var inputs []input.Input
+	s.give = func(in input.Input) {
+		inputs = append(inputs, input.Copy(in))
+		full.Take(input.Copy(in))
+	}
+	s.start(1)
+	s.start(2)
+	for range 2000 {
+		s.step()
+	}
+	point, want := full.Savepoint(), reportText(t, full)
+	chunks := 0
+	errFull := errors.New("there is no more")
+	for most := 0; ; most++ {
+		part := New(config)
+		chunks = 0
+		err := part.restore(point, func(huge bool) (unsafe.Pointer, error) {
+			if chunks++; chunks > most {
+				return nil, errFull
+			}
+			return newChunk(huge)
+		})
+		if err == nil {
+			part.Close()
+			break
+		}
+		if !errors.Is(err, errFull) {
+			t.Fatal(err)
+		}
+		for _, in := range inputs {
+			part.Take(input.Copy(in))
+		}
+		if got := reportText(t, part); got != want {
+			t.Fatalf("with %d chunks, and then all inputs: %.3000s\nwant %.3000s", most, got, want)
+		}
+		part.Close()
+		again := New(config)
+		if err := again.Restore(point); err != nil {
+			t.Fatal(err)
+		}
+		if got := reportText(t, again); got != want {
+			t.Fatalf("the Savepoint after a failure: %.3000s\nwant %.3000s", got, want)
+		}
+		again.Close()
+	}
+	if chunks < 2 {
+		t.Errorf("%d chunks", chunks)
 	}
 }

@@ -30,6 +30,15 @@ type Process struct {
 // PID returns the process's ID as given to FS.Process.
 func (p *Process) PID() int { return p.pid }
 
+// Again holds the same process once more, for another goroutine. The caller closes what it returns.
+func (p *Process) Again() (*Process, error) {
+	dir, err := unix.FcntlInt(uintptr(p.dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, p.wrap("hold", "directory", err)
+	}
+	return &Process{pid: p.pid, dir: dir, thread: -1, genuine: p.genuine}, nil
+}
+
 // Close lets go of the process's directory. A closed Process is of no use.
 func (p *Process) Close() error {
 	if p.dir < 0 {

@@ -31,6 +31,7 @@ type Status struct {
 	RssAnon   uint64
 	RssFile   uint64
 	RssShmem  uint64
+	VmLib     uint64 // mappings that can be executed, but for the program's own code
 	VmPTE     uint64 // page tables
 	VmSwap    uint64 // without shmem
 }
@@ -146,6 +147,8 @@ func (s *Status) size(key string) *uint64 {
 		return &s.RssFile
 	case "RssShmem":
 		return &s.RssShmem
+	case "VmLib":
+		return &s.VmLib
 	case "VmPTE":
 		return &s.VmPTE
 	case "VmSwap":

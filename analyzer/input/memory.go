@@ -76,7 +76,7 @@ type Mapping struct {
 type Runtime struct {
 	Name    string // java, v8
 	Version string // as it says itself
-	Problem string // why there are no parts
+	Problem string // why there are no parts, or not all
 	Parts   []RuntimePart
 }
 

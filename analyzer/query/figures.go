@@ -147,6 +147,9 @@ func (t *sums) merge(o *sums) {
 	add(&a.leaked, b.leaked)
 }
 
+// empty reports whether no block was added.
+func (t *sums) empty() bool { return t.count == 0 }
+
 // figures are what the sums come to.
 func (t *sums) figures() Figures {
 	f := Figures{

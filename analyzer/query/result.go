@@ -52,7 +52,6 @@ func (m *Member) is(s *site) {
 type Group struct {
 	Member
 	Figures
-	sums *sums
 }
 
 // A Row is one block.

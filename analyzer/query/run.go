@@ -145,7 +145,7 @@ func (r *runner) pass() error {
 	}
 	r.result.Notes = append(r.result.Notes, notes...)
 	for l := range r.analyzer.Lives {
-		r.subject = subject{life: l, live: true, now: r.end, end: r.end, birth: r.births.of(l)}
+		r.subject = subject{life: l, live: true, now: r.end, from: r.opt.From, end: r.end, birth: r.births.of(l)}
 		if r.judge(); r.err != nil {
 			return r.err
 		}
@@ -166,7 +166,7 @@ func (r *runner) Ended(l *analyzer.Life) {
 		return
 	}
 	s := &r.subject
-	s.life, s.now, s.end = l, l.Ended, r.end
+	s.life, s.now, s.from, s.end = l, l.Ended, r.opt.From, r.end
 	if r.births.wanted {
 		s.birth = r.births.ended(l)
 	}
@@ -212,8 +212,12 @@ func (r *runner) conclude() {
 	if n := r.births.unknown; n != 0 {
 		r.result.Notes = append(r.result.Notes, fmt.Sprintf("%d blocks count as of no known thread, kind and realloc_chain: more than %d lived at once", n, maxBirths))
 	}
-	if r.result.Total.Estimate != nil {
-		r.result.Notes = append(r.result.Notes, "Blocks were sampled: figures are estimates, and blocks that no sample met are in none; single blocks and events are those of the sample.")
+	const sampled = "Blocks were sampled: figures are estimates, and blocks that no sample met are in none"
+	switch {
+	case r.span != nil && r.span.sampled:
+		r.result.Notes = append(r.result.Notes, sampled+".")
+	case r.result.Total.Estimate != nil:
+		r.result.Notes = append(r.result.Notes, sampled+"; single blocks and events are those of the sample.")
 	}
 }
 

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -50,7 +49,6 @@ type SpanFigures struct {
 type SpanGroup struct {
 	Member
 	SpanFigures
-	sums *spanSums
 }
 
 // SpanOptions say what is looked at.
@@ -106,19 +104,27 @@ func RunSpan(src Source, o SpanOptions) (*Span, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &spanGroups{opt: o, by: r.grouping, at: make(map[groupKey]*spanSums), most: r.room}
+	c := &spanGroups{groupTable: newGroupTable[spanSums, SpanFigures](r, false), order: o.Order}
 	r.span = c
 	if err := r.once(); err != nil {
 		return nil, err
 	}
+	c.out.Notes = r.result.Notes
 	return c.out, nil
 }
 
 // spanSums are SpanFigures that are being added up.
-type spanSums struct{ before, born, ended, freed, churned moves }
+type spanSums struct {
+	before, born, ended, freed, churned moves
 
-func (t *spanSums) add(s *subject, from uint64) {
-	born := s.life.Since > from || from == 0
+	samples uint64
+}
+
+func (t *spanSums) add(s *subject) {
+	born := s.life.Since > s.from || s.from == 0
+	if s.life.Interval != 0 {
+		t.samples++
+	}
 	if born {
 		t.born.add(s.life)
 	} else {
@@ -142,6 +148,7 @@ func (t *spanSums) merge(o *spanSums) {
 	t.ended.merge(&o.ended)
 	t.freed.merge(&o.freed)
 	t.churned.merge(&o.churned)
+	t.samples += o.samples
 }
 
 func (t *spanSums) figures() (f SpanFigures) {
@@ -159,97 +166,29 @@ func (t *spanSums) figures() (f SpanFigures) {
 	return f
 }
 
-// spanGroups is a collector of spanSums by group.
+// empty reports whether no block was added.
+func (t *spanSums) empty() bool { return t.before.count+t.born.count == 0 }
+
+// spanGroups is a collector of SpanFigures by group.
 type spanGroups struct {
-	opt     SpanOptions
-	by      *grouping
-	at      map[groupKey]*spanSums
-	noRoom  spanSums
-	most    int
+	groupTable[spanSums, SpanFigures, *spanSums]
+	order   string
 	sampled bool
 	out     *Span
 }
 
-func (c *spanGroups) add(s *subject) error {
-	var key groupKey
-	if c.by.site != nil {
-		key.site = s.life.Site
-	} else {
-		key.key = c.by.block(s)
-	}
-	c.sampled = c.sampled || s.life.Interval != 0
-	t := c.at[key]
-	switch {
-	case t != nil:
-	case len(c.at) >= c.most:
-		t = &c.noRoom
-	default:
-		t = &spanSums{}
-		c.at[key] = t
-	}
-	t.add(s, c.opt.From)
-	return nil
-}
-
-// A mergedSpan is a group as a reader tells it from others.
-type mergedSpan struct {
-	spanSums
-	site  uint32 // the lowest
-	sites int
-	key   uint64
-}
-
 func (c *spanGroups) fill(r *runner) {
-	all, total := make(map[string]*mergedSpan), c.noRoom
-	for key, t := range c.at {
-		total.merge(t)
-		label := c.by.of(r, key)
-		m := all[label]
-		if m == nil {
-			m = &mergedSpan{site: key.site, key: key.key}
-			all[label] = m
-		}
-		m.merge(t)
-		m.sites++
-		m.site = min(m.site, key.site)
+	order := spanOrders[max(0, slices.Index(SpanOrders(), c.order))]
+	list, res := c.list(r, order.figure), r.result
+	c.sampled = list.sums.samples != 0
+	c.out = &Span{
+		Schema: SpanSchema, FromNS: res.FromNS, ToNS: res.ToNS, By: c.by.word, Order: order.word,
+		Total: list.sums.figures(), Groups: make([]SpanGroup, 0, len(list.rows)),
+		Omitted: list.omitted, Rest: list.rest, NoRoom: list.noRoom,
 	}
-	res := r.result
-	c.out = &Span{Schema: SpanSchema, FromNS: res.FromNS, ToNS: res.ToNS, By: c.by.word, Order: cmp.Or(c.opt.Order, spanOrders[0].word), Total: total.figures(), Groups: []SpanGroup{}, Notes: res.Notes}
-	c.list(r, all)
-	if f := c.noRoom.figures(); f != (SpanFigures{}) {
-		c.out.NoRoom = &f
+	for _, row := range list.rows {
+		c.out.Groups = append(c.out.Groups, SpanGroup{row.Member, row.figures})
 	}
-	if c.sampled {
-		c.out.Notes = append(c.out.Notes, "Blocks were sampled: figures are estimates, and blocks that no sample met are in none.")
-	}
-}
-
-// list lists the first groups in their order, and sums up the others.
-func (c *spanGroups) list(r *runner, all map[string]*mergedSpan) {
-	out := make([]SpanGroup, 0, len(all))
-	for label, m := range all {
-		one := SpanGroup{Member: Member{Key: label, sort: m.key}, SpanFigures: m.figures(), sums: &m.spanSums}
-		if c.by.site != nil {
-			one.Sites = m.sites
-		}
-		if c.by.word == "site" {
-			one.is(r.names.of(m.site))
-		}
-		out = append(out, one)
-	}
-	by := spanOrders[max(0, slices.Index(SpanOrders(), c.out.Order))].figure
-	slices.SortFunc(out, func(x, y SpanGroup) int {
-		return cmp.Or(cmp.Compare(by(&y.SpanFigures), by(&x.SpanFigures)), cmp.Compare(x.sort, y.sort), cmp.Compare(x.Key, y.Key), compareSites(x.Site, y.Site))
-	})
-	if n := c.opt.Limit; n > 0 && len(out) > n {
-		var rest spanSums
-		for _, o := range out[n:] {
-			rest.merge(o.sums)
-		}
-		f := rest.figures()
-		c.out.Rest, c.out.Omitted, out = &f, uint64(len(out)-n), out[:n]
-	}
-	c.out.Groups = out
 }
 
 // Write writes a Span in a format of Formats, as Write does a Result.

@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -120,6 +121,29 @@ func TestSpanOptions(t *testing.T) {
 	for _, o := range []SpanOptions{{By: None}, {By: "colour"}, {Order: "bytes"}, {From: 5, To: 4}, {Limit: -1}} {
 		if _, err := RunSpan(n.source(), o); err == nil {
 			t.Errorf("%+v is taken", o)
+		}
+	}
+}
+
+// A span says what its figures lack, as other answers do.
+func TestSpanHasNotes(t *testing.T) {
+	t.Parallel()
+	n := newNaiveTrace(t, 52, 500)
+	everything, err := Compile("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []string{"leak", "function"} {
+		res, err := Run(n.source(), everything, Options{From: 1, By: by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		span, err := RunSpan(n.source(), SpanOptions{From: 1, By: by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(span.Notes, res.Notes) || span.Notes == nil || (by == "leak") != (len(span.Notes) > 0) {
+			t.Errorf("by %s it notes %q, and a query %q", by, span.Notes, res.Notes)
 		}
 	}
 }

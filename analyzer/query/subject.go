@@ -12,6 +12,7 @@ type subject struct {
 	birth birth
 	live  bool   // at the end of the span
 	now   uint64 // ns since the trace began: the end of its life or, while it lives, of the span
+	from  uint64 // the beginning of the span, ns since the trace began
 	end   uint64 // of the span
 	site  *site
 }

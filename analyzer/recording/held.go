@@ -17,15 +17,22 @@ const unnoticed = 64 << 10
 // holdings is what an analyzer keeps of lists and names.
 type holdings struct {
 	sum   uint64
-	names uint64            // of stacks
-	last  map[uint32]uint64 // of a PID's last program: its reading, which the next one replaces
+	names uint64             // of stacks
+	last  map[reading]uint64 // of PIDs' last programs: what the next reading replaces
+}
+
+// A reading is what is read of a process again and again: its memory, or its Go heap.
+type reading struct {
+	pid    uint32
+	goHeap bool
 }
 
 // add counts what is kept of an input.
 func (h *holdings) add(in input.Input) error {
 	switch v := in.(type) {
 	case input.Started:
-		delete(h.last, v.PID) // the reading may be of a program that has ended, and is shown still
+		delete(h.last, reading{pid: v.PID}) // it may be of a program that has ended, and is shown still
+		delete(h.last, reading{pid: v.PID, goHeap: true})
 		h.sum += noticed(infoBytes(&v.ProcessInfo))
 	case input.Described:
 		h.sum += noticed(infoBytes(&v.ProcessInfo))
@@ -34,20 +41,26 @@ func (h *holdings) add(in input.Input) error {
 	case input.PoolName:
 		h.sum += noticed(uint64(len(v.Name)))
 	case input.Memory:
-		n := noticed(mappingBytes(v.Mappings))
-		if n|h.last[v.PID] == 0 {
-			return nil
-		}
-		if h.last == nil {
-			h.last = make(map[uint32]uint64)
-		}
-		h.sum += n - h.last[v.PID]
-		h.last[v.PID] = n
+		h.replace(reading{pid: v.PID}, noticed(mappingBytes(v.Mappings)+runtimeBytes(v.Runtime)))
+	case input.GoHeap:
+		h.replace(reading{pid: v.PID, goHeap: true}, noticed(uint64(len(v.Problem)+len(v.Version)+len(v.FoundBy))))
 	}
 	if h.sum > maxHeld {
 		return fmt.Errorf("%w: descriptions of processes that take more than %d MiB", ErrImpossible, maxHeld>>20)
 	}
 	return nil
+}
+
+// replace counts a reading, in the place of the one before.
+func (h *holdings) replace(of reading, n uint64) {
+	if n|h.last[of] == 0 {
+		return
+	}
+	if h.last == nil {
+		h.last = make(map[reading]uint64)
+	}
+	h.sum += n - h.last[of]
+	h.last[of] = n
 }
 
 // hasRoom counts the names of a stack, and of the frames that came with it, in bytes in memory. It reports
@@ -91,6 +104,17 @@ func goStackBytes(v *input.GoStacks) (n uint64) {
 func mappingBytes(mappings []input.Mapping) (n uint64) {
 	for i := range mappings {
 		n += uint64(len(mappings[i].Name)+len(mappings[i].Perms)) + uint64(unsafe.Sizeof(mappings[i]))
+	}
+	return n
+}
+
+func runtimeBytes(r *input.Runtime) (n uint64) {
+	if r == nil {
+		return 0
+	}
+	n = uint64(len(r.Name)+len(r.Version)+len(r.Problem)) + uint64(unsafe.Sizeof(*r))
+	for i := range r.Parts {
+		n += uint64(len(r.Parts[i].Name)) + uint64(unsafe.Sizeof(r.Parts[i]))
 	}
 	return n
 }

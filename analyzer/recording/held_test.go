@@ -18,6 +18,7 @@ func TestListsOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	names := make([]string, 1<<16) // 1 MiB
 	mappings := make([]input.Mapping, 1<<14)
+	parts := make([]input.RuntimePart, 1<<15)
 	long := strings.Repeat("x", 1<<20)
 	info := func(pid uint32) input.ProcessInfo { return input.ProcessInfo{PID: pid, Comm: "p"} }
 	for name, c := range map[string]struct {
@@ -29,6 +30,22 @@ func TestListsOfManyProcesses(t *testing.T) {
 		"executable":      {one: func(pid uint32) input.Input { p := info(pid); p.Exe = long; return input.Described{ProcessInfo: p} }},
 		"mappings":        {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Mappings: mappings} }},
 		"mappings of one": {one: func(pid uint32) input.Input { return input.Memory{PID: pid, Mappings: mappings} }, same: true, fits: true},
+		"runtime's problem": {one: func(pid uint32) input.Input {
+			return input.Memory{PID: pid, Runtime: &input.Runtime{Problem: long}}
+		}},
+		"runtime's parts": {one: func(pid uint32) input.Input {
+			return input.Memory{PID: pid, Runtime: &input.Runtime{Parts: parts}}
+		}},
+		"runtime's names": {one: func(pid uint32) input.Input {
+			return input.Memory{PID: pid, Runtime: &input.Runtime{Parts: []input.RuntimePart{{Name: long}}}}
+		}},
+		"runtime of one": {one: func(pid uint32) input.Input {
+			return input.Memory{PID: pid, Runtime: &input.Runtime{Parts: parts}}
+		}, same: true, fits: true},
+		"Go heap's problem": {one: func(pid uint32) input.Input { return input.GoHeap{PID: pid, Problem: long} }},
+		"Go heap of one": {one: func(pid uint32) input.Input {
+			return input.GoHeap{PID: pid, Problem: long}
+		}, same: true, fits: true},
 		"usual description": {one: func(pid uint32) input.Input {
 			p := info(pid)
 			p.Untraced = names[:100]

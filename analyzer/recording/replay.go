@@ -142,7 +142,9 @@ func (p *player) play() (err error) {
 // start gives what was known where the playing begins, and returns the block that comes next.
 func (p *player) start() (int, error) {
 	if s := p.reader.Savepoints.before(p.since); s != nil {
-		return p.resume(s), nil
+		if next, err := p.resume(s); err == nil {
+			return next, nil
+		} // there is no memory for all at once: playing from the beginning gives the same
 	}
 	p.last, p.saved = p.reader.header.Config.Start, time.Now()
 	return p.begin()

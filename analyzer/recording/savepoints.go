@@ -136,13 +136,16 @@ func (p *player) kept() player {
 	return out
 }
 
-// resume has a player go on from a savepoint, and returns the block that comes next.
-func (p *player) resume(s *savepoint) int {
-	p.analyzer.Restore(s.analyzer)
+// resume has a player go on from a savepoint, and returns the block that comes next. After an error the player is as
+// before.
+func (p *player) resume(s *savepoint) (int, error) {
+	if err := p.analyzer.Restore(s.analyzer); err != nil {
+		return 0, err
+	}
 	next := s.player.kept()
 	next.reader, next.analyzer, next.told, next.until, next.since = p.reader, p.analyzer, p.told, p.until, p.since
 	next.saved = time.Now()
 	*p = next
 	p.reader.unknown = s.unknown
-	return s.block
+	return s.block, nil
 }

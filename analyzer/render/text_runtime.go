@@ -17,7 +17,7 @@ func addRuntime(p *page, r *report.Runtime) {
 	}
 	title := cmp.Or(runtimeTitles[r.Name], "Lang")
 	label := "  " + title + strings.Repeat(" ", max(1, 6-len(title)))
-	if r.Problem != "" {
+	if r.Problem != "" && len(r.Parts) == 0 {
 		p.prose(warning, label, "what it holds is not known: "+clean(r.Problem))
 		return
 	}
@@ -29,5 +29,8 @@ func addRuntime(p *page, r *report.Runtime) {
 		return
 	}
 	p.flow(plain, label, append(items, "not told apart "+size(r.RestBytes)), ", ")
+	if r.Problem != "" {
+		p.prose(warning, "        ", "these are not all: "+clean(r.Problem))
+	}
 	p.prose(dim, "        ", "these are parts of other anonymous; "+clean(r.Hint))
 }

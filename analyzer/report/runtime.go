@@ -8,7 +8,7 @@ type Runtime struct {
 	Parts   []RuntimePart `json:"parts"`             // the largest first
 	// RestBytes are those of RSSBy.AnonMmap that are in no part.
 	RestBytes uint64 `json:"rest_bytes"`
-	Problem   string `json:"problem,omitempty"` // why Parts is empty
+	Problem   string `json:"problem,omitempty"` // why Parts is empty, or not all
 	Hint      string `json:"hint,omitempty"`    // what would tell more
 }
 

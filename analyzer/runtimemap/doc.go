@@ -12,5 +12,8 @@
 // All of that is data of the target. Each loop over it and each read of it is bounded. What does not look as the runtime
 // writes it is left out: then that memory is in no Part. What a hostile process can reach is a wrong answer about itself.
 //
+// A read may wait for another program: memory may be a file of FUSE, or its pages come by userfaultfd(2), and then
+// they come when that program likes. So what is here is called in goroutines that nobody has to wait for.
+//
 // A Runtime is for one goroutine at a time. Layouts are those of 64-bit little-endian machines.
 package runtimemap

@@ -33,6 +33,9 @@ type Part struct {
 // maxParts bounds what Parts returns.
 const maxParts = 1 << 16
 
+// errParts: a runtime uses more ranges of addresses than that.
+var errParts = fmt.Errorf("what the runtime uses is more than %d pieces, of which the first are shown", maxParts)
+
 // An area is a private anonymous mapping.
 type area struct {
 	start, end           uint64
@@ -41,8 +44,7 @@ type area struct {
 
 // A Runtime is one language's runtime in a process.
 type Runtime struct {
-	process *procfs.Process
-	kind    interface {
+	kind interface {
 		name() string
 		parts([]area) ([]Part, error)
 	}
@@ -52,8 +54,9 @@ type Runtime struct {
 // Name is java or v8.
 func (r *Runtime) Name() string { return r.kind.name() }
 
-// Find returns the runtime of a process. The error is ErrNone or ErrOther where there is none: one that is loaded later is found then. It reads
-// files of the target's: who calls it again and again bounds how often that fails.
+// Find returns the runtime of a process. The error is ErrNone or ErrOther where there is none: one that is loaded
+// later is found then. It reads files and memory of the target's: who calls it again and again bounds how often that
+// fails, and waits for it in no goroutine that others need.
 func Find(p *procfs.Process) (*Runtime, error) {
 	var found *Runtime
 	var problem error
@@ -90,13 +93,13 @@ func ofFile(p *procfs.Process, v *procfs.VMA) (*Runtime, error) {
 		if !hasV8(file) {
 			return nil, ErrOther
 		}
-		return &Runtime{process: p, kind: &v8{p.PID()}}, nil
+		return &Runtime{kind: &v8{p.PID()}}, nil
 	}
 	j, err := openJVM(p.PID(), v.Start, file)
 	if err != nil {
 		return nil, fmt.Errorf("find the JVM's structures by %s: %w", v.Path, err)
 	}
-	return &Runtime{process: p, kind: j, Version: j.version}, nil
+	return &Runtime{kind: j, Version: j.version}, nil
 }
 
 // maxNames bounds the names of dynamic symbols that are looked through, in bytes.
@@ -116,11 +119,11 @@ func hasV8(r io.ReaderAt) bool {
 	return err == nil && bytes.Contains(text, []byte("_ZN2v87Isolate"))
 }
 
-// Parts says what is where now, in ascending order and without overlaps. Only what is private anonymous memory there is the
-// runtime's: a Part may reach beyond.
-func (r *Runtime) Parts() ([]Part, error) {
+// Parts says what is where now in the process that the runtime was found in, in ascending order and without overlaps.
+// Only what is private anonymous memory there is the runtime's: a Part may reach beyond.
+func (r *Runtime) Parts(p *procfs.Process) ([]Part, error) {
 	var areas []area
-	err := r.process.Maps(func(v *procfs.VMA) {
+	err := p.Maps(func(v *procfs.VMA) {
 		if v.Kind == procfs.KindAnon && v.Perms&procfs.Shared == 0 {
 			areas = append(areas, area{v.Start, v.End, v.Perms&procfs.Read != 0, v.Perms&procfs.Exec != 0})
 		}
@@ -132,22 +135,30 @@ func (r *Runtime) Parts() ([]Part, error) {
 	if errors.Is(err, errStarting) {
 		return nil, nil
 	}
-	return apart(parts), err
+	out, cut := apart(parts)
+	if err == nil && cut {
+		err = errParts
+	}
+	return out, err
 }
 
 func byStart(x, y Part) int { return cmp.Compare(x.Start, y.Start) }
 
-// apart sorts the parts, and leaves out what can't be: those that are empty, in the kernel's half, or begin in another.
-func apart(parts []Part) []Part {
+// apart sorts the parts, and leaves out what can't be: those that are empty, in the kernel's half, or begin in
+// another. cut says that it left out others, too, as they are too many.
+func apart(parts []Part) (out []Part, cut bool) {
 	slices.SortFunc(parts, byStart)
-	out := parts[:0]
+	out = parts[:0]
 	end := uint64(0)
 	for _, p := range parts {
-		if p.Start >= p.End || p.End > 1<<56 || p.Start < end || len(out) == maxParts {
+		if p.Start >= p.End || p.End > 1<<56 || p.Start < end {
 			continue
+		}
+		if len(out) == maxParts {
+			return out, true
 		}
 		out = append(out, p)
 		end = p.End
 	}
-	return out
+	return out, false
 }

@@ -10,17 +10,26 @@ import (
 // maxFlags bounds a JVM's table of flags; OpenJDK 17 has 1,270.
 const maxFlags = 1 << 13
 
+// perfMapSince is the first JDK whose JVM has Compiler.perfmap. Some older ones that have begun to listen print their
+// threads at SIGQUIT, whatever file there is.
+const perfMapSince = 17
+
 // errNoFlag: a JVM of another kind than is known.
 var errNoFlag = errors.New("its table of flags has no such flag")
 
-// Answers says whether a JVM answers those who attach to it (jcmd): nil, or why it doesn't. It may be starting yet, and answer later where
-// starting is true.
+// Answers says whether a JVM answers those who attach to it (jcmd), and can write the names of its code: nil, or why
+// it doesn't. It may be starting yet, and answer later where starting is true.
 func (r *Runtime) Answers() (starting bool, err error) {
 	j, ok := r.kind.(*jvm)
 	if !ok {
 		return false, errors.New("it is no JVM")
 	}
+	if j.major > 0 && j.major < perfMapSince {
+		return false, fmt.Errorf("it is of JDK %d and has no Compiler.perfmap: JDK %d and newer have",
+			j.major, perfMapSince)
+	}
 	j.memory.clear(jvmRoom)
+	defer j.memory.forget()
 	if heap := j.static("Universe", "_collectedHeap"); heap == 0 {
 		return true, errStarting
 	}

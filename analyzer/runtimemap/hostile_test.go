@@ -4,6 +4,7 @@ package runtimemap
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"runtime"
 	"slices"
@@ -69,7 +70,10 @@ func fakeJVM(t *testing.T) (*jvm, words) {
 
 func TestClassIsFound(t *testing.T) {
 	j, w := fakeJVM(t)
-	chunks := j.walkClasses()
+	chunks, err := j.walkClasses()
+	if err != nil {
+		t.Error(err)
+	}
 	for _, at := range []int{klassAt, poolAt} {
 		if !chunks[w.at(at)&^(rootChunk-1)] {
 			t.Errorf("what is at %#x is not found: %v", w.at(at), chunks)
@@ -77,12 +81,12 @@ func TestClassIsFound(t *testing.T) {
 	}
 	j, w = fakeJVM(t)
 	w[poolAt+4]++ // the pool is another class's
-	if chunks := j.walkClasses(); len(chunks) != 0 {
+	if chunks, _ := j.walkClasses(); len(chunks) != 0 {
 		t.Errorf("a class is found that its pool does not know: %v", chunks)
 	}
 }
 
-// Lists that lead back to themselves, or nowhere, end.
+// Lists that lead back to themselves, or nowhere, end, and it is said that they were not read to their ends.
 func TestHostileClassesEnd(t *testing.T) {
 	for name, bend := range map[string]func(w words){
 		"loaders in a circle": func(w words) { w[loaderAt+1] = w.at(loaderAt) },
@@ -94,11 +98,12 @@ func TestHostileClassesEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j, w := fakeJVM(t)
 			bend(w)
-			if n := len(j.walkClasses()); n > maxChunks {
-				t.Errorf("%d chunks", n)
+			chunks, err := j.walkClasses()
+			if len(chunks) > maxChunks || err == nil {
+				t.Errorf("%d chunks, %v", len(chunks), err)
 			}
-			if len(j.memory.pages)*pageSize > metaspaceRoom {
-				t.Errorf("%d pages were read", len(j.memory.pages))
+			if len(j.memory.pages) > keptPages {
+				t.Errorf("%d pages are kept", len(j.memory.pages))
 			}
 		})
 	}
@@ -158,12 +163,57 @@ func TestChunkHeaders(t *testing.T) {
 }
 
 func TestPartsAreApart(t *testing.T) {
-	got := apart([]Part{
+	got, cut := apart([]Part{
 		{"c", 0x9000, 0xa000}, {"kernel", 1 << 63, 1<<63 + 1}, {"a", 0x1000, 0x4000}, {"in a", 0x2000, 0x3000}, {"empty", 0x5000, 0x5000},
 		{"backwards", 0x6000, 0x5000}, {"b", 0x4000, 0x5000},
 	})
 	want := []Part{{"a", 0x1000, 0x4000}, {"b", 0x4000, 0x5000}, {"c", 0x9000, 0xa000}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	if !slices.Equal(got, want) || cut {
+		t.Errorf("%v, %v, want %v", got, cut, want)
+	}
+	many := make([]Part, maxParts+1)
+	for i := range many {
+		many[i] = Part{"p", uint64(i) * 2 * pageSize, uint64(i)*2*pageSize + pageSize}
+	}
+	if got, cut := apart(many[:maxParts]); len(got) != maxParts || cut {
+		t.Errorf("%d parts, cut %v", len(got), cut)
+	}
+	if got, cut := apart(many); len(got) != maxParts || !cut {
+		t.Errorf("%d parts, cut %v", len(got), cut)
+	}
+}
+
+// However much is read, little of it is kept, and nothing once the reading is over.
+func TestFewPagesAreKept(t *testing.T) {
+	const pages = 3 * keptPages
+	w := newWords(t, (pages+1)*pageSize/8)
+	m := newMemory(2 * pages * pageSize)
+	for i := range pages {
+		w[i*pageSize/8] = uint64(i)
+		if got := m.word(w.at(i * pageSize / 8)); got != uint64(i) {
+			t.Fatalf("page %d has %d", i, got)
+		}
+		if len(m.pages) > keptPages {
+			t.Fatalf("%d pages are kept", len(m.pages))
+		}
+	}
+	if got := m.word(w.at(pageSize / 8)); got != 1 || m.err != nil {
+		t.Errorf("read again: %d, %v", got, m.err)
+	}
+	if m.forget(); len(m.pages) != 0 {
+		t.Errorf("%d pages are kept", len(m.pages))
+	}
+}
+
+// An older JVM can't write names, and is not asked: it might print its threads.
+func TestOlderJVMIsNotAsked(t *testing.T) {
+	for major, asked := range map[int32]bool{11: false, 16: false, 17: true, 25: true} {
+		j, w := fakeJVM(t)
+		j.structs[vmField{"Universe", "_collectedHeap"}] = w.at(5)
+		j.major = major
+		starting, err := (&Runtime{kind: j}).Answers()
+		if asked != starting || err == nil || asked != errors.Is(err, errStarting) {
+			t.Errorf("JDK %d: %v, %v", major, starting, err)
+		}
 	}
 }

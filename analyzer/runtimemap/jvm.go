@@ -21,7 +21,7 @@ const (
 	// maxCodeHeaps bounds the parts of a code cache; OpenJDK has three at most.
 	maxCodeHeaps = 16
 	// jvmRoom bounds what finding the table of structures reads, metaspaceRoom what a walk of the classes reads; bytes.
-	jvmRoom, metaspaceRoom = 8 << 20, 64 << 20
+	jvmRoom, metaspaceRoom = 8 << 20, 256 << 20
 	// heapWord is HotSpot's unit of a MemRegion's size.
 	heapWord = 8
 	// elasticMetaspace is the first version that lays metaspace out as metaspace.go expects it (JEP 387).
@@ -37,6 +37,7 @@ type jvm struct {
 	flagSize uint64
 
 	metaspace []Part // of the last walk
+	cut       error  // why that did not find all
 	walked    time.Time
 	rest      time.Duration // before the next walk
 }
@@ -49,6 +50,7 @@ func openJVM(pid int, base uint64, file io.ReaderAt) (*jvm, error) {
 	}
 	j := &jvm{memory: memory{pid: pid}}
 	j.memory.clear(jvmRoom)
+	defer j.memory.forget()
 	if j.structs, err = readStructs(&j.memory, symbols, base); err != nil {
 		return nil, err
 	}
@@ -73,6 +75,7 @@ var errStarting = errors.New("the JVM has no heap yet")
 
 func (j *jvm) parts([]area) ([]Part, error) {
 	j.memory.clear(jvmRoom)
+	defer j.memory.forget()
 	heap := j.static("Universe", "_collectedHeap")
 	if j.memory.err == nil && heap == 0 {
 		return nil, errStarting
@@ -82,7 +85,7 @@ func (j *jvm) parts([]area) ([]Part, error) {
 	if j.memory.err != nil {
 		return nil, fmt.Errorf("read the JVM's structures: %w", j.memory.err)
 	}
-	return append(out, j.classes()...), nil
+	return append(out, j.classes()...), j.cut
 }
 
 // region reads a MemRegion.
@@ -99,7 +102,12 @@ func (j *jvm) codeCache() (out []Part) {
 		return nil
 	}
 	data := m.word(heaps + s.of("GrowableArray<int>", "_data"))
-	for i := range min(m.int32(heaps+s.of("GrowableArrayBase", "_len")), maxCodeHeaps) {
+	n := m.int32(heaps + s.of("GrowableArrayBase", "_len"))
+	if m.err == nil && (n < 0 || n > maxCodeHeaps) {
+		m.err = fmt.Errorf("its code cache would have %d parts", n)
+		return nil
+	}
+	for i := range n {
 		heap := m.word(data + uint64(i)*8)
 		for _, space := range []string{"_memory", "_segmap"} {
 			at := heap + s.of("CodeHeap", space)

@@ -16,8 +16,11 @@ const pageSize = 4096
 // errRoom: a process would have more of its memory read than one reading may take.
 var errRoom = errors.New("it leads through more memory than memtrace reads")
 
-// memory is that of a process, by process_vm_readv(2): it needs no stop. Pages that were read are kept until clear. The first
-// failure stays, and what is read after it is zero.
+// keptPages bounds the pages that are kept: 4 MiB.
+const keptPages = 1 << 10
+
+// memory is that of a process, by process_vm_readv(2): it needs no stop. Pages that were read are kept until forget,
+// or until there are too many; then they are read anew. The first failure stays, and what is read after it is zero.
 type memory struct {
 	pid   int
 	room  int // bytes that may still be read
@@ -29,6 +32,9 @@ type memory struct {
 func (m *memory) clear(n int) {
 	m.pages, m.room, m.err = make(map[uint64]*[pageSize]byte), n, nil
 }
+
+// forget lets go of what was read, when nothing more is to be read for a while.
+func (m *memory) forget() { m.pages = nil }
 
 func (m *memory) page(at uint64) *[pageSize]byte {
 	if p := m.pages[at]; p != nil || m.err != nil {
@@ -47,6 +53,9 @@ func (m *memory) page(at uint64) *[pageSize]byte {
 	if err != nil {
 		m.err = fmt.Errorf("read %#x of process %d: %w", at, m.pid, err)
 		return nil
+	}
+	if len(m.pages) >= keptPages {
+		clear(m.pages)
 	}
 	m.pages[at] = p
 	return p

@@ -3,6 +3,8 @@
 package runtimemap
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -16,6 +18,9 @@ const (
 	walkRest = 50
 )
 
+// errClasses: the JVM lists more than it can have, or than is read.
+var errClasses = errors.New("the JVM lists more classes than memtrace reads")
+
 // classes says where class metadata lies. Each class has a Klass in the class space, or in metaspace where there is none, and
 // an InstanceKlass a ConstantPool in metaspace, which points back to it. So what such a pair lies in is metaspace.
 func (j *jvm) classes() []Part {
@@ -26,7 +31,10 @@ func (j *jvm) classes() []Part {
 		return j.metaspace
 	}
 	began := time.Now()
-	chunks := j.walkClasses()
+	var chunks map[uint64]bool
+	if chunks, j.cut = j.walkClasses(); j.cut != nil {
+		j.cut = fmt.Errorf("metaspace is not all: %w", j.cut)
+	}
 	j.walked = time.Now()
 	j.rest = walkRest * j.walked.Sub(began)
 	j.metaspace = j.metaspace[:0:0]
@@ -38,15 +46,18 @@ func (j *jvm) classes() []Part {
 }
 
 // walkClasses follows the lists of class loaders and of their classes. The JVM changes both meanwhile: what was freed
-// still lies in metaspace.
-func (j *jvm) walkClasses() map[uint64]bool {
+// still lies in metaspace. The error says why there may be more than was found.
+func (j *jvm) walkClasses() (chunks map[uint64]bool, err error) {
 	m, s := &j.memory, j.structs
 	m.clear(metaspaceRoom)
-	chunks := make(map[uint64]bool)
+	chunks = make(map[uint64]bool)
 	left := maxClasses
 	for loader := j.static("ClassLoaderDataGraph", "_head"); loader != 0 && left > 0 && m.err == nil; left-- {
 		for klass := m.word(loader + s.of("ClassLoaderData", "_klasses")); klass != 0 && left > 0 && m.err == nil; left-- {
-			if j.isClass(klass) && len(chunks) < maxChunks {
+			if j.isClass(klass) {
+				if len(chunks) >= maxChunks {
+					return chunks, errClasses
+				}
 				chunks[klass&^(rootChunk-1)] = true
 				chunks[m.word(klass+s.of("InstanceKlass", "_constants"))&^(rootChunk-1)] = true
 			}
@@ -54,7 +65,10 @@ func (j *jvm) walkClasses() map[uint64]bool {
 		}
 		loader = m.word(loader + s.of("ClassLoaderData", "_next"))
 	}
-	return chunks
+	if m.err == nil && left <= 0 {
+		return chunks, errClasses
+	}
+	return chunks, m.err
 }
 
 // isClass reports whether an InstanceKlass is at an address: its ConstantPool says so.

@@ -5,6 +5,7 @@ package runtimemap
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,9 @@ func (v *v8) name() string { return "v8" }
 // errNoChunk: V8 of another version than is known here.
 var errNoChunk = errors.New("no page of V8's heap was found: those of Node.js 20 are known")
 
+// errHeaders: the process has very many mappings, or pages of V8.
+var errHeaders = fmt.Errorf("V8's pages are not all: memtrace looks at %d addresses", maxHeaders)
+
 // parts looks at the first address of each anonymous mapping at which a page of V8 may begin, and on behind each page. It reads nothing else:
 // memory that was never touched is not to be touched by memtrace.
 func (v *v8) parts(areas []area) (out []Part, err error) {
@@ -62,7 +66,10 @@ func (v *v8) parts(areas []area) (out []Part, err error) {
 		return nil, errNoChunk
 	}
 	slices.SortFunc(out, byStart)
-	return codeApart(out, areas), nil
+	if len(at) > 0 {
+		err = errHeaders
+	}
+	return codeApart(out, areas), err
 }
 
 func alignChunk(at uint64) uint64 { return (at + chunkAlign - 1) &^ (chunkAlign - 1) }

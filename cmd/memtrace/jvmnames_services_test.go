@@ -175,3 +175,41 @@ func TestLibraryWithoutJVM(t *testing.T) {
 	python.lineWith("end")
 	python.end()
 }
+
+// mapsProgram maps a file as a library, says that it is ready, and waits.
+const mapsProgram = `
+import mmap, sys
+f = open(sys.argv[1], "rb")
+m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+print("ready", flush=True)
+sys.stdin.readline()
+print("end")
+`
+
+// What a process has in the place of the JVM's library may be anything. It is looked at a few times, and that it
+// could not be read is said once.
+func TestLibraryThatIsNoJVMs(t *testing.T) {
+	t.Parallel()
+	lib := filepath.Join(t.TempDir(), "libjvm.so")
+	if err := os.WriteFile(lib, []byte(strings.Repeat("no library", 1000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	python := spawn(t, exec.Command("/usr/bin/python3", "-c", mapsProgram, lib))
+	python.lineWith("ready")
+	m := startTracing(t, []int{python.pid()}, "--jvm-perfmap", "-d", "600s")
+	told := func(r *report.Report) (n int) {
+		for _, w := range r.Warnings {
+			if strings.HasPrefix(w, "--jvm-perfmap: the JVM of process") {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "it is said that the library could not be read", func() bool { return told(m.report()) > 0 })
+	if r := m.interrupt(); told(r) != 1 {
+		t.Errorf("the warnings are %q", r.Warnings)
+	}
+	python.say("")
+	python.lineWith("end")
+	python.end()
+}

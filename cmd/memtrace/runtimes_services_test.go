@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
@@ -225,4 +227,48 @@ func TestNodeHoldsWhatItSays(t *testing.T) {
 		t.Errorf("%d bytes of V8's heap are resident, of %d", heap.ResidentBytes, total)
 	}
 	checkAddsUp(t, p)
+}
+
+// withheldProgram maps Node's program and has memory that looks as if V8 had it, whose pages come by userfaultfd(2):
+// never.
+const withheldProgram = `
+import ctypes, fcntl, mmap, struct, sys
+node = open(sys.argv[1], "rb")
+m = mmap.mmap(node.fileno(), 0, prot=mmap.PROT_READ)
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+size = 4 << 20
+at = libc.mmap(None, ctypes.c_size_t(size), 3, 0x22, -1, 0)
+fd = libc.syscall(int(sys.argv[2]), 0)
+if fd < 0: sys.exit("userfaultfd: errno %d" % ctypes.get_errno())
+fcntl.ioctl(fd, 0xc018aa3f, struct.pack("QQQ", 0xaa, 0, 0))
+fcntl.ioctl(fd, 0xc020aa00, struct.pack("QQQQ", at, size, 1, 0))
+print("ready", flush=True)
+sys.stdin.readline()
+print("end")
+`
+
+// A process whose memory does not come when it is read holds up neither the trace nor its end, and the Report says
+// what is missing.
+func TestMemoryThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	node, err := filepath.EvalSymlinks(need(t, "node"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := strconv.Itoa(unix.SYS_USERFAULTFD)
+	python := spawn(t, exec.Command("/usr/bin/python3", "-c", withheldProgram, node, call))
+	python.lineWith("ready")
+	m := startTracing(t, []int{python.pid()}, "-d", "600s")
+	for range 3 {
+		m.report()
+	}
+	r := m.interrupt()
+	runtime := r.Processes[0].Runtime
+	if runtime == nil || !strings.Contains(runtime.Problem, "could not be read in time") {
+		t.Errorf("its runtime is %+v", runtime)
+	}
+	python.say("")
+	python.lineWith("end")
+	python.end()
 }

@@ -242,6 +242,7 @@ func (t *target) usesParentNames() bool {
 
 func (t *target) close() {
 	t.profile.close()
+	t.names.close(t.held.Alive())
 	_ = t.held.Close()
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer/export"
-	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/cmd/memtrace/web"
 )
@@ -51,14 +50,15 @@ func webCommand(c *cli.Context) error {
 	}
 	keepWithin(memory)
 	var files []*web.File
+	share := web.SharesOf(memory, c.NArg())
 	for _, path := range c.Args().Slice() {
-		f, err := openForWeb(path, memory/2/uint64(c.NArg()), memory)
+		f, err := openForWeb(path, share)
 		if err != nil {
 			return err
 		}
 		files = append(files, f)
 	}
-	server := web.New(files, version, memory)
+	server := web.New(files, version, share)
 	l, url, err := server.Listen(c.String("listen"))
 	if err != nil {
 		return listenFailed(c.String("listen"), err)
@@ -76,14 +76,12 @@ func webCommand(c *cli.Context) error {
 	return server.Serve(c.Context, l)
 }
 
-// openForWeb opens a file. one is the memory that its Report may take; half of all of it is for two readings at a time.
-func openForWeb(path string, one, memory uint64) (*web.File, error) {
+func openForWeb(path string, share web.Shares) (*web.File, error) {
 	f, err := openAsCaller(path)
 	if err != nil {
 		return nil, fmt.Errorf("show a file: %w", err)
 	}
-	sites, blocks := memoryShares(memory / 2)
-	out, err := web.Open(path, f, one, recording.Rooms{Sites: sites, Blocks: blocks}, defaultSort)
+	out, err := web.Open(path, f, share, defaultSort)
 	switch {
 	case errors.Is(err, export.ErrTooLarge):
 		return nil, fmt.Errorf("show %s: %w; a larger --memory lets it have more", path, err)

@@ -4,7 +4,6 @@ package jvmattach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,15 +16,8 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 )
 
-const (
-	// maxAnswer bounds what a JVM answers, in bytes.
-	maxAnswer = 64 << 10
-	// pollEvery is how often it is looked whether a JVM has begun to listen.
-	pollEvery = 20 * time.Millisecond
-)
-
-// errNoHandler: SIGQUIT would end the process.
-var errNoHandler = errors.New("it has no handler for SIGQUIT: it was started with -Xrs, or is starting or ending")
+// maxAnswer bounds what a JVM answers, in bytes.
+const maxAnswer = 64 << 10
 
 // jvm is a process that is asked, and what of it has to be known for that.
 type jvm struct {
@@ -51,7 +43,10 @@ func open(p *procfs.Held) (*jvm, error) {
 		return nil, fmt.Errorf("open its root directory: %w", err)
 	}
 	defer func() { _ = unix.Close(root) }()
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	how := unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+	}
 	if j.tmp, err = unix.Openat2(root, "tmp", &how); err != nil {
 		return nil, fmt.Errorf("open its /tmp: %w", err)
 	}
@@ -65,20 +60,13 @@ func open(p *procfs.Held) (*jvm, error) {
 func (j *jvm) close() { _ = unix.Close(j.tmp) }
 
 // ask has the JVM execute a diagnostic command, and returns what it answers.
-func (j *jvm) ask(ctx context.Context, command string) (string, error) {
-	conn, err := j.connect(ctx)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
-		conn, err = j.wake(ctx)
-	}
+func (j *jvm) ask(ctx context.Context, w *Wake, command string) (string, error) {
+	conn, err := j.listening(ctx, w)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return "", err
-		}
-	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	const version = "1"
 	if _, err := io.WriteString(conn, strings.Join([]string{version, "jcmd", command, "", "", ""}, "\x00")); err != nil {
 		return "", fmt.Errorf("send the command: %w", err)
@@ -138,52 +126,6 @@ func (j *jvm) checkPeer(conn *net.UnixConn) error {
 	}
 	if int(peer.Pid) != j.process.PID() {
 		return fmt.Errorf("process %d listens in its place", peer.Pid)
-	}
-	return nil
-}
-
-// wake has a JVM begin to listen, and connects to it.
-func (j *jvm) wake(ctx context.Context) (*net.UnixConn, error) {
-	name := ".attach_pid" + strconv.Itoa(j.inner)
-	fd, err := unix.Openat(j.tmp, name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("create /tmp/%s in its root: %w", name, err)
-	}
-	defer func() { _ = unix.Unlinkat(j.tmp, name, 0) }()
-	err = unix.Fchown(fd, int(j.uid), int(j.gid))
-	_ = unix.Close(fd)
-	if err != nil {
-		return nil, fmt.Errorf("give /tmp/%s to its user: %w", name, err)
-	}
-	if err := j.quit(); err != nil {
-		return nil, err
-	}
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		conn, err := j.connect(ctx)
-		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ECONNREFUSED) {
-			return conn, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("it was asked to listen and does not: %w", ctx.Err())
-		case <-tick.C:
-		}
-	}
-}
-
-// quit sends SIGQUIT to a process that has a handler for it.
-func (j *jvm) quit() error {
-	status, err := j.process.Status()
-	if err != nil {
-		return err
-	}
-	if status.Caught&(1<<(unix.SIGQUIT-1)) == 0 {
-		return errNoHandler
-	}
-	if err := unix.PidfdSendSignal(j.process.Pidfd(), unix.SIGQUIT, nil, 0); err != nil {
-		return fmt.Errorf("send SIGQUIT: %w", err)
 	}
 	return nil
 }

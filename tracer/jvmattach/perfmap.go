@@ -17,25 +17,26 @@ import (
 // ErrUnknownCommand: the JVM has no Compiler.perfmap.
 var ErrUnknownCommand = errors.New("it has no Compiler.perfmap: JDK 17 and newer have")
 
-// PerfMap has a JVM write /tmp/perf-N.map of its own root: the functions that it has compiled by now. The caller has made sure that the
-// process is a JVM that answers to SIGQUIT (-XX:+DisableAttachMechanism makes it print its stacks instead).
-func PerfMap(ctx context.Context, p *procfs.Held) error {
+// PerfMap has a JVM write /tmp/perf-N.map of its own root: the functions that it has compiled by now. The caller has
+// made sure that the process is a JVM that answers to SIGQUIT (-XX:+DisableAttachMechanism makes it print its stacks
+// instead), and gives the same Wake each time until the process executes another program.
+func PerfMap(ctx context.Context, p *procfs.Held, w *Wake) error {
 	j, err := open(p)
 	if err != nil {
 		return fmt.Errorf("ask the JVM of process %d for the names of its code: %w", p.PID(), err)
 	}
 	defer j.close()
-	if err := j.perfMap(ctx); err != nil {
+	if err := j.perfMap(ctx, w); err != nil {
 		return fmt.Errorf("ask the JVM of process %d for the names of its code: %w", p.PID(), err)
 	}
 	return nil
 }
 
-func (j *jvm) perfMap(ctx context.Context) error {
+func (j *jvm) perfMap(ctx context.Context, w *Wake) error {
 	if err := j.mayWrite("perf-" + strconv.Itoa(j.inner) + ".map"); err != nil {
 		return err
 	}
-	answer, err := j.ask(ctx, "Compiler.perfmap")
+	answer, err := j.ask(ctx, w, "Compiler.perfmap")
 	if err == nil && answer != "" {
 		err = fmt.Errorf("it answered %.200q", answer)
 	}

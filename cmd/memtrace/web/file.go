@@ -35,15 +35,15 @@ type File struct {
 // savepointEvents is how many events there are between two Savepoints at least: they are played in 0.1 s or so.
 const savepointEvents = 1 << 18
 
-// Open reads a file that was opened, which it keeps until the program's end where that is a recording. memory is
-// what its Report may take, in bytes, and half as much is for going to other instants quickly; rooms are those of an analyzer.
-func Open(name string, f *os.File, memory uint64, rooms recording.Rooms, sort string) (*File, error) {
+// Open reads a file that was opened, which it keeps until the program's end where that is a recording.
+func Open(name string, f *os.File, share Shares, sort string) (*File, error) {
 	var begin [8]byte
 	n, _ := f.ReadAt(begin[:], 0)
-	out := &File{name: name, f: f, rooms: rooms, sort: sort, saved: recording.NewSavepoints(memory/2, savepointEvents)}
+	saved := recording.NewSavepoints(share.Savepoints, savepointEvents)
+	out := &File{name: name, f: f, rooms: share.rooms(), sort: sort, saved: saved}
 	var err error
 	if !recording.Is(begin[:n]) {
-		if out.last, out.note, err = export.Read(bufio.NewReader(f), memory); err != nil {
+		if out.last, out.note, err = export.Read(bufio.NewReader(f), share.Report); err != nil {
 			return nil, err
 		}
 		out.end = out.last.WindowNS
@@ -65,7 +65,7 @@ func Open(name string, f *os.File, memory uint64, rooms recording.Rooms, sort st
 		out.note = "the recording was cut, or is still being written: what comes later is not shown"
 	}
 	if text, ok := r.Stored(); ok {
-		if out.last, _, err = export.Read(bytes.NewReader(text), memory); err != nil {
+		if out.last, _, err = export.Read(bytes.NewReader(text), share.Report); err != nil {
 			out.note = fmt.Sprintf("its last Report is made again: %v", err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // serve serves a page without files, and returns its address, port and token.
 func serve(t *testing.T) (s *Server, base, port, token string) {
 	t.Helper()
-	s = New(nil, "test", 1<<30)
+	s = New(nil, "test", SharesOf(1<<30, 1))
 	l, url, err := s.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -45,8 +45,10 @@ type jobs struct {
 	kept    []*job // the one that was asked for last is the last one
 }
 
-func newJobs(memory uint64) *jobs {
-	return &jobs{ctx: context.Background(), slots: make(chan struct{}, jobsAtOnce), room: memory / 4, running: make(map[string]*job)}
+// newJobs keeps answers that take so many bytes.
+func newJobs(room uint64) *jobs {
+	slots := make(chan struct{}, jobsAtOnce)
+	return &jobs{ctx: context.Background(), slots: slots, room: room, running: make(map[string]*job)}
 }
 
 // get returns an answer that is there or comes within a moment. done is the part of the work that is done; 1: all.

@@ -79,7 +79,7 @@ func TestJobTellsHowFarItIs(t *testing.T) {
 // TestJobsAreBounded in number, and in what is kept; one that panics is an error.
 func TestJobsAreBounded(t *testing.T) {
 	t.Parallel()
-	j := newJobs(40) // room for 10
+	j := newJobs(10)
 	for i := range 30 {
 		if _, _, err := j.get(t.Context(), fmt.Sprint(i), weighOne, func(func(float64) error) (any, error) { return i, nil }); err != nil {
 			t.Fatal(err)

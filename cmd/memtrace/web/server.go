@@ -34,9 +34,12 @@ type Server struct {
 	refused atomic.Uint64 // requests that guard refused
 }
 
-// New makes a Server of files. memory is what answers may take, in bytes.
-func New(files []*File, version string, memory uint64) *Server {
-	return &Server{files: files, version: version, guard: guard{token: newToken()}, jobs: newJobs(memory), atWork: make(chan struct{}, maxAtWork)}
+// New makes a Server of files.
+func New(files []*File, version string, share Shares) *Server {
+	return &Server{
+		files: files, version: version, guard: guard{token: newToken()},
+		jobs: newJobs(share.Answers), atWork: make(chan struct{}, maxAtWork),
+	}
 }
 
 // Listen opens a TCP port and returns the address of the page, with its token. 0 as a port is any that is free.
