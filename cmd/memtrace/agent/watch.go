@@ -73,7 +73,7 @@ const (
 	// maxTraced is how many processes a tracer is told to trace at a time; children that they make come on top.
 	maxTraced = 256
 	// maxListed is how many processes a tracer may have had, children included, before another one begins. It watches
-	// no more children after 1,024. The next one begins after leastSegment only: each start costs half a second of
+	// no more children after 1,024. The next one begins after leastSegment only: each start costs a third of a second of
 	// processor.
 	maxListed    = 1000
 	leastSegment = 10 * time.Minute
