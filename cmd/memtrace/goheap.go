@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/memtrace/memtrace/analyzer/goheap"
 	"github.com/memtrace/memtrace/analyzer/input"
@@ -17,11 +18,94 @@ import (
 
 // A goProfile is the reading of one Go program's own memory profile.
 type goProfile struct {
-	reader *goheap.Reader // nil: there is none to be read
+	reader goReader // nil: it has not been opened, or there is none to be read
+	none   bool     // there is none to be read
+	answer chan goAnswer
+	late   bool // an answer was waited for in vain, so that none is waited for again
 	module string
 	told   map[int]bool // stacks, by Site.Stack
 	frames map[goheap.Frame]*input.Frame
 	last   input.GoHeap
+}
+
+// A goReader is a *goheap.Reader.
+type goReader interface {
+	Read() (*goheap.Profile, error)
+	Frames(addrs []uint64) []goheap.Frame
+	Version() string
+	Close()
+}
+
+// A goAnswer is what was read of a process.
+type goAnswer struct {
+	reader  goReader // nil: it could not be opened, as err says
+	profile *goheap.Profile
+	err     error
+	at      uint64 // when that was, ns of CLOCK_MONOTONIC
+}
+
+const (
+	// goPatience is how long a profile is waited for: some have tens of thousands of stacks.
+	goPatience = 2 * time.Second
+	// maxLateProfiles is how many processes are waited for in vain. After that none is.
+	maxLateProfiles = 5
+	// maxGoReads bounds how many are read at a time: each that does not answer keeps a thread.
+	maxGoReads = 16
+)
+
+// goReads has an element for each goroutine at work, of all processes.
+var goReads = make(chan struct{}, maxGoReads)
+
+var errTooManyReads = errors.New("too many other processes have not been read in time")
+
+var errNotDelivered = errors.New("its memory could not be read in time: another program may have to deliver it (userfaultfd, FUSE)")
+
+func newGoProfile() *goProfile {
+	return &goProfile{told: make(map[int]bool), frames: make(map[goheap.Frame]*input.Frame)}
+}
+
+func openGoHeap(pid int) (goReader, error) {
+	reader, err := goheap.Open(pid)
+	if err != nil {
+		return nil, err // not a reader that is nil
+	}
+	return reader, nil
+}
+
+// read reads the profile, opened by open before that. It does so in a goroutine of its own, as a process may have memory
+// that comes when another program likes. That is waited for once; while a process has not answered, there is
+// errNotDelivered, and what was read at last serves the next time.
+func (g *goProfile) read(patience time.Duration, open func() (goReader, error)) goAnswer {
+	if g.answer == nil {
+		select {
+		case goReads <- struct{}{}:
+		default:
+			return goAnswer{err: errTooManyReads, at: now()}
+		}
+		g.answer = make(chan goAnswer, 1)
+		go func(answer chan<- goAnswer, a goAnswer) {
+			defer func() { <-goReads }()
+			if a.reader == nil {
+				a.reader, a.err = open()
+			}
+			if a.reader != nil {
+				a.profile, a.err = a.reader.Read()
+			}
+			a.at = now()
+			answer <- a
+		}(g.answer, goAnswer{reader: g.reader})
+	}
+	if g.late {
+		patience = 0
+	}
+	select {
+	case a := <-g.answer:
+		g.answer, g.reader = nil, a.reader
+		return a
+	case <-time.After(patience):
+		g.late = true
+		return goAnswer{err: errNotDelivered, at: now()}
+	}
 }
 
 // readGoHeap reads the memory profile of a process that may be a Go program, and tells the analyzer where it has changed.
@@ -31,46 +115,57 @@ func (s *session) readGoHeap(t *target) {
 	}
 	if t.profile == nil || t.profiledExec != t.execed {
 		t.profile.close()
-		t.profile, t.profiledExec = s.openGoHeap(t), t.execed
+		t.profile, t.profiledExec = newGoProfile(), t.execed
 	}
 	g := t.profile
-	if g.reader == nil {
+	if g.none {
 		return
 	}
-	p, err := g.reader.Read()
+	patience, wasLate := goPatience, g.late
+	if s.lateProfiles >= maxLateProfiles {
+		patience = 0
+	}
+	a := g.read(patience, func() (goReader, error) { return openGoHeap(t.pid) })
+	if g.late && !wasLate {
+		s.lateProfiles++
+	}
 	if !t.held.Alive() {
 		return // what was read may be another's
 	}
-	now := now()
-	if err != nil {
-		s.takeGoHeap(g, input.GoHeap{PID: uint32(t.pid), Now: now, Version: g.reader.Version(), Problem: err.Error()})
+	if a.reader == nil && a.err != errNotDelivered && a.err != errTooManyReads {
+		g.none = true
+		if errors.Is(a.err, goheap.ErrNotGo) {
+			return // nothing is said of that
+		}
+	}
+	if a.err != nil {
+		v := input.GoHeap{PID: uint32(t.pid), Now: a.at, Problem: a.err.Error()}
+		if a.reader != nil {
+			v.Version = a.reader.Version()
+		}
+		s.takeGoHeap(g, v)
 		return
 	}
+	if g.module == "" {
+		g.module, _ = t.held.Exe()
+	}
+	p := a.profile
 	s.say("read %d buckets of process %d's Go heap profile in %v: %d reads of %d KiB in all", p.Buckets, t.pid, p.Took, p.Calls, p.Bytes>>10)
 	s.takeGoStacks(t.pid, g, p)
-	s.takeGoHeap(g, goHeapInput(t.pid, now, p))
+	s.takeGoHeap(g, goHeapInput(t.pid, a.at, p))
 }
 
-// openGoHeap looks for the memory profile of a process. One that is no Go program has none, and nothing is said of that.
-func (s *session) openGoHeap(t *target) *goProfile {
-	g := &goProfile{told: make(map[int]bool), frames: make(map[goheap.Frame]*input.Frame)}
-	reader, err := goheap.Open(t.pid)
-	switch {
-	case !t.held.Alive():
-		if err == nil {
-			reader.Close()
-		}
-	case err == nil:
-		g.reader = reader
-		g.module, _ = t.held.Exe()
-	case !errors.Is(err, goheap.ErrNotGo):
-		s.takeGoHeap(g, input.GoHeap{PID: uint32(t.pid), Now: now(), Problem: err.Error()})
-	}
-	return g
-}
-
+// close closes the reader; one at work, once it has answered.
 func (g *goProfile) close() {
-	if g != nil && g.reader != nil {
+	switch {
+	case g == nil:
+	case g.answer != nil:
+		go func() {
+			if a := <-g.answer; a.reader != nil {
+				a.reader.Close()
+			}
+		}()
+	case g.reader != nil:
 		g.reader.Close()
 		g.reader = nil
 	}
@@ -157,20 +252,17 @@ const namedGoSites = 3
 // goHoldsInstead says why a Go program is not checked for leaks, and what holds most of its heap.
 func goHoldsInstead(pid int) error {
 	const why = "check process %d for leaks: Go's garbage collector frees what nothing points to, so no block of a Go program is lost: what leaks is still reachable, and grows. "
-	reader, err := goheap.Open(pid)
-	if err != nil {
-		return fmt.Errorf(why+"What it holds could not be read: %w", pid, err)
+	g := newGoProfile()
+	defer g.close()
+	a := g.read(goPatience, func() (goReader, error) { return openGoHeap(pid) })
+	if a.err != nil {
+		return fmt.Errorf(why+"What it holds could not be read: %w", pid, a.err)
 	}
-	defer reader.Close()
-	p, err := reader.Read()
-	if err != nil {
-		return fmt.Errorf(why+"What it holds could not be read: %w", pid, err)
-	}
-	return fmt.Errorf(why+"By its own samples it holds %s. memtrace -p %d shows all sites and which grow", pid, largestGoSites(reader, p), pid)
+	return fmt.Errorf(why+"By its own samples it holds %s. memtrace -p %d shows all sites and which grow", pid, largestGoSites(a.reader, a.profile), pid)
 }
 
 // largestGoSites is like "424 MiB: 416 MiB allocated by main.grow, 5.01 MiB by main.deep".
-func largestGoSites(reader *goheap.Reader, p *goheap.Profile) string {
+func largestGoSites(reader goReader, p *goheap.Profile) string {
 	sum := uint64(0)
 	for i := range p.Sites {
 		sum += p.Sites[i].InUse.Bytes
