@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // The test binary is its own child, in one of the roles of this variable.
@@ -107,7 +108,7 @@ func takeByNobody(t *testing.T, pid int, caps []uintptr) (got taken) {
 	program := filepath.Join(t.TempDir(), "taker")
 	self, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
-		err = os.WriteFile(program, self, 0o755)
+		err = proctest.WriteProgram(program, self)
 	}
 	for dir := filepath.Dir(program); err == nil && dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		err = os.Chmod(dir, 0o755)

@@ -11,12 +11,12 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 func TestParseMaps(t *testing.T) {
@@ -191,12 +191,7 @@ func copyFile(t testing.TB, from, to string) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// A child that is being made meanwhile would hold the open file, and a
-	// program that is open for writing can't be started (go.dev/issue/22315).
-	syscall.ForkLock.RLock()
-	err = os.WriteFile(to, data, 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
+	if err := proctest.WriteProgram(to, data); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // Users that need not exist: who calls memtrace, and who owns what it traces.
@@ -43,7 +44,7 @@ func openFolder(t *testing.T, file string) (copied string) {
 		t.Fatal(err)
 	}
 	copied = filepath.Join(dir, filepath.Base(file))
-	if err := os.WriteFile(copied, text, 0o755); err != nil {
+	if err := proctest.WriteProgram(copied, text); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, copied} {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // Users that need not exist.
@@ -207,7 +209,7 @@ func setUserID(t *testing.T, program string) string {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(openDirectory(t), "memtrace")
-	if err := os.WriteFile(copied, text, 0o755); err != nil {
+	if err := proctest.WriteProgram(copied, text); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(copied, 0o755|os.ModeSetuid); err != nil {

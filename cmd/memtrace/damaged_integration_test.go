@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // damaged is a copy of a test program with nonsense in the middle of a section,
@@ -35,7 +36,7 @@ func damaged(t *testing.T, name string, sections ...string) string {
 		}
 	}
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, text, 0o755); err != nil {
+	if err := proctest.WriteProgram(path, text); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // A harmless row is a program that a tracer could break: how it ends alone is how it must end under memtrace.
@@ -113,7 +115,7 @@ func setuidCopy(t *testing.T, program string) string {
 	}
 	dir := t.TempDir()
 	copied := filepath.Join(dir, "raised")
-	for _, err := range []error{os.WriteFile(copied, code, 0o755), os.Chmod(copied, 0o755|os.ModeSetuid), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)} {
+	for _, err := range []error{proctest.WriteProgram(copied, code), os.Chmod(copied, 0o755|os.ModeSetuid), os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)} {
 		if err != nil {
 			t.Fatal(err)
 		}

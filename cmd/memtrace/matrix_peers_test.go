@@ -288,7 +288,7 @@ func TestMatrixPage(t *testing.T) {
 	program := filepath.Join(hostile, "<b>x<script>")
 	cat, err := os.ReadFile(need(t, "cat"))
 	if err == nil {
-		err = os.WriteFile(program, cat, 0o755)
+		err = proctest.WriteProgram(program, cat)
 	}
 	if err != nil {
 		t.Fatal(err)

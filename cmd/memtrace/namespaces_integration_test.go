@@ -7,7 +7,6 @@ import (
 	"debug/elf"
 	"encoding/csv"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // tree makes a root directory with a test program as /program, and its loader
@@ -63,21 +63,15 @@ func tree(t *testing.T, name string) string {
 // place copies a file into a tree.
 func place(t *testing.T, root, from, to string) {
 	t.Helper()
-	in, err := os.Open(from)
+	text, err := os.ReadFile(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
 	to = filepath.Join(root, to)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	if _, err := io.Copy(out, in); err != nil {
+	if err := proctest.WriteProgram(to, text); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // leakyService is a private copy of slow_leak under a name of its own, so that a rule can mean it alone.
@@ -98,7 +99,7 @@ func copyOf(t *testing.T, file, name string) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, name)
-	if err := errors.Join(os.WriteFile(path, text, 0o755), os.Chmod(dir, 0o755), os.Chmod(path, 0o755)); err != nil {
+	if err := errors.Join(proctest.WriteProgram(path, text), os.Chmod(dir, 0o755), os.Chmod(path, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	return path

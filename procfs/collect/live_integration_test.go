@@ -240,7 +240,7 @@ func readByNobody(t *testing.T, pid int, caps []uintptr) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, self, 0o755); err != nil {
+	if err := proctest.WriteProgram(program, self); err != nil {
 		t.Fatal(err)
 	}
 	for dir := filepath.Dir(program); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {

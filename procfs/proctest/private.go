@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -59,14 +60,14 @@ func (p Private) copyObjects(t testing.TB, segment *elf.Prog) {
 		}
 	}
 	copyFile(t, loader, filepath.Join(p.dir, interpreter))
-	f, err := os.OpenFile(p.Path, os.O_WRONLY, 0)
+	program, err := os.ReadFile(p.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	own := make([]byte, len(text))
 	copy(own, interpreter)
-	if _, err := f.WriteAt(own, int64(segment.Off)); err != nil {
+	copy(program[segment.Off:], own)
+	if err := WriteProgram(p.Path, program); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -87,7 +88,15 @@ func copyFile(t testing.TB, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(to, text, 0o755); err != nil {
+	if err := WriteProgram(to, text); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// WriteProgram writes a file that is executed next. A program that is open for writing can't be, and a child that is made
+// meanwhile, as by a test that runs beside this one, would have it open until it has executed its own (go.dev/issue/22315).
+func WriteProgram(path string, text []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, text, 0o755)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
 // checkout makes a folder with one of this project's scripts, and with these files.
@@ -25,7 +27,7 @@ func checkout(t *testing.T, script string, files map[string]string) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		if err := proctest.WriteProgram(path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
