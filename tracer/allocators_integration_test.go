@@ -129,7 +129,7 @@ func TestThreadsThatEndInsideAFunction(t *testing.T) {
 		haveTaskStorage.Probe = have
 		t.Run(name, func(t *testing.T) {
 			p := start(t, nil, "leaves")
-			a, events, _, loss := traceBy(t, Config{Mechanism: PerfCookie, StackDepth: 1}, onlyTakes(t), p)
+			a, events, _, loss := traceBy(t, Config{Mechanism: Perf, StackDepth: 1}, onlyTakes(t), p)
 			p.finish()
 			seen := countCalls(events).Alloc
 			if seen+loss.Abandoned != a.Takes || loss.Abandoned < a.Left || loss.Lost() != 0 {
