@@ -148,16 +148,16 @@ test-packages-built: check-root
 
 # --- checks -------------------------------------------------------------------
 
-# Of several packages the go command keeps nothing: they are compiled, not linked.
+# Of several packages the go command keeps nothing: they are compiled, not linked. With -trimpath, what another checkout has
+# compiled, or make build, is not compiled again.
 VIEWED := ./cmd/memtrace ./analyzer/input/...
 lint:
 	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd packaging procfs testdata tracer); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
-	$(AS_USER) $(GO) vet ./...
 	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
 	cd testdata/bench/system && $(AS_USER) $(GO) vet .
 	cd packaging && $(AS_USER) $(GO) vet ./...
-	for system in linux darwin windows; do $(AS_USER) env GOOS=$$system CGO_ENABLED=0 $(GO) build -tags viewer $(VIEWED) || exit; done
+	for system in linux darwin windows; do $(AS_USER) env GOOS=$$system CGO_ENABLED=0 $(GO) build -trimpath -tags viewer $(VIEWED) || exit; done
 	$(AS_USER) $(GO) vet -tags viewer $(VIEWED)
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
 	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
@@ -168,17 +168,22 @@ lint:
 	.ci/selectors ^Test '$(VM_HARM)'
 	.ci/selectors '' '$(LOADED_PART)'
 
+# go test vets what it builds; make lint has each file vetted, by all of its checks.
+UNVETTED := -vet=off
 unit:
-	$(AS_USER) env GO=$(GO) .ci/tests unit -timeout 5m -- ./... ./testdata/bench/... ./testdata/testlog
+	$(AS_USER) env GO=$(GO) .ci/tests unit $(UNVETTED) -timeout 5m -- ./... ./testdata/bench/... ./testdata/testlog
 
 # Needs root. One package at a time: they attach probes and watch for leftovers. Within one, tests that mostly
-# wait run side by side. Packages that have nothing but unit tests have run in `make unit`.
-INTEGRATED   = $(shell grep -rlE '^//go:build .*\b(integration|services)\b' --include='*_test.go' --exclude-dir=testdata --exclude-dir=build . | xargs -n1 dirname | sort -u)
-INTEGRATION := -buildvcs=false -tags integration,services -count=1 -p 1 -parallel 5
+# wait run side by side. What stands in files without these tags has run in `make unit`.
+TAGGED       = grep -rlE '^//go:build .*\b(integration|services)\b' --include='*_test.go' --exclude-dir=testdata --exclude-dir=build .
+INTEGRATED   = $(shell $(TAGGED) | xargs -n1 dirname | sort -u)
+TAGGED_TESTS = $(shell $(TAGGED) | xargs sed -nE 's/^func ((Test|Fuzz|Example)[A-Za-z0-9_]*).*/\1/p' | grep -v '^TestMain$$' | sort -u | paste -sd '|')
+INTEGRATION := -buildvcs=false -tags integration,services -count=1 -p 1 -parallel 5 $(UNVETTED)
 integration: check-root build
 	@$(AS_USER) $(MAKE) $(SIDE_BY_SIDE) testprograms
 	testdata/tools/check_answers.sh build/testdata
-	GO=$(GO) .ci/tests integration $(INTEGRATION) -timeout 25m -- $(INTEGRATED)
+	@[ -n '$(TAGGED_TESTS)' ] || { echo "integration: no test has its tags; see TAGGED in the Makefile" >&2; exit 1; }
+	@GO=$(GO) .ci/tests integration $(INTEGRATION) -timeout 25m -run '^($(TAGGED_TESTS))$$' -- $(INTEGRATED)
 	testdata/vm/own-facts
 
 # The same while all processors are busy: how often does each fail? PACKAGES and RUN choose a part.
