@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -128,5 +129,54 @@ esac
 		if strings.Contains(said, "all is well") {
 			t.Errorf("it says what a test that passed printed:\n%s", said)
 		}
+	}
+}
+
+// TestRunKeepsALine: a run of CI ends as its steps did, and says so in the log of all runs, with the steps that failed.
+func TestRunKeepsALine(t *testing.T) {
+	for _, c := range []struct {
+		steps string // what make test does
+		code  int
+		says  string
+	}{
+		{"true", 0, `unknown passed, \d+ s, load before [\d.]+ [\d.]+ [\d.]+`},
+		{`mkdir -p build/steps; printf 'lint\nunit\n' >build/steps/failed; false`, 2, `unknown failed in lint,unit, \d+ s, load before .*`},
+		{"false", 2, `unknown failed in setup, \d+ s, load before .*`},
+	} {
+		dir := checkout(t, ".ci/run", map[string]string{"Makefile": "test:\n\t@" + c.steps + "\n"})
+		said, code := runIn(dir, "env", "MEMTRACE_CACHE="+filepath.Join(dir, "cache"), "GIT_DIR="+filepath.Join(dir, "none"), "bash", ".ci/run")
+		line, err := os.ReadFile(filepath.Join(dir, "cache", "ci.log"))
+		if err != nil || code != c.code {
+			t.Errorf("make test does %q: exit code %d, want %d, %v; it said:\n%s", c.steps, code, c.code, err, said)
+		}
+		if want := regexp.MustCompile(`\A\d{4}-\d\d-\d\dT\S+Z ` + c.says + `\n\z`); !want.Match(line) {
+			t.Errorf("make test does %q: the log has %q, want %s", c.steps, line, want)
+		}
+	}
+}
+
+// TestFailedTestsRunAgain: what failed is run once more, alone, and has failed also where it passes then.
+func TestFailedTestsRunAgain(t *testing.T) {
+	// go stands for all that is run by it: the tests, the question which failed, and each of these alone.
+	const fake = `#!/bin/bash
+case $* in
+*gotestsum*) exit "$FIRST" ;;
+*testlog*) printf 'example.org/p TestA\nexample.org/p TestB\n' ;;
+*-run\ ^TestA\$\ example.org/p) ;;
+*) exit 1 ;;
+esac
+`
+	dir := checkout(t, ".ci/tests", map[string]string{"go": fake})
+	run := func(first string) (said string, code int) {
+		return runIn(dir, "env", "GO="+filepath.Join(dir, "go"), "FIRST="+first, "bash", ".ci/tests", "some", "-run", "^(TestA|TestB)$", "--", "./...")
+	}
+	if said, code := run("0"); code != 0 {
+		t.Errorf("none failed: exit code %d; it said:\n%s", code, said)
+	}
+	said, code := run("1")
+	again, err := os.ReadFile(filepath.Join(dir, "build", "tests", "some.again"))
+	const want = "example.org/p TestA: failed, and passed when run again alone\nexample.org/p TestB: failed, and failed again alone\n"
+	if err != nil || code != 1 || string(again) != want {
+		t.Errorf("exit code %d, want 1; of the second runs it keeps %q (%v), want %q; it said:\n%s", code, again, err, want, said)
 	}
 }
