@@ -3,29 +3,28 @@
 package main
 
 import (
-	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ownthread"
 )
 
 // Where a seccomp filter refuses bpf(2), memtrace says so and what helps, and blames no limit on locked memory.
 func TestSeccompFilterIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"run", "--", "true"}, {"doctor"}} {
-		said := make(chan string)
-		go func() {
-			runtime.LockOSThread() // for good: the filter stays with this thread, and with what it starts
+		var out string
+		ownthread.Do(func() { // the filter stays with this thread, and with what it starts
 			if err := refuseBPF(); err != nil {
-				said <- err.Error()
+				out = err.Error()
 				return
 			}
-			out, _ := memtraceCommand(t, args...).CombinedOutput() // it fails
-			said <- string(out)
-		}()
-		out := <-said
+			said, _ := memtraceCommand(t, args...).CombinedOutput() // it fails
+			out = string(said)
+		})
 		for _, want := range []string{"a seccomp filter", "refuses bpf", "--security-opt seccomp", "SystemCallFilter="} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q lacks %q:\n%s", args, want, out)
