@@ -76,6 +76,7 @@ func checkTotals(t *testing.T, r *report.Report, children []*child) {
 
 // A container is found by the name of its control group.
 func TestContainer(t *testing.T) {
+	t.Parallel()
 	mount := "/sys/fs/cgroup"
 	if _, err := os.Stat(mount + "/memory/cgroup.procs"); err == nil {
 		mount += "/memory" // version 1
@@ -113,6 +114,7 @@ func TestContainer(t *testing.T) {
 
 // What is wrong with a choice is said.
 func TestNoSuchContainer(t *testing.T) {
+	t.Parallel()
 	said, code := memtrace(t, "--container", "no-such-container", "-d", "1s")
 	if code != exitFailed || !strings.Contains(said, "no process is in the container, pod or unit no-such-container") {
 		t.Errorf("exit code %d, says %q", code, said)

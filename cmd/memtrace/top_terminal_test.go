@@ -80,6 +80,7 @@ func (x *terminal) until(pattern string) []string {
 }
 
 func TestTopInATerminal(t *testing.T) {
+	t.Parallel()
 	k := startKnownMemory(t)
 	x := startTop(t, "-i 500ms")
 	x.until(`(?s)memtrace top.*PID USER.*COMMAND`)
@@ -126,6 +127,7 @@ func TestTopInATerminal(t *testing.T) {
 // What a narrow terminal shows is all there, and what it showed is gone once it
 // is wider.
 func TestTopOnANarrowTerminal(t *testing.T) {
+	t.Parallel()
 	startKnownMemory(t)
 	x := startTop(t, "-i 500ms")
 	x.until(`COMMAND`)
@@ -148,6 +150,7 @@ func TestTopOnANarrowTerminal(t *testing.T) {
 
 // The mouse reaches top as the terminal sends it: SGR, 1-based.
 func TestTopAnswersTheMouse(t *testing.T) {
+	t.Parallel()
 	k := startKnownMemory(t)
 	x := startTop(t, "--filter name:"+k.Name)
 	lines := x.until(`(?m)▼PSS.*COMMAND`)
@@ -161,6 +164,7 @@ func TestTopAnswersTheMouse(t *testing.T) {
 
 // Enter traces in the same terminal, whatever is configured for traces to files; q comes back, and harms nobody.
 func TestTopTracesAndComesBack(t *testing.T) {
+	t.Parallel()
 	k := startKnownMemory(t)
 	x := startTop(t, fmt.Sprintf("--filter pid:%d", k.PID), "MEMTRACE_TRACE_QUIET=true", "MEMTRACE_TRACE_FORMAT=json")
 	x.until(fmt.Sprintf(`(?m)^ *%d root`, k.PID))
@@ -176,6 +180,7 @@ func TestTopTracesAndComesBack(t *testing.T) {
 }
 
 func TestTopWithoutColour(t *testing.T) {
+	t.Parallel()
 	colour := regexp.MustCompile(`\x1b\[[0-9;]*(3[0-7]|9[0-7]|4[0-7])m`)
 	for _, c := range []struct {
 		env  []string
@@ -191,6 +196,7 @@ func TestTopWithoutColour(t *testing.T) {
 
 // SIGTERM gives the terminal back, as a key does.
 func TestTopEndsOnSignals(t *testing.T) {
+	t.Parallel()
 	x := startTop(t, "")
 	x.until(`COMMAND`)
 	shell := strings.TrimSpace(x.run("display-message", "-p", "#{pane_pid}"))
