@@ -140,11 +140,15 @@ func TestRunKeepsALine(t *testing.T) {
 		says  string
 	}{
 		{"true", 0, `unknown passed, \d+ s, load before [\d.]+ [\d.]+ [\d.]+`},
-		{`mkdir -p build/steps; printf 'lint\nunit\n' >build/steps/failed; false`, 2, `unknown failed in lint,unit, \d+ s, load before .*`},
+		{
+			`mkdir -p build/steps; printf 'lint\nunit\n' >build/steps/failed; false`, 2,
+			`unknown failed in lint,unit, \d+ s, load before .*`,
+		},
 		{"false", 2, `unknown failed in setup, \d+ s, load before .*`},
 	} {
 		dir := checkout(t, ".ci/run", map[string]string{"Makefile": "test:\n\t@" + c.steps + "\n"})
-		said, code := runIn(dir, "env", "MEMTRACE_CACHE="+filepath.Join(dir, "cache"), "GIT_DIR="+filepath.Join(dir, "none"), "bash", ".ci/run")
+		said, code := runIn(dir, "env", "MEMTRACE_CACHE="+filepath.Join(dir, "cache"),
+			"GIT_DIR="+filepath.Join(dir, "none"), "bash", ".ci/run")
 		line, err := os.ReadFile(filepath.Join(dir, "cache", "ci.log"))
 		if err != nil || code != c.code {
 			t.Errorf("make test does %q: exit code %d, want %d, %v; it said:\n%s", c.steps, code, c.code, err, said)
@@ -168,15 +172,18 @@ esac
 `
 	dir := checkout(t, ".ci/tests", map[string]string{"go": fake})
 	run := func(first string) (said string, code int) {
-		return runIn(dir, "env", "GO="+filepath.Join(dir, "go"), "FIRST="+first, "bash", ".ci/tests", "some", "-run", "^(TestA|TestB)$", "--", "./...")
+		return runIn(dir, "env", "GO="+filepath.Join(dir, "go"), "FIRST="+first,
+			"bash", ".ci/tests", "some", "-run", "^(TestA|TestB)$", "--", "./...")
 	}
 	if said, code := run("0"); code != 0 {
 		t.Errorf("none failed: exit code %d; it said:\n%s", code, said)
 	}
 	said, code := run("1")
 	again, err := os.ReadFile(filepath.Join(dir, "build", "tests", "some.again"))
-	const want = "example.org/p TestA: failed, and passed when run again alone\nexample.org/p TestB: failed, and failed again alone\n"
+	const want = "example.org/p TestA: failed, and passed when run again alone\n" +
+		"example.org/p TestB: failed, and failed again alone\n"
 	if err != nil || code != 1 || string(again) != want {
-		t.Errorf("exit code %d, want 1; of the second runs it keeps %q (%v), want %q; it said:\n%s", code, again, err, want, said)
+		t.Errorf("exit code %d, want 1; of the second runs it keeps %q (%v), want %q; it said:\n%s",
+			code, again, err, want, said)
 	}
 }
