@@ -77,7 +77,10 @@ func newDebuginfod(servers []string, w *warnings) *debuginfod {
 	if len(servers) == 0 {
 		return nil
 	}
-	d := &debuginfod{servers: servers, time: defaultFetchTime, size: defaultFetchSize, warnings: w, dead: map[asker]bool{}, asks: maxAsked, left: maxFetched, askers: map[uint32]*asked{}}
+	d := &debuginfod{
+		servers: servers, time: defaultFetchTime, size: defaultFetchSize, warnings: w, dead: map[asker]bool{},
+		asks: maxAsked, left: maxFetched, askers: map[uint32]*asked{},
+	}
 	d.client.CheckRedirect = checkRedirect
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		t = t.Clone()
@@ -184,16 +187,18 @@ func (d *debuginfod) mayAsk(owner uint32) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.asks <= 0 || d.left <= 0 {
-		return fmt.Errorf("fetch debug files: %d files or %d bytes are enough of one run; the rest is not fetched", maxAsked, int64(maxFetched))
+		return fmt.Errorf("fetch debug files: %d files or %d bytes are enough of one run; the rest is not fetched",
+			maxAsked, int64(maxFetched))
 	}
 	mine := d.of(owner)
 	switch {
 	case owner == 0:
 	case mine.files >= d.asks/askShare || mine.bytes >= d.left/askShare:
-		return fmt.Errorf("fetch debug files: user %d's programs have asked for %d files, with %d bytes, of which others are to have some, too: the rest is not fetched",
-			owner, mine.files, mine.bytes)
+		return fmt.Errorf("fetch debug files: user %d's programs have asked for %d files, with %d bytes: others are to "+
+			"have some, too, and the rest is not fetched", owner, mine.files, mine.bytes)
 	case mine.missed > d.time:
-		return fmt.Errorf("fetch debug files: user %d's programs have asked for %v for files that no server has: the rest is not fetched", owner, d.time)
+		return fmt.Errorf("fetch debug files: user %d's programs have asked for %v for files that no server has: the "+
+			"rest is not fetched", owner, d.time)
 	}
 	d.asks--
 	mine.files++

@@ -150,7 +150,8 @@ func (a *Agent) collect() error {
 func (a *Agent) warnOf(c *Config) {
 	for i := range c.Services {
 		if r := &c.Services[i]; r.Growth && r.anybodys() {
-			a.log.Printf("warning: rule %s: every user can call a process so, and have it traced in place of the service's: add user, unit, container or cgroup", r.Name)
+			a.log.Printf("warning: rule %s: every user can call a process so, and have it traced in place of the "+
+				"service's: add user, unit, container or cgroup", r.Name)
 		}
 	}
 }

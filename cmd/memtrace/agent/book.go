@@ -159,7 +159,8 @@ func (b *book) choose(ranked []*Service, most int) map[string]bool {
 	for _, fair := range []bool{true, false} {
 		for _, s := range ranked {
 			t := b.totals[s.Name]
-			if chosen[s.Name] || s.Name == otherServices || len(chosen) >= most || fair && t.user != 0 && users[t.user] >= share {
+			enough := fair && t.user != 0 && users[t.user] >= share
+			if chosen[s.Name] || s.Name == otherServices || len(chosen) >= most || enough {
 				continue
 			}
 			chosen[s.Name] = true

@@ -21,7 +21,7 @@ type Rule struct {
 	Unit      string `yaml:"unit"`      // pattern of a systemd unit: postgresql@*.service
 	Container string `yaml:"container"` // a container's or pod's ID, or its first digits; or its name where the group has it
 	Cgroup    string `yaml:"cgroup"`    // a control group and all below it: /kubepods.slice
-	User      string `yaml:"user"`      // whose process it is, by name or number; with it, the user's own groups count for unit and container
+	User      string `yaml:"user"`      // by name or number; the user's own groups then count for unit and container
 	Growth    bool   `yaml:"growth"`    // find the call stacks that the service's growth belongs to
 
 	command *regexp.Regexp
