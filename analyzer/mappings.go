@@ -9,8 +9,12 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 )
 
-// maxMappings bounds the names that are told apart; later ones are [others].
-const maxMappings = 4096
+// maxMappings bounds the names that are told apart of one process, and maxMappingText what they come to, in bytes; later
+// ones are [others]. A path may have 4,096 bytes, and a process 65,530 mappings: it must not fill memtrace by them.
+const (
+	maxMappings    = 4096
+	maxMappingText = 256 << 10
+)
 
 type mappingKey struct {
 	name  string
@@ -27,6 +31,7 @@ type mappingSum struct {
 // better is known. The zero value is ready.
 type mappingSums struct {
 	sums map[mappingKey]*mappingSum
+	text int  // bytes of the names
 	read bool // at least once
 }
 
@@ -54,13 +59,14 @@ func (m *mappingSums) add(v *procfs.VMA) {
 // name begins the sum of a name that is new, or finds the one for all others.
 func (m *mappingSums) name(v *procfs.VMA) *mappingSum {
 	key := mappingKey{string(v.Path), v.Perms}
-	if len(m.sums) >= maxMappings {
+	if len(m.sums) >= maxMappings || m.text+len(key.name) > maxMappingText {
 		key = mappingKey{name: "[others]"}
 	}
 	s := m.sums[key]
 	if s == nil {
 		s = new(mappingSum)
 		m.sums[key] = s
+		m.text += len(key.name)
 	}
 	return s
 }

@@ -3,9 +3,11 @@ package analyzer
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -110,5 +112,23 @@ func TestProcessesKeepNoSites(t *testing.T) {
 		if kept := cap(sampler.residency.sites); kept != 0 || c.blocks.Resident != 6400 {
 			t.Errorf("figures of %d sites are kept; %d bytes are resident", kept, c.blocks.Resident)
 		}
+	}
+}
+
+// TestLongNamesOfMappings: names of a process's mappings hold so much and no more, and the sums stay whole.
+func TestLongNamesOfMappings(t *testing.T) {
+	var m mappingSums
+	m.begin()
+	const n, page = 4000, 4096
+	for i := range n {
+		m.add(&procfs.VMA{Start: uint64(i) * page, End: uint64(i+1) * page, Path: fmt.Appendf(nil, "/%04d%s", i, strings.Repeat("x", 4000))})
+	}
+	text, bytes := 0, uint64(0)
+	for key, s := range m.sums {
+		text += len(key.name)
+		bytes += s.bytes
+	}
+	if text > maxMappingText+len("[others]") || bytes != n*page {
+		t.Errorf("names have %d bytes, and the mappings %d of %d", text, bytes, n*page)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/runtimemap"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/turns"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 	// milliseconds.
 	runtimePatience = 500 * time.Millisecond
 	// maxRuntimeReads bounds how many processes are read at a time: each that does not answer keeps a thread.
-	maxRuntimeReads = 16
+	maxRuntimeReads = 64
 )
 
 // A runtimeReader reads, time after time, where the parts of a process are that a language's runtime uses. It does so
@@ -29,6 +30,7 @@ type runtimeReader struct {
 	runtime *runtimemap.Runtime // what was found; that of the goroutine while one is at work
 	answer  chan runtimeAnswer  // of the goroutine at work; nil: there is none
 	late    bool                // one was waited for in vain, so that none is waited for again
+	user    uint32              // whose process it reads
 	stale   bool                // it reads a program before
 	failed  int                 // how often a runtime was looked for and could not be read
 	problem string              // why
@@ -44,13 +46,16 @@ type runtimeAnswer struct {
 	code    uint64
 }
 
-// runtimeReads has an element for each goroutine at work, of all processes.
-var runtimeReads = make(chan struct{}, maxRuntimeReads)
+// runtimeReads has a turn for each goroutine at work, of all processes.
+var runtimeReads = turns.New(maxRuntimeReads)
+
+// errTooManyReads is said instead of what would be read.
+const errTooManyReads = "too many other processes of its user, or of all, have not been read in time"
 
 // ofNextProgram is the reader of the program that a process executed. A goroutine that has not answered is not left
 // to itself for another one.
 func (r *runtimeReader) ofNextProgram() runtimeReader {
-	return runtimeReader{answer: r.answer, late: r.late, stale: r.answer != nil}
+	return runtimeReader{answer: r.answer, late: r.late, user: r.user, stale: r.answer != nil}
 }
 
 // read says what the runtime is and where its parts are; nil where there is none.
@@ -84,28 +89,31 @@ func (r *runtimeReader) unread() (*input.Runtime, []runtimemap.Part) {
 
 // begin has a goroutine read the process, where there may be something to read.
 func (r *runtimeReader) begin(p *procfs.Process) bool {
+	status, err := p.Status()
+	if err != nil {
+		return false
+	}
 	var code uint64
 	if r.runtime == nil {
-		status, err := p.Status()
-		if err != nil || r.without == status.VmLib+1 {
+		if r.without == status.VmLib+1 {
 			return false // a runtime that is loaded later brings code
 		}
 		code = status.VmLib + 1
 	}
-	select {
-	case runtimeReads <- struct{}{}:
-	default:
-		r.problem = "too many other processes have not been read in time"
+	user := status.Uid[0]
+	r.user, r.late = user, r.late || !runtimeReads.Waits(user)
+	if !runtimeReads.Take(user) {
+		r.problem = errTooManyReads
 		return false
 	}
 	own, err := p.Again() // p may be closed before the answer comes
 	if err != nil {
-		<-runtimeReads
+		runtimeReads.Give(user)
 		return false
 	}
 	r.answer = make(chan runtimeAnswer, 1)
 	go func(answer chan<- runtimeAnswer, known *runtimemap.Runtime) {
-		defer func() { <-runtimeReads }()
+		defer runtimeReads.Give(user)
 		defer own.Close()
 		a := readRuntime(own, known)
 		a.code = code
@@ -142,6 +150,7 @@ func (r *runtimeReader) wait() (a runtimeAnswer, ok bool) {
 		return a, true
 	case <-time.After(runtimePatience):
 		r.late = true
+		runtimeReads.Late(r.user)
 		return a, false
 	}
 }

@@ -197,14 +197,15 @@ func (s *spaces) fit(pid int, a account, segments []bpf.MemtraceUnwindSegment) [
 // that can't be read leaves its mapping without a table.
 func (s *spaces) layout(pid int, next *space) []bpf.MemtraceUnwindSegment {
 	var out []bpf.MemtraceUnwindSegment
+	var unread []unreadCode
 	for _, m := range next.mappings {
 		if len(out) >= maxSegments {
 			s.problems.add(next.account, fmt.Sprintf("process %d has more than %d executable mappings: stacks through the others break off", pid, maxSegments))
 			break
 		}
 		u, err := s.code(pid, next.account, m)
-		if err != nil && stillMapped(pid, m) {
-			s.problems.add(next.account, fmt.Sprintf("%v: stacks through its code lean on frame pointers", err))
+		if err != nil {
+			unread = append(unread, unreadCode{m, err})
 		}
 		if u.codeFile != nil {
 			next.files = append(next.files, u)
@@ -214,14 +215,39 @@ func (s *spaces) layout(pid int, next *space) []bpf.MemtraceUnwindSegment {
 		}
 		out = append(out, u.codeFile.place(m)...)
 	}
+	for _, err := range stillMapped(unread, func() ([]probe.Mapping, error) { return probe.Executable("/proc", pid) }) {
+		s.problems.add(next.account, fmt.Sprintf("%v: stacks through its code lean on frame pointers", err))
+	}
 	return out[:min(len(out), maxSegments)]
 }
 
-// stillMapped reports whether a process has a mapping that could not be read,
-// and has not ended or executed another program meanwhile.
-func stillMapped(pid int, m probe.Mapping) bool {
-	now, err := probe.Executable("/proc", pid)
-	return err == nil && slices.Contains(now, m)
+// unreadCode is a mapping that could not be read.
+type unreadCode struct {
+	mapping probe.Mapping
+	err     error
+}
+
+// stillMapped returns why mappings could not be read that a process still has: it may have ended or executed another
+// program meanwhile. What it has is listed once for all of them. A process may have thousands that can't be read, and
+// others wait for their tables meanwhile.
+func stillMapped(unread []unreadCode, list func() ([]probe.Mapping, error)) (why []error) {
+	if len(unread) == 0 {
+		return nil
+	}
+	now, err := list()
+	if err != nil {
+		return nil
+	}
+	mapped := make(map[probe.Mapping]bool, len(now))
+	for _, m := range now {
+		mapped[m] = true
+	}
+	for _, u := range unread {
+		if mapped[u.mapping] {
+			why = append(why, u.err)
+		}
+	}
+	return why
 }
 
 // code returns the tables for a mapping, none where it is no file of code.

@@ -1,6 +1,7 @@
 package tracer
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -72,5 +73,29 @@ func TestMappingsBeyondTheRoom(t *testing.T) {
 	}
 	if got := s.fit(1, a, slices.Clone(list[:12])); len(got) != 12 || len(s.problems.lines) != 1 {
 		t.Errorf("%d segments of 12, and it says %q", len(got), s.problems.lines)
+	}
+}
+
+// A process with many mappings that can't be read has them listed once, whether they are still there or not.
+func TestUnreadMappingsAreListedOnce(t *testing.T) {
+	var unread []unreadCode
+	var now []probe.Mapping
+	for i := range uint64(3000) {
+		m := probe.Mapping{Inode: i + 1, Path: "/file"}
+		unread = append(unread, unreadCode{m, fmt.Errorf("%d", i)})
+		if i%2 == 0 {
+			now = append(now, m)
+		}
+	}
+	lists := 0
+	list := func() ([]probe.Mapping, error) {
+		lists++
+		return now, nil
+	}
+	if why := stillMapped(unread, list); len(why) != 1500 || why[1].Error() != "2" || lists != 1 {
+		t.Errorf("%d are still mapped, after %d lists", len(why), lists)
+	}
+	if why := stillMapped(nil, list); why != nil || lists != 1 {
+		t.Errorf("nothing is unread: %v after %d lists", why, lists)
 	}
 }

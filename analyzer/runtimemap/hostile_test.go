@@ -162,6 +162,21 @@ func TestChunkHeaders(t *testing.T) {
 	}
 }
 
+// Headers of pages that all claim to reach over everything don't have each of them compared with each area.
+func TestOverlappingPagesAreLeftOut(t *testing.T) {
+	const n, at = 1 << 10, 1 << 40
+	var pages []Part
+	var areas []area
+	for i := range uint64(n) {
+		start := at + i*chunkAlign
+		pages = append(pages, Part{V8Heap, start, start + maxChunk})
+		areas = append(areas, area{start, start + chunkAlign, true, i == n-1})
+	}
+	if got := codeApart(pages, areas); len(got) != 1 || got[0] != (Part{V8Code, at, at + maxChunk}) {
+		t.Errorf("%d pages are left, the first %+v", len(got), got[0])
+	}
+}
+
 func TestPartsAreApart(t *testing.T) {
 	got, cut := apart([]Part{
 		{"c", 0x9000, 0xa000}, {"kernel", 1 << 63, 1<<63 + 1}, {"a", 0x1000, 0x4000}, {"in a", 0x2000, 0x3000}, {"empty", 0x5000, 0x5000},

@@ -66,7 +66,7 @@ func (d debugFinder) findAlt(img *image, imgPath string, v view) (*image, error)
 	belongs := func(found *image) bool { return found.file != img.file && found.isAlt(link) }
 	found, err := v.first(names, img.file, belongs)
 	if found == nil {
-		found = d.remote.find(link.id)
+		found = d.remote.find(link.id, img.file.owner)
 	}
 	switch {
 	case found != nil:

@@ -24,7 +24,7 @@ func (d debugFinder) find(img *image, modulePath string, v view) (*image, error)
 	}
 	found, linkErr := d.byDebugLink(img, modulePath, v)
 	if found == nil {
-		found = d.remote.find(img.buildID)
+		found = d.remote.find(img.buildID, img.file.owner)
 	}
 	if found != nil {
 		return found, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -28,6 +29,9 @@ const (
 	// of its choice.
 	maxAsked   = 4096
 	maxFetched = 16 << 30
+	// askShare: for the files of a user other than root, no more is asked and fetched than one part in so many of what
+	// is left. The first user gets most, but the next one always gets some.
+	askShare = 3
 	// missFor is how long a file that no server has is not asked for again.
 	missFor = 600 * time.Second
 )
@@ -45,10 +49,25 @@ type debuginfod struct {
 	client   http.Client
 	warnings *warnings
 
-	mu   sync.Mutex
-	dead map[string]bool // servers that failed: they are left alone
-	asks int             // build IDs that may still be asked for
-	left int64           // bytes that may still be fetched
+	mu     sync.Mutex
+	dead   map[asker]bool // servers that failed: they are left alone
+	asks   int            // build IDs that may still be asked for
+	left   int64          // bytes that may still be fetched
+	askers map[uint32]*asked
+}
+
+// asker is a server, and the user for whose files it is asked. What a server makes of a build ID is its user's affair:
+// one that it has to send 2 GB for, or refuses, must not end the names of others.
+type asker struct {
+	server string
+	owner  uint32
+}
+
+// asked is what was asked for the files of a user other than root.
+type asked struct {
+	files  int
+	bytes  int64
+	missed time.Duration // that it took to hear that there is no such file
 }
 
 // newDebuginfod makes a client for the servers; nil where there are none. The
@@ -58,7 +77,16 @@ func newDebuginfod(servers []string, w *warnings) *debuginfod {
 	if len(servers) == 0 {
 		return nil
 	}
-	d := &debuginfod{servers: servers, time: defaultFetchTime, size: defaultFetchSize, warnings: w, dead: map[string]bool{}, asks: maxAsked, left: maxFetched}
+	d := &debuginfod{
+		servers: servers, time: defaultFetchTime, size: defaultFetchSize, warnings: w, dead: map[asker]bool{},
+		asks: maxAsked, left: maxFetched, askers: map[uint32]*asked{},
+	}
+	d.client.CheckRedirect = checkRedirect
+	if t, ok := http.DefaultTransport.(*http.Transport); ok {
+		t = t.Clone()
+		t.DisableCompression = true // what a server sends is no more than it looks
+		d.client.Transport = t
+	}
 	for _, name := range []string{"DEBUGINFOD_TIMEOUT", "DEBUGINFOD_MAXTIME"} {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
 			d.time = time.Duration(n) * time.Second
@@ -78,8 +106,20 @@ func newDebuginfod(servers []string, w *warnings) *debuginfod {
 	return d
 }
 
-// find returns the debug file of a build ID, from the cache or a server.
-func (d *debuginfod) find(buildID string) *image {
+// checkRedirect follows no server from an encrypted connection to one that is not, nor without end.
+func checkRedirect(to *http.Request, via []*http.Request) error {
+	const most = 5
+	switch {
+	case len(via) > most:
+		return fmt.Errorf("it leads on more than %d times", most)
+	case to.URL.Scheme != "https" && via[0].URL.Scheme == "https":
+		return fmt.Errorf("it leads from https to %s", to.URL.Scheme)
+	}
+	return nil
+}
+
+// find returns the debug file of a build ID, from the cache or a server. owner is the user whose file has the build ID.
+func (d *debuginfod) find(buildID string, owner uint32) *image {
 	if d == nil || len(buildID) < 16 {
 		return nil
 	}
@@ -94,17 +134,17 @@ func (d *debuginfod) find(buildID string) *image {
 	if img != nil || missing {
 		return img
 	}
-	if !d.mayAsk() {
-		d.warnings.add("debuginfod", fmt.Sprintf("fetch debug files: %d files or %d bytes are enough of one run; the rest is not fetched", maxAsked, int64(maxFetched)))
+	if err := d.mayAsk(owner); err != nil {
+		d.warnings.add(fmt.Sprintf("debuginfod %d", owner), err.Error())
 		return nil
 	}
 	sure := true // that no server has it
 	for _, server := range d.servers {
-		if d.isDead(server) {
+		if d.isDead(server, owner) {
 			sure = false
 			continue
 		}
-		img, err := d.fetch(server, dir, name, buildID)
+		img, err := d.fetch(asker{server, owner}, dir, name, buildID)
 		if img != nil {
 			return img
 		}
@@ -142,63 +182,123 @@ func hasBuildID(id string) func(*image) bool {
 	return func(img *image) bool { return img.buildID == id }
 }
 
-// mayAsk takes one of the build IDs that may be asked for.
-func (d *debuginfod) mayAsk() bool {
+// mayAsk takes one of the build IDs that may be asked for. The error says why there is none for the owner's files.
+func (d *debuginfod) mayAsk(owner uint32) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.asks <= 0 || d.left <= 0 {
-		return false
+		return fmt.Errorf("fetch debug files: %d files or %d bytes are enough of one run; the rest is not fetched",
+			maxAsked, int64(maxFetched))
+	}
+	mine := d.of(owner)
+	switch {
+	case owner == 0:
+	case mine.files >= d.asks/askShare || mine.bytes >= d.left/askShare:
+		return fmt.Errorf("fetch debug files: user %d's programs have asked for %d files, with %d bytes: others are to "+
+			"have some, too, and the rest is not fetched", owner, mine.files, mine.bytes)
+	case mine.missed > d.time:
+		return fmt.Errorf("fetch debug files: user %d's programs have asked for %v for files that no server has: the "+
+			"rest is not fetched", owner, d.time)
 	}
 	d.asks--
-	return true
+	mine.files++
+	return nil
+}
+
+// of is what was asked for an owner's files.
+func (d *debuginfod) of(owner uint32) *asked {
+	if d.askers[owner] == nil {
+		d.askers[owner] = &asked{}
+	}
+	return d.askers[owner]
 }
 
 // took counts what a server has sent.
-func (d *debuginfod) took(n int64) {
+func (d *debuginfod) took(owner uint32, n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left -= n
+	d.of(owner).bytes += n
 }
 
-func (d *debuginfod) isDead(server string) bool {
+// most is how large a file may be that is fetched for an owner's, in bytes.
+func (d *debuginfod) most(owner uint32) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.dead[server]
+	if owner == 0 {
+		return d.size
+	}
+	return min(d.size, max(0, d.left/askShare-d.of(owner).bytes))
 }
 
-func (d *debuginfod) giveUp(server string) {
+// missed counts how long it took to hear that a server has no such file.
+func (d *debuginfod) missed(owner uint32, took time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.dead[server] = true
+	d.of(owner).missed += took
+}
+
+// isDead reports whether a server has failed for an owner's files, or for root's: these are asked for by no build ID
+// that others have chosen.
+func (d *debuginfod) isDead(server string, owner uint32) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.dead[asker{server, owner}] || d.dead[asker{server, 0}]
+}
+
+func (d *debuginfod) giveUp(who asker) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead[who] = true
 }
 
 // fetch gets the file from one server; nil without an error where the server
 // doesn't have it.
-func (d *debuginfod) fetch(server string, dir int, name, buildID string) (*image, error) {
+func (d *debuginfod) fetch(who asker, dir int, name, buildID string) (*image, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.time)
 	defer cancel()
-	from, err := url.JoinPath(server, "buildid", buildID, "debuginfo")
+	from, err := url.JoinPath(who.server, "buildid", buildID, "debuginfo")
 	if err != nil {
-		return nil, fmt.Errorf("fetch a debug file from %s: %w", server, err)
+		return nil, fmt.Errorf("fetch a debug file from %s: %w", who.server, err)
 	}
+	began := time.Now()
 	body, err := d.get(ctx, from)
 	if err != nil {
-		d.giveUp(server)
-		return nil, fmt.Errorf("fetch %s: %w; the server will not be asked again", from, err)
+		if unreachable(err, from) {
+			who.owner = 0
+		}
+		d.giveUp(who)
+		return nil, fmt.Errorf("fetch %s: %w; the server will not be asked again%s", from, err, forUser(who.owner))
 	}
 	if body == nil {
+		d.missed(who.owner, time.Since(began))
 		return nil, nil
 	}
 	defer body.Close()
-	img, err := d.save(body, dir, name, buildID)
+	img, err := d.save(body, dir, name, buildID, who.owner)
 	if ctx.Err() != nil {
 		// So slow a server would be waited for at every file.
-		d.giveUp(server)
+		d.giveUp(who)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", from, err)
 	}
 	return img, nil
+}
+
+// forUser says for whose files something holds.
+func forUser(owner uint32) string {
+	if owner == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" for user %d's programs", owner)
+}
+
+// unreachable reports whether an error says that nobody answers at an address, whatever is asked for.
+func unreachable(err error, from string) bool {
+	var at *url.Error
+	var op *net.OpError
+	return errors.As(err, &at) && at.URL == from && errors.As(err, &op) && op.Op == "dial"
 }
 
 // get returns the content at an address; nil where there is none.
@@ -225,17 +325,21 @@ func (d *debuginfod) get(ctx context.Context, from string) (io.ReadCloser, error
 
 // save writes the file beside its place, makes sure that it is the right one
 // and moves it there.
-func (d *debuginfod) save(body io.Reader, dir int, name, buildID string) (*image, error) {
+func (d *debuginfod) save(body io.Reader, dir int, name, buildID string, owner uint32) (*image, error) {
 	temp := name + "." + rand.Text()
 	fd, err := unix.Openat(dir, temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), temp)
-	n, err := io.Copy(file, io.LimitReader(body, d.size+1))
-	d.took(n)
-	if n > d.size {
+	most := d.most(owner)
+	n, err := io.Copy(file, io.LimitReader(body, most+1))
+	d.took(owner, n)
+	switch {
+	case n > d.size:
 		err = fmt.Errorf("it is larger than %d bytes (DEBUGINFOD_MAXSIZE)", d.size)
+	case n > most:
+		err = fmt.Errorf("it is larger than the %d bytes that are left%s", most, forUser(owner))
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
 		var img *image

@@ -1,6 +1,8 @@
 package symbol
 
 import (
+	"bytes"
+	"compress/gzip"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -131,7 +133,7 @@ func TestDebuginfodBudget(t *testing.T) {
 	url, asked := debugServer(t, map[string]string{at: debug})
 	for name, limit := range map[string]func(*debuginfod){
 		"files": func(d *debuginfod) { d.asks = 0 },
-		"bytes": func(d *debuginfod) { d.took(maxFetched) },
+		"bytes": func(d *debuginfod) { d.took(0, maxFetched) },
 	} {
 		t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
 		s, r := fileSpace(t, program), newResolver(t, Options{Debuginfod: []string{url}})
@@ -142,5 +144,113 @@ func TestDebuginfodBudget(t *testing.T) {
 		if w := r.Warnings(); len(w) != 1 || !strings.Contains(w[0], "enough of one run") {
 			t.Errorf("%s: warnings %q, want one that says so", name, w)
 		}
+	}
+}
+
+// TestDebuginfodOfHostileUser: what a server makes of one user's build IDs, and how many these are, takes nothing from
+// the files of others.
+func TestDebuginfodOfHostileUser(t *testing.T) {
+	const hostile, other = 1000, 1001
+	t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/bad") {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	defer server.Close()
+	d := newDebuginfod([]string{server.URL}, &warnings{})
+	d.find("bad0000000000000", hostile)
+	if !d.isDead(server.URL, hostile) || d.isDead(server.URL, other) || d.isDead(server.URL, 0) {
+		t.Errorf("dead: %v; want it for user %d alone", d.dead, hostile)
+	}
+	asked := 0
+	for d.mayAsk(hostile) == nil {
+		asked++
+	}
+	if asked > maxAsked/askShare || d.mayAsk(other) != nil || d.mayAsk(0) != nil {
+		t.Errorf("one user may ask for %d files, another for %v, root for %v", asked, d.mayAsk(other), d.mayAsk(0))
+	}
+	d.took(hostile, maxFetched)
+	d.left += maxFetched // the rest is others'
+	if d.most(hostile) != 0 || d.most(other) == 0 || d.most(0) != d.size {
+		t.Errorf("users may fetch %d, %d and %d bytes", d.most(hostile), d.most(other), d.most(0))
+	}
+	d.missed(other, d.time+1)
+	if d.mayAsk(other) == nil || d.mayAsk(0) != nil {
+		t.Error("misses take as long as one likes, or take time from others")
+	}
+}
+
+// TestDebuginfodUnreachable: a server that nobody can connect to is dead for all; one that leads elsewhere, where nobody
+// can, for the user whose build ID leads there.
+func TestDebuginfodUnreachable(t *testing.T) {
+	t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	leads := httptest.NewServer(http.RedirectHandler(gone.URL, http.StatusFound))
+	defer leads.Close()
+	file := httptest.NewServer(http.RedirectHandler("file:///etc/passwd", http.StatusFound))
+	defer file.Close()
+	for server, all := range map[string]bool{gone.URL: true, leads.URL: false, file.URL: false} {
+		d := newDebuginfod([]string{server}, &warnings{})
+		d.find("0123456789abcdef", 1000)
+		if !d.isDead(server, 1000) || d.isDead(server, 1001) != all {
+			t.Errorf("%v, want it dead for all: %v", d.dead, all)
+		}
+	}
+}
+
+// TestDebuginfodRedirects: an encrypted connection leads to no other kind, and none leads on without end.
+func TestDebuginfodRedirects(t *testing.T) {
+	request := func(url string) *http.Request {
+		r, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for _, test := range []struct {
+		from, to string
+		times    int
+		follows  bool
+	}{
+		{"https://a", "https://b", 1, true}, {"http://a", "https://b", 1, true}, {"http://a", "http://b", 1, true},
+		{"https://a", "http://b", 1, false}, {"http://a", "http://a", 6, false},
+	} {
+		via := make([]*http.Request, test.times)
+		for i := range via {
+			via[i] = request(test.from)
+		}
+		if err := checkRedirect(request(test.to), via); (err == nil) != test.follows {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+// TestDebuginfodBomb: what is compressed on its way is not unpacked.
+func TestDebuginfodBomb(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("DEBUGINFOD_CACHE_PATH", cache)
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	if _, err := z.Write(make([]byte, 16<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(bomb.Bytes())
+	}))
+	defer server.Close()
+	d := newDebuginfod([]string{server.URL}, &warnings{})
+	if img := d.find("0123456789abcdef", 1000); img != nil {
+		t.Error("it was taken for a debug file")
+	}
+	if got := d.of(1000).bytes; got != int64(bomb.Len()) {
+		t.Errorf("%d bytes came of %d", got, bomb.Len())
 	}
 }

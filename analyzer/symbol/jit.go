@@ -65,28 +65,28 @@ func (m *perfMap) rewritten() error {
 	if m.told = true; m.closed {
 		return nil
 	}
-	file, st, err := m.open()
+	file, st, owner, err := m.open()
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	if key := perfKey(int(file.Fd()), st); m.file == nil || key != m.file.key {
 		perfFiles.release(m.file)
-		m.file = perfFiles.get(key, st.Uid)
+		m.file = perfFiles.get(key, owner)
 	}
 	return m.file.reread(file, st.Size, &perfFiles, time.Now())
 }
 
 // refresh reads what was added to the file, which may be another by now.
 func (m *perfMap) refresh(now time.Time) error {
-	file, st, err := m.open()
+	file, st, owner, err := m.open()
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	if key := perfKey(int(file.Fd()), st); m.file == nil || key != m.file.key {
 		perfFiles.release(m.file)
-		m.file = perfFiles.get(key, st.Uid)
+		m.file = perfFiles.get(key, owner)
 	}
 	return m.file.refresh(file, st.Size, &perfFiles, now)
 }
@@ -99,33 +99,47 @@ func (m *perfMap) close() {
 	m.file, m.closed = nil, true
 }
 
-// open opens the file if it belongs to root or to who runs the process:
-// everybody may write to /tmp.
-func (m *perfMap) open() (*os.File, unix.Stat_t, error) {
-	var st, process unix.Stat_t
+// open opens the file if it belongs to root or to who runs the process, which is owner: everybody may write to /tmp. A
+// process of others' may have a link or a mount there to any file of root's: it must be one that everybody may read.
+func (m *perfMap) open() (file *os.File, st unix.Stat_t, owner uint32, err error) {
+	var process unix.Stat_t
 	if err := unix.Stat(m.proc, &process); err != nil {
-		return nil, st, fmt.Errorf("stat %s: %w", m.proc, err)
+		return nil, st, 0, fmt.Errorf("stat %s: %w", m.proc, err)
 	}
 	pid, err := innermostPID(m.proc)
 	if err != nil {
-		return nil, st, err
+		return nil, st, 0, err
 	}
 	root, err := unix.Open(m.proc+"/root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, st, fmt.Errorf("open %s/root: %w", m.proc, err)
+		return nil, st, 0, fmt.Errorf("open %s/root: %w", m.proc, err)
 	}
 	defer unix.Close(root)
 	name := "/tmp/perf-" + pid + ".map"
 	fd, st, err := debugfile.OpenRegularIn(root, name)
 	if err != nil {
-		return nil, st, err
+		return nil, st, 0, err
 	}
-	if st.Uid != 0 && st.Uid != process.Uid {
+	if err := fitMap(st, process.Uid); err != nil {
 		unix.Close(fd)
-		return nil, st, fmt.Errorf("%s belongs to user %d, not to the process's", name, st.Uid)
+		return nil, st, 0, fmt.Errorf("open %s: %w", name, err)
 	}
-	file, err := debugfile.Readable(fd, name)
-	return file, st, err
+	file, err = debugfile.Readable(fd, name)
+	return file, st, process.Uid, err
+}
+
+// fitMap says why a file is not one that may speak for a user's process.
+func fitMap(st unix.Stat_t, user uint32) error {
+	const everybodyReads = 0o004
+	switch {
+	case st.Uid == user:
+		return nil
+	case st.Uid != 0:
+		return fmt.Errorf("it belongs to user %d, not to the process's", st.Uid)
+	case st.Mode&everybodyReads == 0:
+		return errors.New("it belongs to root, and the process's user may not read it")
+	}
+	return nil
 }
 
 // innermostPID returns the process's PID as it sees it itself: the last one in

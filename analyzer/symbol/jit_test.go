@@ -84,6 +84,50 @@ func TestPerfMapOfOthers(t *testing.T) {
 	}
 }
 
+// TestPerfMapFitsUser: what belongs to another user, or what only root may read, speaks for nobody's process.
+func TestPerfMapFitsUser(t *testing.T) {
+	for _, test := range []struct {
+		owner, mode, user uint32
+		fits              bool
+	}{
+		{1000, 0o600, 1000, true}, {1001, 0o644, 1000, false}, {0, 0o644, 1000, true}, {0, 0o640, 1000, false},
+		{0, 0o600, 0, true}, {1000, 0o644, 0, false},
+	} {
+		st := unix.Stat_t{Uid: test.owner, Mode: unix.S_IFREG | test.mode}
+		if err := fitMap(st, test.user); (err == nil) != test.fits {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+// TestLinkForPerfMap: a link to a large file of root's counts for the user who made it, and not for root.
+func TestLinkForPerfMap(t *testing.T) {
+	const user = 1000
+	proc, root := t.TempDir(), t.TempDir()
+	appendTo(t, filepath.Join(proc, "status"), "NSpid:\t7\n")
+	if err := os.Symlink(root, filepath.Join(proc, "root")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, filepath.Join(root, "large"), "1000 10 linked\n")
+	if err := os.Chmod(filepath.Join(root, "large"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/large", filepath.Join(root, "tmp/perf-7.map")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(proc, user, user); err != nil {
+		t.Fatal(err)
+	}
+	m := perfMap{proc: proc, warnings: &warnings{}}
+	defer m.close()
+	if name := m.name(0x1008); name != "linked" || m.file.owner != user {
+		t.Errorf("the name is %q, of a map that counts for %+v", name, m.file)
+	}
+}
+
 // TestInnermostPID takes the PID of the namespace that the process is in.
 func TestInnermostPID(t *testing.T) {
 	proc := t.TempDir()
@@ -145,7 +189,7 @@ func compareWithReadelf(t *testing.T, r *Resolver, s *Space, base uint64, image 
 func FuzzPerfMap(f *testing.F) {
 	f.Add("1000 10 a\n0x1008 0x8 b c\n", uint64(0x1008))
 	f.Fuzz(func(t *testing.T, text string, addr uint64) {
-		table := perfTable{files: map[fileKey]*perfFile{}, owners: map[uint32]int64{}}
+		table := perfTable{files: map[perfID]*perfFile{}, owners: map[uint32]int64{}}
 		m := table.get(fileKey{}, 1)
 		if err := m.refresh(strings.NewReader(text), int64(len(text)), &table, time.Time{}); err != nil {
 			t.Fatal(err)

@@ -17,11 +17,11 @@ const (
 	// Bounds of a map of JIT code: the bytes read of it, and its entries.
 	maxPerfMap     = 64 << 20
 	maxPerfSymbols = 1 << 20
-	// What the maps of all processes may hold in memory: those of root, those of all others together, and
-	// those of one of these.
+	// What the maps of all processes may hold in memory: those of root's processes, and those of all others' together.
+	// One of these has no more than one part in perfShare of what is left: the first most, but the next one always some.
 	maxPerfRoot   = 192 << 20
 	maxPerfOthers = 192 << 20
-	maxPerfOwner  = 96 << 20
+	perfShare     = 2
 	// Bytes read of a map that is written anew again and again: at once, and then each second.
 	perfCredit = 4 * maxPerfMap
 	perfRate   = 2 << 20
@@ -33,11 +33,10 @@ const (
 
 var errPerfRoom = errors.New("maps of JIT code come to more than memtrace holds: some functions in it will have no names")
 
-// perfFile is one map of JIT code, shared by the processes that have the same file.
+// perfFile is one map of JIT code, shared by the processes of one user that have the same file.
 type perfFile struct {
-	key   fileKey // of the file, without size, and with the time of birth
-	owner uint32
-	refs  int // guarded by the table's lock
+	perfID
+	refs int // guarded by the table's lock
 
 	mu      sync.Mutex
 	read    int64        // bytes of the file
@@ -50,25 +49,33 @@ type perfFile struct {
 	paid    time.Time    // when it was last looked at
 }
 
+// perfID tells maps apart. What a map holds counts for the user whose processes have it, whoever owns the file: any
+// process may have another's large files in place of its map.
+type perfID struct {
+	key   fileKey // of the file, without size, and with the time of birth
+	owner uint32
+}
+
 // perfTable holds the maps of the whole program, and counts what they hold. There is one, since what
 // it bounds belongs to the whole program.
 type perfTable struct {
 	mu     sync.Mutex
-	files  map[fileKey]*perfFile
+	files  map[perfID]*perfFile
 	held   int64            // by those of others than root
 	owners map[uint32]int64 // held by those of each user
 }
 
-var perfFiles = perfTable{files: map[fileKey]*perfFile{}, owners: map[uint32]int64{}}
+var perfFiles = perfTable{files: map[perfID]*perfFile{}, owners: map[uint32]int64{}}
 
 // get returns the file of a key, which the caller releases.
 func (t *perfTable) get(key fileKey, owner uint32) *perfFile {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := t.files[key]
+	id := perfID{key, owner}
+	f := t.files[id]
 	if f == nil {
-		f = &perfFile{key: key, owner: owner, credit: perfCredit}
-		t.files[key] = f
+		f = &perfFile{perfID: id, credit: perfCredit}
+		t.files[id] = f
 	}
 	f.refs++
 	return f
@@ -84,7 +91,7 @@ func (t *perfTable) release(f *perfFile) {
 	if f.refs--; f.refs > 0 {
 		return
 	}
-	delete(t.files, f.key)
+	delete(t.files, f.perfID)
 	t.count(f, -f.held)
 }
 
@@ -92,13 +99,8 @@ func (t *perfTable) release(f *perfFile) {
 func (t *perfTable) take(f *perfFile, n int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	limit := int64(maxPerfRoot)
-	if f.owner != 0 {
-		if limit = maxPerfOwner; t.held+n > maxPerfOthers {
-			return false
-		}
-	}
-	if t.owners[f.owner]+n > limit {
+	mine := t.owners[f.owner] + n
+	if f.owner == 0 && mine > maxPerfRoot || f.owner != 0 && mine > (maxPerfOthers-t.held-n)/perfShare {
 		return false
 	}
 	t.count(f, n)

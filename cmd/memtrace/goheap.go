@@ -14,6 +14,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/goheap"
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/procfs/turns"
 )
 
 // A goProfile is the reading of one Go program's own memory profile.
@@ -47,16 +48,14 @@ type goAnswer struct {
 const (
 	// goPatience is how long a profile is waited for: some have tens of thousands of stacks.
 	goPatience = 2 * time.Second
-	// maxLateProfiles is how many processes are waited for in vain. After that none is.
-	maxLateProfiles = 5
 	// maxGoReads bounds how many are read at a time: each that does not answer keeps a thread.
-	maxGoReads = 16
+	maxGoReads = 64
 )
 
-// goReads has an element for each goroutine at work, of all processes.
-var goReads = make(chan struct{}, maxGoReads)
+// goReads has a turn for each goroutine at work, of all processes.
+var goReads = turns.New(maxGoReads)
 
-var errTooManyReads = errors.New("too many other processes have not been read in time")
+var errTooManyReads = errors.New("too many other processes of its user, or of all, have not been read in time")
 
 var errNotDelivered = errors.New("its memory could not be read in time: another program may have to deliver it (userfaultfd, FUSE)")
 
@@ -75,16 +74,14 @@ func openGoHeap(pid int) (goReader, error) {
 // read reads the profile, opened by open before that. It does so in a goroutine of its own, as a process may have memory
 // that comes when another program likes. That is waited for once; while a process has not answered, there is
 // errNotDelivered, and what was read at last serves the next time.
-func (g *goProfile) read(patience time.Duration, open func() (goReader, error)) goAnswer {
+func (g *goProfile) read(user uint32, patience time.Duration, open func() (goReader, error)) goAnswer {
 	if g.answer == nil {
-		select {
-		case goReads <- struct{}{}:
-		default:
+		if !goReads.Take(user) {
 			return goAnswer{err: errTooManyReads, at: now()}
 		}
 		g.answer = make(chan goAnswer, 1)
 		go func(answer chan<- goAnswer, a goAnswer) {
-			defer func() { <-goReads }()
+			defer goReads.Give(user)
 			if a.reader == nil {
 				a.reader, a.err = open()
 			}
@@ -121,13 +118,14 @@ func (s *session) readGoHeap(t *target) {
 	if g.none {
 		return
 	}
+	user := userOf(t)
 	patience, wasLate := goPatience, g.late
-	if s.lateProfiles >= maxLateProfiles {
+	if !goReads.Waits(user) {
 		patience = 0
 	}
-	a := g.read(patience, func() (goReader, error) { return openGoHeap(t.pid) })
+	a := g.read(user, patience, func() (goReader, error) { return openGoHeap(t.pid) })
 	if g.late && !wasLate {
-		s.lateProfiles++
+		goReads.Late(user)
 	}
 	if !t.held.Alive() {
 		return // what was read may be another's
@@ -153,6 +151,15 @@ func (s *session) readGoHeap(t *target) {
 	s.say("read %d buckets of process %d's Go heap profile in %v: %d reads of %d KiB in all", p.Buckets, t.pid, p.Took, p.Calls, p.Bytes>>10)
 	s.takeGoStacks(t.pid, g, p)
 	s.takeGoHeap(g, goHeapInput(t.pid, a.at, p))
+}
+
+// userOf is whose process a target is; one that is gone is nobody's, that is, root's.
+func userOf(t *target) uint32 {
+	status, err := t.held.Status()
+	if err != nil {
+		return 0
+	}
+	return status.Uid[0]
 }
 
 // close closes the reader; one at work, once it has answered.
@@ -254,7 +261,7 @@ func goHoldsInstead(pid int) error {
 	const why = "check process %d for leaks: Go's garbage collector frees what nothing points to, so no block of a Go program is lost: what leaks is still reachable, and grows. "
 	g := newGoProfile()
 	defer g.close()
-	a := g.read(goPatience, func() (goReader, error) { return openGoHeap(pid) })
+	a := g.read(0, goPatience, func() (goReader, error) { return openGoHeap(pid) })
 	if a.err != nil {
 		return fmt.Errorf(why+"What it holds could not be read: %w", pid, a.err)
 	}

@@ -29,20 +29,20 @@ func TestGoHeapThatDoesNotCome(t *testing.T) {
 	open := func() (goReader, error) { opened++; return slow, nil }
 	g := newGoProfile()
 	for range 2 { // the second one does not wait
-		if a := g.read(time.Millisecond, open); !errors.Is(a.err, errNotDelivered) || a.reader != nil || a.at == 0 {
+		if a := g.read(0, time.Millisecond, open); !errors.Is(a.err, errNotDelivered) || a.reader != nil || a.at == 0 {
 			t.Fatalf("read of a program that does not answer: %+v, want %v", a, errNotDelivered)
 		}
 	}
 	want := &goheap.Profile{Buckets: 3}
 	slow.deliver <- want
-	a := g.read(time.Millisecond, open)
+	a := g.read(0, time.Millisecond, open)
 	for a.err != nil { // until the goroutine has put its answer down
-		a = g.read(time.Millisecond, open)
+		a = g.read(0, time.Millisecond, open)
 	}
 	if a.profile != want || g.reader != slow || opened != 1 {
 		t.Fatalf("the late answer: %+v, opened %d times", a, opened)
 	}
-	if a := g.read(time.Millisecond, open); !errors.Is(a.err, errNotDelivered) {
+	if a := g.read(0, time.Millisecond, open); !errors.Is(a.err, errNotDelivered) {
 		t.Fatalf("the next read: %+v, want %v", a, errNotDelivered)
 	}
 	g.close()
@@ -58,7 +58,7 @@ func TestGoHeapThatDoesNotCome(t *testing.T) {
 func TestGoHeapThatIsNone(t *testing.T) {
 	t.Parallel()
 	g := newGoProfile()
-	if a := g.read(goPatience, func() (goReader, error) { return nil, goheap.ErrNotGo }); a.reader != nil || !errors.Is(a.err, goheap.ErrNotGo) {
+	if a := g.read(0, goPatience, func() (goReader, error) { return nil, goheap.ErrNotGo }); a.reader != nil || !errors.Is(a.err, goheap.ErrNotGo) {
 		t.Errorf("read of a program that is not Go's: %+v", a)
 	}
 	g.close()

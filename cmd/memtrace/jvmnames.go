@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/memtrace/memtrace/procfs/turns"
 	"github.com/memtrace/memtrace/tracer/jvmattach"
 )
 
@@ -26,8 +27,8 @@ const (
 	maxJVMQuestions = 64
 )
 
-// jvmQuestions has an element for each question that is on its way.
-var jvmQuestions = make(chan struct{}, maxJVMQuestions)
+// jvmQuestions has a turn for each question that is on its way.
+var jvmQuestions = turns.New(maxJVMQuestions)
 
 var (
 	// errNoJVM: a process has no JVM now.
@@ -133,9 +134,8 @@ func (s *session) askJVM(t *target, patience time.Duration) {
 	if n.never {
 		return
 	}
-	select {
-	case jvmQuestions <- struct{}{}:
-	default:
+	user := userOf(t)
+	if !jvmQuestions.Take(user) {
 		n.next = time.Now().Add(jvmLook)
 		return
 	}
@@ -145,7 +145,7 @@ func (s *session) askJVM(t *target, patience time.Duration) {
 	go func(answer chan<- jvmReply) {
 		began := time.Now()
 		err := q.ask(ctx)
-		<-jvmQuestions
+		jvmQuestions.Give(user)
 		answer <- jvmReply{time.Since(began), err}
 	}(n.answer)
 }

@@ -59,6 +59,7 @@ func New(opt Options) (*Agent, error) {
 		return nil, err
 	}
 	a.config.Store(&c)
+	a.warnOf(&c)
 	a.own.reloaded(true)
 	if err := a.watches.prepare(a, &c); err != nil {
 		return nil, err
@@ -145,6 +146,16 @@ func (a *Agent) collect() error {
 	return nil
 }
 
+// warnOf names rules by which any user can have their processes traced as another's.
+func (a *Agent) warnOf(c *Config) {
+	for i := range c.Services {
+		if r := &c.Services[i]; r.Growth && r.anybodys() {
+			a.log.Printf("warning: rule %s: every user can call a process so, and have it traced in place of the "+
+				"service's: add user, unit, container or cgroup", r.Name)
+		}
+	}
+}
+
 // fileState tells whether the configuration has changed.
 type fileState struct {
 	size    int64
@@ -209,6 +220,7 @@ func (a *Agent) reload() {
 		a.log.Printf("listen, web_config and data take effect at the next start")
 	}
 	a.config.Store(&c)
+	a.warnOf(&c)
 	a.log.Printf("configuration read: %s", rules(len(c.Services)))
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -134,22 +135,40 @@ func appendLine(f *os.File, line []byte) error {
 	return nil
 }
 
-// read notes that somebody read something, or was refused it, once an hour.
+// manyReaders is why an entry stands for those who have none of their own.
+const manyReaders = "by more readers in an hour than have an entry each"
+
+// read notes that somebody read something, or was refused it, once an hour. So many have an entry each; the others of a
+// service share one, as whoever can ask from any address of 127.0.0.0/8 must not fill the log, and push out what it has.
 func (a *audit) read(e auditEntry) {
-	now := time.Now()
-	a.mu.Lock()
-	if len(a.readers) >= maxReaders {
-		clear(a.readers)
-	}
-	last, known := a.readers[e]
-	again := known && now.Sub(last) < sameReader
-	if !again {
-		a.readers[e] = now
-	}
-	a.mu.Unlock()
-	if !again {
+	if again := a.again(&e, time.Now()); !again {
 		a.write(e)
 	}
+}
+
+// again reports whether there was such an entry in the last hour. It makes it one that stands for many where there are
+// too many.
+func (a *audit) again(e *auditEntry, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	recent := func(e auditEntry) bool {
+		last, known := a.readers[e]
+		return known && now.Sub(last) < sameReader
+	}
+	if recent(*e) {
+		return true
+	}
+	if len(a.readers) >= maxReaders {
+		maps.DeleteFunc(a.readers, func(e auditEntry, _ time.Time) bool { return !recent(e) })
+	}
+	if len(a.readers) >= maxReaders {
+		*e = auditEntry{What: e.What, Service: e.Service, Why: manyReaders}
+		if recent(*e) {
+			return true
+		}
+	}
+	a.readers[*e] = now
+	return false
 }
 
 func (a *audit) missed() uint64 {

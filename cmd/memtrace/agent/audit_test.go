@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func entriesOf(t *testing.T, path string) (all []auditEntry) {
@@ -129,6 +131,32 @@ func writeToALimit(t *testing.T, dir string) {
 		if a.missed() != step.missed {
 			t.Errorf("%s: %d are lost", step.service, a.missed())
 		}
+	}
+}
+
+// Who asks from ever new addresses has so many entries, and then one for them all in an hour. Others have an entry of
+// their own again once the hour is over.
+func TestManyReaders(t *testing.T) {
+	a := newAudit(log.New(io.Discard, "", 0))
+	now, entries := time.Unix(0, 0), 0
+	ask := func(from string, at time.Time) (e auditEntry, again bool) {
+		e = auditEntry{What: auditRead, Service: "shop", From: from}
+		if again = a.again(&e, at); !again {
+			entries++
+		}
+		return e, again
+	}
+	for i := range 10 * maxReaders {
+		ask(fmt.Sprintf("127.0.%d.%d", i/256, i%256), now)
+	}
+	if entries != maxReaders+1 || len(a.readers) != maxReaders+1 {
+		t.Errorf("%d entries of %d readers", entries, len(a.readers))
+	}
+	if e, again := ask("127.0.0.0", now); !again || e.Why != "" {
+		t.Errorf("one that has an entry has another: %+v", e)
+	}
+	if e, again := ask("10.0.0.1", now.Add(sameReader)); again || e.From != "10.0.0.1" {
+		t.Errorf("an hour later: %+v, %v", e, again)
 	}
 }
 

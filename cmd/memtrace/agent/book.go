@@ -17,6 +17,8 @@ type book struct {
 	listed   map[string]bool               // had metrics of their own in the last pass
 	members  map[string][]*collect.Process // of this pass, of services whose growth is watched
 	passes   uint64
+	owners   *groupOwners
+	group    func(*collect.Process) processGroup // that a process is in
 }
 
 // counts are what the kernel counts for a process.
@@ -30,6 +32,7 @@ type counted struct {
 	counts
 	started uint64
 	named   bool   // by a rule
+	user    uint32 // who has named it otherwise, 0 for root
 	seen    uint64 // pass
 }
 
@@ -37,10 +40,13 @@ type counted struct {
 const forgetAfter = 360
 
 func newBook() *book {
-	return &book{
+	b := &book{
 		before: make(map[collect.Identity]counts), now: make(map[collect.Identity]counts), totals: make(map[string]*counted),
 		services: make(map[string]*Service), listed: make(map[string]bool), members: make(map[string][]*collect.Process),
+		owners: openGroupOwners(),
 	}
+	b.group = func(p *collect.Process) processGroup { return groupOf(p, b.owners) }
+	return b
 }
 
 // take sums a pass up. Of services that no rule names, at most c.MaxServices are listed by themselves; the others are
@@ -51,6 +57,7 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 	clear(b.now)
 	clear(b.services)
 	clear(b.members)
+	b.owners.begin()
 	for _, name := range watched {
 		b.members[name] = nil
 	}
@@ -58,14 +65,14 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 		if p.KernelThread {
 			continue
 		}
-		name, named := c.serviceOf(p)
+		name, user, named := c.serviceOf(p, b.group(p))
 		s := b.services[name]
 		if s == nil {
 			s = &Service{Name: name}
 			b.services[name] = s
 		}
 		s.add(p)
-		b.count(name, named, p)
+		b.count(name, user, named, p)
 		if _, watched := b.members[name]; watched && named {
 			b.members[name] = append(b.members[name], p)
 		}
@@ -77,13 +84,13 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 
 // count adds what a process did since the last pass to its service. Of one that ran before the agent began, only what
 // comes from then on counts.
-func (b *book) count(name string, named bool, p *collect.Process) {
+func (b *book) count(name string, user uint32, named bool, p *collect.Process) {
 	t := b.totals[name]
 	if t == nil {
 		t = &counted{}
 		b.totals[name] = t
 	}
-	t.named, t.seen = named, b.passes
+	t.named, t.user, t.seen = named, user, b.passes
 	is := counts{p.MinFlt, p.MajFlt, p.CPU()}
 	b.now[p.Identity] = is
 	was, known := b.before[p.Identity]
@@ -110,9 +117,11 @@ func (b *book) forget() {
 // list sorts the services by name, after choosing those that are listed.
 func (b *book) list(c *Config) (services []Service, omitted int) {
 	other := Service{Name: otherServices}
-	for i, s := range b.ranked() {
+	ranked := b.ranked()
+	chosen := b.choose(ranked, c.MaxServices)
+	for _, s := range ranked {
 		t := b.totals[s.Name]
-		if s.Name == otherServices || i >= c.MaxServices && !t.named {
+		if !chosen[s.Name] {
 			other.merge(s)
 			other.count(t)
 			if s.Name != otherServices {
@@ -132,6 +141,33 @@ func (b *book) list(c *Config) (services []Service, omitted int) {
 		services = append(services, other)
 	}
 	return services, omitted
+}
+
+// choose takes those that rules name, and of the others as many as there is room for, in their order. What users have
+// named has no more than half of the room, each user alike, unless there is nothing else: one who has many large
+// processes, of many names, must not push others' services out.
+func (b *book) choose(ranked []*Service, most int) map[string]bool {
+	chosen, users := make(map[string]bool), make(map[uint32]int)
+	for _, s := range ranked {
+		if t := b.totals[s.Name]; t.named {
+			chosen[s.Name] = true
+		} else if t.user != 0 {
+			users[t.user] = 0
+		}
+	}
+	share := max(1, most/2/max(1, len(users)))
+	for _, fair := range []bool{true, false} {
+		for _, s := range ranked {
+			t := b.totals[s.Name]
+			enough := fair && t.user != 0 && users[t.user] >= share
+			if chosen[s.Name] || s.Name == otherServices || len(chosen) >= most || enough {
+				continue
+			}
+			chosen[s.Name] = true
+			users[t.user]++
+		}
+	}
+	return chosen
 }
 
 // ranked are the services, those first that rules name, then those that were listed before, so that a series goes on,

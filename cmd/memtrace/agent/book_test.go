@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,9 +24,16 @@ func byName(services []Service) map[string]Service {
 	return m
 }
 
+// newRootsBook takes all processes for root's.
+func newRootsBook() *book {
+	b := newBook()
+	b.group = func(*collect.Process) processGroup { return processGroup{} }
+	return b
+}
+
 // A service is a name: its counters go on through restarts, reused PIDs and a time without any process, and never fall.
 func TestCountersOutliveProcesses(t *testing.T) {
-	c, b := parsed(t, "others: program"), newBook()
+	c, b := parsed(t, "others: program"), newRootsBook()
 	old := process(1, 10, "web", 5, 1000) // it ran before the agent: what it did before is not counted
 	for i, step := range []struct {
 		pass    *collect.Pass
@@ -63,7 +72,7 @@ func TestCountersOutliveProcesses(t *testing.T) {
 // However many services there are, max_services bounds the series; nothing is lost from the sums; those of rules are
 // always there; and a series goes on unless another has become twice as large.
 func TestServicesAreBounded(t *testing.T) {
-	c, b := parsed(t, "others: program\nmax_services: 3\nservices: [{name: small, program: tiny}]"), newBook()
+	c, b := parsed(t, "others: program\nmax_services: 3\nservices: [{name: small, program: tiny}]"), newRootsBook()
 	make1 := func(grown int) *collect.Pass {
 		p := []*collect.Process{process(1, 1, "tiny", 1, 0), {Identity: collect.Identity{PID: 2}, Comm: "kthread", KernelThread: true, RSS: 99}}
 		for i := range 10 {
@@ -96,6 +105,44 @@ func TestServicesAreBounded(t *testing.T) {
 		}
 		if names != " "+step.want || rss != want || processes != 11 || omitted != 8 {
 			t.Errorf("step %d: services%s with RSS %d of %d processes, %d omitted; want %s, %d of 11, 8", i, names, rss, processes, omitted, step.want, want)
+		}
+	}
+}
+
+// A user who has many large processes, of a name each, takes a part of the series that others have a share of. Only what
+// nobody else needs is theirs, too.
+func TestUsersShareTheSeries(t *testing.T) {
+	c, b := parsed(t, "others: program\nmax_services: 12"), newBook()
+	b.group = func(p *collect.Process) processGroup { return processGroup{user: uint32(p.PPID)} }
+	of := func(user, first, n int, rss uint64) (all []*collect.Process) {
+		for i := range n {
+			p := process(first+i, 1, fmt.Sprintf("p%d", i), rss, 0)
+			p.PPID = user
+			all = append(all, p)
+		}
+		return all
+	}
+	hostile := of(1000, 1, 100, 1<<40)
+	for name, test := range map[string]struct {
+		others []*collect.Process
+		want   map[string]int // by user
+	}{
+		"alone":                   {nil, map[string]int{"1000": 12}},
+		"beside root's":           {of(0, 1000, 20, 1), map[string]int{"1000": 6, "root": 6}},
+		"beside root's and users": {append(of(0, 1000, 20, 1), of(1001, 2000, 20, 1)...), map[string]int{"1000": 3, "1001": 3, "root": 6}},
+		"beside few of root's":    {of(0, 1000, 2, 1), map[string]int{"1000": 10, "root": 2}},
+	} {
+		services, _ := b.take(c, pass(append(test.others, hostile...)...))
+		got := make(map[string]int)
+		for _, s := range services[:len(services)-1] { // the last is "other"
+			_, user, ok := strings.Cut(strings.TrimSuffix(s.Name, ")"), " (user ")
+			if !ok {
+				user = "root"
+			}
+			got[user]++
+		}
+		if !maps.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"os/user"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/memtrace/memtrace/procfs/cgroup"
@@ -19,9 +21,11 @@ type Rule struct {
 	Unit      string `yaml:"unit"`      // pattern of a systemd unit: postgresql@*.service
 	Container string `yaml:"container"` // a container's or pod's ID, or its first digits; or its name where the group has it
 	Cgroup    string `yaml:"cgroup"`    // a control group and all below it: /kubepods.slice
+	User      string `yaml:"user"`      // by name or number; the user's own groups then count for unit and container
 	Growth    bool   `yaml:"growth"`    // find the call stacks that the service's growth belongs to
 
 	command *regexp.Regexp
+	uid     uint32 // of User
 }
 
 // prepare checks a rule.
@@ -33,14 +37,20 @@ func (r *Rule) prepare() error {
 		return fmt.Errorf("the name %s is that of all processes without a service: take another one", otherServices)
 	case !isServiceName(r.Name):
 		return fmt.Errorf("the name %q has control characters, or more than %d bytes", r.Name, maxServiceName)
-	case r.Program == "" && r.Command == "" && r.Unit == "" && r.Container == "" && r.Cgroup == "":
-		return fmt.Errorf("%s asks nothing of a process: give program, command, unit, container or cgroup", r.Name)
+	case r.Program == "" && r.Command == "" && r.Unit == "" && r.Container == "" && r.Cgroup == "" && r.User == "":
+		return fmt.Errorf("%s asks nothing of a process: give program, command, unit, container, cgroup or user", r.Name)
 	case r.Cgroup != "" && !strings.HasPrefix(r.Cgroup, "/"):
 		return fmt.Errorf("%s: cgroup: a control group's path begins with /, as in /proc/PID/cgroup: %q doesn't", r.Name, r.Cgroup)
 	}
 	for key, pattern := range map[string]string{"program": r.Program, "unit": r.Unit} {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return fmt.Errorf("%s: %s: %q is no pattern: %w", r.Name, key, pattern, err)
+		}
+	}
+	if r.User != "" {
+		var err error
+		if r.uid, err = uidOf(r.User); err != nil {
+			return fmt.Errorf("%s: user: %w", r.Name, err)
 		}
 	}
 	if r.Command != "" {
@@ -52,21 +62,50 @@ func (r *Rule) prepare() error {
 	return nil
 }
 
+// uidOf is the number of a user.
+func uidOf(name string) (uint32, error) {
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return uint32(n), nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, fmt.Errorf("look up %q: %w: give a user of this machine, or a number", name, err)
+	}
+	n, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("look up %q: its number is %q", name, u.Uid)
+	}
+	return uint32(n), nil
+}
+
+// anybodys reports whether every user's process can be the rule's: programs are called what their users like.
+func (r *Rule) anybodys() bool {
+	return r.User == "" && r.Unit == "" && r.Container == "" && r.Cgroup == ""
+}
+
 // matches reports whether a process is the rule's. What could not be read of it matches nothing.
-func (r *Rule) matches(p *collect.Process) bool {
+func (r *Rule) matches(p *collect.Process, group processGroup) bool {
 	if r.Program != "" && !fits(r.Program, p.Comm) {
 		return false
 	}
 	if r.command != nil && !(p.Outcome(collect.Cmdline).Ok() && r.command.MatchString(p.Cmdline)) {
 		return false
 	}
-	if r.Unit == "" && r.Container == "" && r.Cgroup == "" {
-		return true
+	if r.User != "" && (group.user == unknownUser || group.user != r.uid) {
+		return false
 	}
-	return p.Outcome(collect.Cgroup).Ok() &&
-		(r.Unit == "" || fits(r.Unit, unitOf(p.Cgroup))) &&
-		(r.Container == "" || cgroup.Within(p.Cgroup, r.Container)) &&
-		(r.Cgroup == "" || isBelow(p.Cgroup, path.Clean(r.Cgroup)))
+	return r.Unit == "" && r.Container == "" && r.Cgroup == "" || group.known && r.matchesGroup(group)
+}
+
+// matchesGroup goes by what root has called the group, and by what a user has only if the rule asks for that user.
+func (r *Rule) matchesGroup(group processGroup) bool {
+	as := group.path
+	if group.rest && (r.User == "" || group.owner != r.uid) {
+		as = group.byRoot
+	}
+	return (r.Unit == "" || fits(r.Unit, unitOf(as))) &&
+		(r.Container == "" || cgroup.Within(as, r.Container)) &&
+		(r.Cgroup == "" || isBelow(group.path, path.Clean(r.Cgroup)))
 }
 
 func fits(pattern, name string) bool {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"path"
 	"strings"
 	"time"
@@ -69,32 +70,56 @@ func marked(text string) string {
 	}, text)
 }
 
-// serviceOf names the service of a process. named says that a rule did.
-func (c *Config) serviceOf(p *collect.Process) (name string, named bool) {
+// serviceOf names the service of a process. named says that a rule did, user who did otherwise, 0 being root. What users
+// can call as they like, groups of their own and programs, has their number in its name: it is not to be counted with
+// another's.
+func (c *Config) serviceOf(p *collect.Process, group processGroup) (name string, user uint32, named bool) {
 	for i := range c.Services {
-		if c.Services[i].matches(p) {
-			return c.Services[i].Name, true
+		if c.Services[i].matches(p, group) {
+			return c.Services[i].Name, 0, true
 		}
 	}
-	switch {
-	case c.Others == OthersNone:
-		return otherServices, false
-	case c.Others == OthersUnit && p.Outcome(collect.Cgroup).Ok():
-		if name := groupName(p.Cgroup); name != "" {
-			return printable(name), false
+	if c.Others == OthersNone {
+		return otherServices, 0, false
+	}
+	if c.Others == OthersUnit && group.known {
+		if name, part := groupName(group.path); name != "" {
+			user = group.ownerOf(part)
+			return ofUser(name, user), user, false
 		}
 	}
-	return printable(p.Comm), false
+	return ofUser(p.Comm, group.user), group.user, false
 }
 
-// groupName names a container or a unit by its control group, "" for groups that are neither, such as a login's.
-func groupName(group string) string {
+// ofUser is what a service of a user's is called. Root's have plain names, which end like no user's.
+func ofUser(name string, uid uint32) string {
+	suffix := ""
+	switch uid {
+	case 0:
+	case unknownUser:
+		suffix = " (unknown user)"
+	default:
+		suffix = fmt.Sprintf(" (user %d)", uid)
+	}
+	name = printable(name)
+	if suffix == "" && strings.Contains(name, " (") {
+		name = strings.TrimRight(name, ")")
+	}
+	for len(name)+len(suffix) > maxServiceName {
+		name = strings.ToValidUTF8(name[:len(name)-1], "")
+	}
+	return name + suffix
+}
+
+// groupName names a container or a unit by its control group, and says which part of the path that is; "" for groups
+// that are neither, such as a login's.
+func groupName(group string) (name, part string) {
 	for at := group; at != "/" && at != "." && at != ""; at = path.Dir(at) {
 		if name := cgroup.Label(at); name != "" && !strings.HasPrefix(name, "user@") {
-			return name
+			return name, at
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // add counts a process in.

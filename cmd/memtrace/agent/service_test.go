@@ -18,7 +18,7 @@ func TestGroupName(t *testing.T) {
 		"/user.slice/user-1000.slice/user@1000.service/app.slice/a.scope": "",
 		"/": "", "": "", "relative": "", "/a/b/c": "",
 	} {
-		if got := groupName(group); got != want {
+		if got, _ := groupName(group); got != want {
 			t.Errorf("%s: %q, want %q", group, got, want)
 		}
 	}
@@ -60,7 +60,7 @@ func TestRules(t *testing.T) {
 others: none
 `)
 	for comm, want := range map[string]string{"web": "pattern", "web-2": "pattern", "xweb": "other", "": "other"} {
-		if name, named := c.serviceOf(&collect.Process{Comm: comm}); name != want || named != (want != "other") {
+		if name, _, named := c.serviceOf(&collect.Process{Comm: comm}, processGroup{}); name != want || named != (want != "other") {
 			t.Errorf("%q: %q %v, want %q", comm, name, named, want)
 		}
 	}
