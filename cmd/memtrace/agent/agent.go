@@ -40,6 +40,7 @@ type Agent struct {
 	file      fileState
 	audit     *audit
 	watches   watches
+	alerts    alerts
 	profiles  slots  // that are being made
 	deltas    slots  // that are under way
 	pasts     slots  // recordings that are being read
@@ -60,6 +61,7 @@ func New(opt Options) (*Agent, error) {
 	}
 	a.config.Store(&c)
 	a.own.reloaded(true)
+	a.alerts.prepare(a, &c)
 	if err := a.watches.prepare(a, &c); err != nil {
 		return nil, err
 	}
@@ -83,6 +85,7 @@ func openCollector(c *Config) (*collect.Collector, error) {
 
 // Close ends the tracers, and lets go of all processes.
 func (a *Agent) Close() error {
+	a.alerts.close()
 	a.watches.close()
 	return errors.Join(a.collector.Close(), a.machine.Close())
 }
@@ -95,6 +98,7 @@ func (a *Agent) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 	defer server.close()
 	defer a.watches.stop()
+	a.alerts.start(a.config.Load(), server.address)
 	if err := a.collect(); err != nil {
 		return err
 	}
@@ -142,6 +146,7 @@ func (a *Agent) collect() error {
 	a.latest.Store(s)
 	a.watches.update(a.config.Load(), a.book.members, pass.At)
 	a.watches.prune(a.config.Load(), time.Now())
+	a.alerts.check(a.figures(s))
 	return nil
 }
 
@@ -209,6 +214,7 @@ func (a *Agent) reload() {
 		a.log.Printf("listen, web_config and data take effect at the next start")
 	}
 	a.config.Store(&c)
+	a.alerts.reload(&c, time.Now())
 	a.log.Printf("configuration read: %s", rules(len(c.Services)))
 }
 
