@@ -172,7 +172,8 @@ Of services whose rules say growth: true:
 /services/NAME/growth             the call sites that its growth belongs to, as JSON
 /services/NAME/recordings         its recordings, as JSON
 /debug/pprof/allocs?service=NAME  its growth as a profile; with &seconds=N, what is new after that time;
-                                  with &at=2026-11-27T10:00:00Z, as it was then, by its recording
+                                  with &at=2026-11-27T10:00:00Z, as it was then, by its recording;
+                                  with &from=TIME&to=TIME, what was new between; &kind=live or allocated
 /http_sd                          those services, for scrapers of profiles
 `)
 }
