@@ -283,7 +283,8 @@ func TestServeNamesTheLeak(t *testing.T) {
 	checkAudit(t, a.data, pid)
 }
 
-// A profile of a time before is what the recording has of then: what had leaked by then, in both of two processes.
+// A profile of a time before is what the recording has of then: what had leaked by then, in both of two processes. That of a
+// span is what leaked in it, and go tool pprof reads it.
 func TestServeProfilesThePast(t *testing.T) {
 	t.Parallel()
 	const name, enough = "leaky_past", 16 << 10
@@ -308,9 +309,50 @@ func TestServeProfilesThePast(t *testing.T) {
 	if was < grown || was > grew+2*8192 || again != 0 || p.DurationNanos != 0 || p.TimeNanos != at.UnixNano() {
 		t.Errorf("in use were %d bytes, want from %d to %d; %d stacks are there again; %v", was, grown, grew, again, p)
 	}
+	later := time.Now()
+	eventually(t, "the recording has come as far", func() bool { return a.recordings(t, "shop")[0].End.After(later) })
+	a.checkSpan(t, at, later, was)
 	a.end(t)
 	for _, s := range services {
 		s.end(t)
+	}
+}
+
+// checkSpan holds the profile of a span to those of its ends: it is what one has more than the other.
+func (a *growthAgent) checkSpan(t *testing.T, from, to time.Time, before uint64) {
+	t.Helper()
+	query := a.address + "/debug/pprof/allocs?service=shop"
+	written := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+	end, err := profile.ParseData([]byte(fetchText(t, query+"&at="+written(to))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, _ := inUseOf(end, "remember")
+	text := fetchText(t, query+"&kind=live&from="+written(from)+"&to="+written(to))
+	span, err := profile.ParseData([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var new int64
+	for _, s := range span.Sample {
+		for _, l := range s.Location {
+			if l.Line[0].Function.Name == "remember" {
+				new += s.Value[1]
+			}
+		}
+	}
+	// As the clock on the wall has it, which the query has, too.
+	lasts := to.Round(0).Sub(from.Round(0)).Nanoseconds()
+	if uint64(new) != after-before || after <= before || span.DurationNanos != lasts || len(span.SampleType) != 2 {
+		t.Errorf("%d bytes are new in the span, and there were %d before and %d after; %v", new, before, after, span)
+	}
+	file := filepath.Join(t.TempDir(), "span.pb.gz")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "tool", "pprof", "-top", "-unit=b", file).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Type: inuse_space") || !strings.Contains(string(out), fmt.Sprintf("%dB", new)) {
+		t.Errorf("go tool pprof: %v\n%s", err, out)
 	}
 }
 

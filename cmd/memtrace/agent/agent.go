@@ -40,6 +40,7 @@ type Agent struct {
 	file      fileState
 	audit     *audit
 	watches   watches
+	alerts    alerts
 	profiles  slots  // that are being made
 	deltas    slots  // that are under way
 	pasts     slots  // recordings that are being read
@@ -61,6 +62,7 @@ func New(opt Options) (*Agent, error) {
 	a.config.Store(&c)
 	a.warnOf(&c)
 	a.own.reloaded(true)
+	a.alerts.prepare(a, &c)
 	if err := a.watches.prepare(a, &c); err != nil {
 		return nil, err
 	}
@@ -84,6 +86,7 @@ func openCollector(c *Config) (*collect.Collector, error) {
 
 // Close ends the tracers, and lets go of all processes.
 func (a *Agent) Close() error {
+	a.alerts.close()
 	a.watches.close()
 	return errors.Join(a.collector.Close(), a.machine.Close())
 }
@@ -96,6 +99,7 @@ func (a *Agent) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 	defer server.close()
 	defer a.watches.stop()
+	a.alerts.start(a.config.Load(), server.address)
 	if err := a.collect(); err != nil {
 		return err
 	}
@@ -143,6 +147,7 @@ func (a *Agent) collect() error {
 	a.latest.Store(s)
 	a.watches.update(a.config.Load(), a.book.members, pass.At)
 	a.watches.prune(a.config.Load(), time.Now())
+	a.alerts.check(a.figures(s))
 	return nil
 }
 
@@ -221,6 +226,7 @@ func (a *Agent) reload() {
 	}
 	a.config.Store(&c)
 	a.warnOf(&c)
+	a.alerts.reload(&c, time.Now())
 	a.log.Printf("configuration read: %s", rules(len(c.Services)))
 }
 

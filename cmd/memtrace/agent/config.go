@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/memtrace/memtrace/analyzer/threshold"
+	"github.com/memtrace/memtrace/cmd/memtrace/agent/alert"
 )
 
 // Config is what the agent is to do. The zero value of a field means its default: see Default.
@@ -35,6 +36,9 @@ type Config struct {
 	Data        string        `yaml:"data"`         // folder for recordings and the audit log
 	KeepTime    time.Duration `yaml:"keep_time"`    // how long recordings are kept
 	KeepSize    Size          `yaml:"keep_size"`    // how much a service's recordings may take
+
+	Alerts    []alert.Rule     `yaml:"alerts"`
+	Receivers []alert.Receiver `yaml:"receivers"` // who is told of them
 }
 
 // Size is an amount of bytes, in YAML as people write it: 256MiB.
@@ -121,50 +125,50 @@ func ParseConfig(text []byte) (Config, error) {
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Config{}, errors.New("it has more than one document: keep what stands before the line ---")
 	}
-	return c, c.check()
+	return c, withLine(c.check(), text)
 }
 
 // check refuses what can't be meant, and makes the rules ready.
 func (c *Config) check() error {
 	if _, port, err := net.SplitHostPort(c.Listen); err != nil || !isPort(port) {
-		return fmt.Errorf("listen: %q is no address with a port, such as 127.0.0.1:9417", c.Listen)
+		return wrongIn("listen", "%q is no address with a port, such as 127.0.0.1:9417", c.Listen)
 	}
 	switch {
 	case c.Interval < minInterval || c.Interval > maxInterval:
-		return fmt.Errorf("interval: %v is not from %v to %v", c.Interval, minInterval, maxInterval)
+		return wrongIn("interval", "%v is not from %v to %v", c.Interval, minInterval, maxInterval)
 	case c.StallBudget <= 0 || c.StallBudget > time.Second:
-		return fmt.Errorf("stall_budget: %v is no part of a second, such as 2ms", c.StallBudget)
+		return wrongIn("stall_budget", "%v is no part of a second, such as 2ms", c.StallBudget)
 	case c.MaxServices < 1 || c.MaxServices > maxMaxServices:
-		return fmt.Errorf("max_services: %d is not from 1 to %d", c.MaxServices, maxMaxServices)
+		return wrongIn("max_services", "%d is not from 1 to %d", c.MaxServices, maxMaxServices)
 	case len(c.Services) > maxRules:
-		return fmt.Errorf("services: %d rules are more than %d", len(c.Services), maxRules)
+		return wrongIn("services", "%d rules are more than %d", len(c.Services), maxRules)
 	case c.Others != OthersUnit && c.Others != OthersProgram && c.Others != OthersNone:
-		return fmt.Errorf("others: %q is none of %s, %s, %s", c.Others, OthersUnit, OthersProgram, OthersNone)
+		return wrongIn("others", "%q is none of %s, %s, %s", c.Others, OthersUnit, OthersProgram, OthersNone)
 	}
 	if err := c.checkGrowth(); err != nil {
 		return err
 	}
 	for i := range c.Services {
 		if err := c.Services[i].prepare(); err != nil {
-			return fmt.Errorf("services: rule %d: %w", i+1, err)
+			return &wrongField{[]any{"services", i}, fmt.Errorf("services: rule %d: %w", i+1, err)}
 		}
 	}
-	return nil
+	return c.checkAlerts()
 }
 
 // checkGrowth is check of what is about services whose growth is watched.
 func (c *Config) checkGrowth() error {
 	switch {
 	case c.MaxWatched < 0 || c.MaxWatched > maxMaxWatched:
-		return fmt.Errorf("max_watched: %d is not from 0 to %d", c.MaxWatched, maxMaxWatched)
+		return wrongIn("max_watched", "%d is not from 0 to %d", c.MaxWatched, maxMaxWatched)
 	case c.SiteMetrics < 0 || c.SiteMetrics > maxSiteMetrics:
-		return fmt.Errorf("site_metrics: %d is not from 0 to %d", c.SiteMetrics, maxSiteMetrics)
+		return wrongIn("site_metrics", "%d is not from 0 to %d", c.SiteMetrics, maxSiteMetrics)
 	case !filepath.IsAbs(c.Data):
-		return fmt.Errorf("data: %q is no path from the root on, such as /var/lib/memtrace", c.Data)
+		return wrongIn("data", "%q is no path from the root on, such as /var/lib/memtrace", c.Data)
 	case c.KeepTime < leastKeepTime:
-		return fmt.Errorf("keep_time: %v is less than %v", c.KeepTime, leastKeepTime)
+		return wrongIn("keep_time", "%v is less than %v", c.KeepTime, leastKeepTime)
 	case c.KeepSize < leastKeepSize:
-		return fmt.Errorf("keep_size: %d bytes are less than 4MiB", c.KeepSize)
+		return wrongIn("keep_size", "%d bytes are less than 4MiB", c.KeepSize)
 	}
 	return nil
 }

@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/agent/alert"
 )
 
 // The parser's words for what is wrong, which name Go's types.
 var (
-	unknownField = regexp.MustCompile(`field (\S+) not found in type agent\.(\w+)`)
+	unknownField = regexp.MustCompile(`field (\S+) not found in type (\w+\.\w+)`)
 	wrongType    = regexp.MustCompile("cannot unmarshal \\S+(?: (`.*`))? into (.+)$")
 )
 
@@ -35,8 +37,12 @@ func inWords(err error) error {
 
 func fieldsOf(name string) string {
 	of := reflect.TypeFor[Config]()
-	if name == "Rule" {
-		of = reflect.TypeFor[Rule]()
+	for _, other := range []reflect.Type{
+		reflect.TypeFor[Rule](), reflect.TypeFor[alert.Rule](), reflect.TypeFor[alert.Receiver](),
+	} {
+		if other.String() == name {
+			of = other
+		}
 	}
 	var names []string
 	for i := range of.NumField() {
@@ -57,6 +63,12 @@ func wanted(goType string) string {
 		return "a whole number"
 	case "agent.Rule":
 		return "a rule: write name: NAME and what it asks"
+	case "alert.Rule":
+		return "an alert: write name: NAME and when: CONDITION"
+	case "alert.Receiver":
+		return "a receiver: write name: NAME and its command or webhook"
+	case "[]alert.Rule", "[]alert.Receiver", "[]string":
+		return "a list: begin each with a dash"
 	case "[]agent.Rule":
 		return "a list of rules: begin each with a dash"
 	case "agent.Config":

@@ -25,7 +25,7 @@ const (
 )
 
 var (
-	errNotRecorded = errors.New("nothing is recorded of that time: /services/NAME/recordings lists what is")
+	errNotRecorded = errors.New("nothing is recorded of that time")
 	errPastSize    = fmt.Errorf("the profile has more than %d bytes", maxPast)
 )
 
@@ -44,7 +44,16 @@ func (h *history) at(service string, at time.Time) (file string, err error) {
 		}
 		return s.File, nil
 	}
-	return "", errNotRecorded
+	return "", notRecorded(all)
+}
+
+// notRecorded says what there is, where something was asked for that isn't.
+func notRecorded(all []Segment) error {
+	if len(all) == 0 {
+		return fmt.Errorf("%w: there is no recording of the service yet", errNotRecorded)
+	}
+	return fmt.Errorf("%w: recordings are held from %s to %s, with gaps maybe: /services/NAME/recordings lists all %d", errNotRecorded,
+		all[0].Begin.UTC().Format(time.RFC3339), all[len(all)-1].End.UTC().Format(time.RFC3339), len(all))
 }
 
 // pastOf is a service's profile as it was at a time, by the recording of then: since that began.
@@ -57,7 +66,16 @@ func (a *Agent) pastOf(ctx context.Context, x *watch, at time.Time) ([]byte, err
 		return nil, errBusy
 	}
 	defer a.pasts.give()
-	text, err := a.exported(ctx, x.service, file, at)
+	p, err := a.recorded(ctx, x.service, file, at)
+	if err != nil {
+		return nil, err
+	}
+	return encoded(profile.Merge([]*profile.Profile{p}))
+}
+
+// recorded is the profile of a recording as it was at a time, at its end where that is zero.
+func (a *Agent) recorded(ctx context.Context, service, file string, at time.Time) (*profile.Profile, error) {
+	text, err := a.exported(ctx, service, file, at)
 	if err != nil {
 		return nil, err
 	}
@@ -67,15 +85,18 @@ func (a *Agent) pastOf(ctx context.Context, x *watch, at time.Time) ([]byte, err
 	}
 	ofService(p)
 	p.DurationNanos = 0 // it is no delta
-	return encoded(profile.Merge([]*profile.Profile{p}))
+	return p, nil
 }
 
 // exported has another memtrace make a profile of a recording.
 func (a *Agent) exported(ctx context.Context, service, file string, at time.Time) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, pastPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe",
-		"export", file, "--at", at.UTC().Format(time.RFC3339Nano), "--format", "pprof", "--memory", pastMemory)
+	args, when := []string{"export", file, "--format", "pprof", "--memory", pastMemory}, "its end"
+	if !at.IsZero() {
+		args, when = append(args, "--at", at.UTC().Format(time.RFC3339Nano)), at.UTC().Format(time.RFC3339)
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.Args[0] = "memtrace"
 	cmd.Env = tracerEnvironment("")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -83,7 +104,7 @@ func (a *Agent) exported(ctx context.Context, service, file string, at time.Time
 	out := &capped{most: maxPast}
 	cmd.Stdout, cmd.Stderr = out, &lineLog{to: a.log, prefix: "growth of " + service + ": "}
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("read %s at %s: %w", file, at.UTC().Format(time.RFC3339), errors.Join(err, ctx.Err()))
+		return nil, fmt.Errorf("read %s at %s: %w", file, when, errors.Join(err, ctx.Err()))
 	}
 	return out.Bytes(), nil
 }

@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -36,18 +34,17 @@ func (a *Agent) servePprof(w http.ResponseWriter, r *http.Request) {
 	if x == nil {
 		return
 	}
-	span, at, err := timesOf(r)
+	q, err := questionOf(r)
 	if err != nil {
 		a.refuse(w, r, x, http.StatusBadRequest, err.Error())
 		return
 	}
-	produce, takes := func() ([]byte, error) { return a.profileOf(r.Context(), x, span) }, span
-	if !at.IsZero() {
-		produce, takes = func() ([]byte, error) { return a.pastOf(r.Context(), x, at) }, pastPatience
-	}
 	// Deltas and recordings may take longer than other answers.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(takes + 2*scrapeTimeout))
-	out, err := produce()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(q.takes() + 2*scrapeTimeout))
+	out, err := a.answerTo(r.Context(), x, q)
+	if err == nil && q.kind != "" {
+		out, err = ofKind(out, q.kind)
+	}
 	a.answerProfile(w, r, x, out, err)
 }
 
@@ -57,6 +54,8 @@ func (a *Agent) answerProfile(w http.ResponseWriter, r *http.Request, x *watch, 
 	case r.Context().Err() != nil: // who asked is gone
 	case errors.Is(err, errBusy):
 		a.refuse(w, r, x, http.StatusServiceUnavailable, err.Error())
+	case errors.Is(err, errSpan):
+		a.refuse(w, r, x, http.StatusBadRequest, err.Error())
 	case errors.Is(err, errNotRecorded):
 		a.refuse(w, r, x, http.StatusNotFound, err.Error())
 	case err != nil:
@@ -68,28 +67,6 @@ func (a *Agent) answerProfile(w http.ResponseWriter, r *http.Request, x *watch, 
 		w.Header().Set("Content-Disposition", `attachment; filename="allocs.pb.gz"`)
 		_, _ = w.Write(out) // the client may be gone
 	}
-}
-
-// timesOf reads ?seconds= and ?at=, zero where they aren't there.
-func timesOf(r *http.Request) (span time.Duration, at time.Time, err error) {
-	seconds, when := r.FormValue("seconds"), r.FormValue("at")
-	if seconds != "" {
-		n, err := strconv.Atoi(seconds)
-		if err != nil || n < 0 || n > maxSeconds {
-			return 0, at, fmt.Errorf("seconds is to be a whole number up to %d", maxSeconds)
-		}
-		span = time.Duration(n) * time.Second
-	}
-	if when == "" {
-		return span, at, nil
-	}
-	if seconds != "" {
-		return 0, at, errors.New("give seconds or at: what is new from now on, or what was there then")
-	}
-	if at, err = time.Parse(time.RFC3339Nano, when); err != nil {
-		return 0, at, errors.New("at is to be a time such as 2026-11-27T10:00:00Z")
-	}
-	return 0, at, nil
 }
 
 var errBusy = errors.New("as many profiles are being made already as may be: ask later")

@@ -65,9 +65,15 @@ func TestProfiles(t *testing.T) {
 	for query, want := range map[string]int{
 		pprofPath: 404, pprofPath + "?service=x": 404, pprofPath + "?service=" + url.QueryEscape(name) + "&seconds=301": 400,
 		pprofPath + "?service=" + url.QueryEscape(name) + "&seconds=-1": 400, pprofPath + "?service=" + url.QueryEscape(name) + "&seconds=x": 400,
-		pprofPath + "?service=" + url.QueryEscape(name) + "&at=yesterday":                      400,
-		pprofPath + "?service=" + url.QueryEscape(name) + "&at=2026-11-27T10:00:00Z":           404,
-		pprofPath + "?service=" + url.QueryEscape(name) + "&at=2026-11-27T10:00:00Z&seconds=1": 400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&at=yesterday":                                      400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&at=2026-11-27T10:00:00Z":                           404,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&at=2026-11-27T10:00:00Z&seconds=1":                 400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&from=2026-11-27T10:00:00Z":                         404,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&from=x":                                            400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&to=2026-11-27T10:00:00Z":                           400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&from=2026-11-27T10:00:00Z&to=2026-11-27T10:00:00Z": 400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&from=2026-11-27T10:00:00Z&at=2026-11-27T10:00:00Z": 400,
+		pprofPath + "?service=" + url.QueryEscape(name) + "&kind=leaked":                                       400,
 		"/services/x/growth": 404, "/services/x/recordings": 404, "/services/" + url.PathEscape(name) + "/growth": 200, "/services/" + url.PathEscape(name) + "/recordings": 200,
 	} {
 		if status, _, _ := get(t, address+query, ""); status != want {

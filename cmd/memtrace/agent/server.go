@@ -106,6 +106,7 @@ func (a *Agent) newHTTPServer(loopback bool) *http.Server {
 		EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout, ErrorLog: a.log,
 	}))
 	mux.HandleFunc("GET /services", a.serveServices)
+	mux.HandleFunc("GET /alerts", a.serveAlerts)
 	mux.HandleFunc("GET /services/{name}/growth", a.serveGrowth)
 	mux.HandleFunc("GET /services/{name}/recordings", a.serveRecordings)
 	mux.HandleFunc("GET "+pprofPath, a.servePprof)
@@ -163,6 +164,7 @@ func serveIndex(w http.ResponseWriter, _ *http.Request) {
 
 /metrics     for Prometheus
 /services    the same figures of services, as JSON
+/alerts      alerts as they are now, as JSON
 /-/healthy   200 while the figures are recent
 
 Of services whose rules say growth: true:
@@ -170,7 +172,8 @@ Of services whose rules say growth: true:
 /services/NAME/growth             the call sites that its growth belongs to, as JSON
 /services/NAME/recordings         its recordings, as JSON
 /debug/pprof/allocs?service=NAME  its growth as a profile; with &seconds=N, what is new after that time;
-                                  with &at=2026-11-27T10:00:00Z, as it was then, by its recording
+                                  with &at=2026-11-27T10:00:00Z, as it was then, by its recording;
+                                  with &from=TIME&to=TIME, what was new between; &kind=live or allocated
 /http_sd                          those services, for scrapers of profiles
 `)
 }

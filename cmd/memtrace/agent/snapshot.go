@@ -28,6 +28,8 @@ type Machine struct {
 	Pressure    *procfs.Pressure // nil where the kernel has none
 	OOMKills    *uint64          // since boot
 	MajorFaults *uint64          // since boot
+
+	memory *procfs.Counters // /proc/meminfo, until the next pass
 }
 
 // readMachine reads the machine's own figures, and counts those that there should be and are not.
@@ -43,6 +45,7 @@ func (a *Agent) readMachine(pass *collect.Pass) (m Machine, problems int) {
 		m.Pressure = &pressure
 	}
 	if err := a.machine.Meminfo(&a.meminfo); err == nil {
+		m.memory = &a.meminfo
 		m.SwapTotal, m.SwapFree = figure(&a.meminfo, "SwapTotal"), figure(&a.meminfo, "SwapFree")
 	}
 	if err := a.machine.Vmstat(&a.vmstat); err == nil {

@@ -75,8 +75,17 @@ func startTracer(o tracerOptions) (*tracerProcess, error) {
 	return p, nil
 }
 
-// tracerEnvironment is the agent's own, without what is meant for the agent alone.
-func tracerEnvironment(cache string) (env []string) {
+// tracerEnvironment is that of a memtrace which works for the agent.
+func tracerEnvironment(cache string) []string {
+	env := childEnvironment()
+	if cache != "" {
+		env = append(env, "XDG_CACHE_HOME="+cache)
+	}
+	return append(env, StartedByServe+"=1")
+}
+
+// childEnvironment is the agent's own, without what is meant for the agent alone.
+func childEnvironment() (env []string) {
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
 		switch name {
@@ -85,10 +94,7 @@ func tracerEnvironment(cache string) (env []string) {
 			env = append(env, v)
 		}
 	}
-	if cache != "" {
-		env = append(env, "XDG_CACHE_HOME="+cache)
-	}
-	return append(env, StartedByServe+"=1")
+	return env
 }
 
 // read hands out Feeds.
