@@ -4,9 +4,15 @@ package analyzer
 
 import (
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/runtimemap"
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // A process without a runtime is not looked at again until it has mapped code.
@@ -44,7 +50,7 @@ func TestNoRuntimeIsRemembered(t *testing.T) {
 // read at a time.
 func TestRuntimeThatDoesNotAnswer(t *testing.T) {
 	p := openSelf(t)
-	r := runtimeReader{answer: make(chan runtimeAnswer, 1)}
+	r := runtimeReader{answer: make(chan runtimeAnswer, 1), last: runtimeAnswer{at: time.Now()}}
 	for range 3 {
 		if found, parts := r.read(p); found == nil || found.Problem == "" || parts != nil {
 			t.Fatalf("%+v, %v", found, parts)
@@ -61,5 +67,67 @@ func TestRuntimeThatDoesNotAnswer(t *testing.T) {
 	}
 	if found, _ := r.read(p); found != nil {
 		t.Errorf("%+v", found)
+	}
+}
+
+// After an answer that came late each sample has parts, and says of what time they are, until samples are waited for
+// again; another program has none of them.
+func TestRuntimeAfterALateAnswer(t *testing.T) {
+	p := openSelf(t)
+	var v8 runtimemap.Runtime
+	deliver := make(chan []runtimemap.Part)
+	defer close(deliver)
+	r := runtimeReader{by: func(*procfs.Process, *runtimemap.Runtime) runtimeAnswer {
+		return runtimeAnswer{runtime: &v8, is: input.Runtime{Name: "v8"}, parts: <-deliver}
+	}}
+	late := func(i uint64, took time.Duration) { // the reading at work answers
+		deliver <- []runtimemap.Part{{Start: i, End: i + 1}}
+		a := <-r.answer
+		a.took = took
+		r.answer <- a
+	}
+	expect := func(what, problem string, part uint64) {
+		t.Helper()
+		found, parts := r.read(p)
+		if found == nil || found.Name != "v8" || (problem == "") != (found.Problem == "") ||
+			!strings.Contains(found.Problem, problem) {
+			t.Fatalf("%s: the runtime is %+v, want the problem %q", what, found, problem)
+		}
+		if part == 0 && parts != nil || part != 0 && (len(parts) != 1 || parts[0].Start != part) {
+			t.Fatalf("%s: parts %v, want that at %d", what, parts, part)
+		}
+	}
+	if !r.begin(p) {
+		t.Fatal("nothing is read")
+	}
+	for i := uint64(1); i <= 3; i++ {
+		late(i, time.Hour)
+		r.expectSlow(t, p)
+		expect("while the next one is late", "before, as its memory comes late", i)
+	}
+	late(4, 0)
+	go func() { deliver <- []runtimemap.Part{{Start: 5, End: 6}} }()
+	expect("in time again", "", 5)
+	if !r.begin(p) {
+		t.Fatal("nothing is read")
+	}
+	r.last.at = r.last.at.Add(-partsKeep - time.Second)
+	expect("what is too old", "in time", 0)
+	r = r.ofNextProgram()
+	r.by = func(*procfs.Process, *runtimemap.Runtime) runtimeAnswer {
+		return runtimeAnswer{findErr: runtimemap.ErrNone}
+	}
+	late(6, 0)
+	if found, parts := r.read(p); found != nil || parts != nil {
+		t.Fatalf("the next program has %+v, %v", found, parts)
+	}
+}
+
+// expectSlow takes an answer that came late, after which the next reading is at work.
+func (r *runtimeReader) expectSlow(t *testing.T, p *procfs.Process) {
+	t.Helper()
+	found, parts := r.read(p)
+	if found == nil || !strings.Contains(found.Problem, "late") || len(parts) != 1 || r.answer == nil {
+		t.Fatalf("an answer that came late: %+v, %v", found, parts)
 	}
 }

@@ -5,3 +5,6 @@ func userFrame([]uint64) (f frame, pc uint64, ok bool) { return f, 0, false }
 
 // SavedAcrossCalls is not known: d8 to d15 are among them.
 func SavedAcrossCalls([]uint64) ([]uint64, bool) { return nil, false }
+
+// UsedByExec is not known, as SavedAcrossCalls.
+func UsedByExec([]uint64) ([]uint64, bool) { return nil, false }

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os/signal"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -180,6 +181,8 @@ func (s *session) executed(pid int) (done bool) {
 		}
 		return true
 	}
+	// What it was attached to may be of the program before, as that one's C library.
+	last := slices.ContainsFunc(objects, isLast)
 	t := s.targets[pid]
 	if t == nil || t.exited || !t.held.Alive() { // it is one that had its PID before
 		if err := s.attachNewTarget(pid, objects, true); err != nil {
@@ -189,7 +192,7 @@ func (s *session) executed(pid int) (done bool) {
 			}
 			return true
 		}
-		return mapsLast(s.targets[pid])
+		return last
 	}
 	t.base, t.space, t.unchecked = nil, nil, errEndedFirst
 	t.programs++
@@ -197,10 +200,10 @@ func (s *session) executed(pid int) (done bool) {
 		s.warn("%v", err)
 		return true
 	}
-	if done = mapsLast(t); done {
+	if last {
 		s.stopAtExit(t)
 	}
-	return done
+	return last
 }
 
 // noteUntraced notes that nothing is seen of what a process allocates: a check
@@ -268,6 +271,10 @@ func still(t *target, e launch.Ending) []reach.Thread {
 		still := reach.Thread{TID: thread.TID, SP: thread.SP, Words: thread.Words, Exits: thread.Exits}
 		if thread.Exits {
 			trimExitFrame(&still, t, e.Before)
+		}
+		if used, ok := tracer.UsedByExec(thread.Words); ok && thread.Execs {
+			still.Exits = true // what lies below its stack pointer is dead, as at any call
+			still.Keep(used)
 		}
 		threads = append(threads, still)
 	}

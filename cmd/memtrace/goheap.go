@@ -19,10 +19,10 @@ import (
 
 // A goProfile is the reading of one Go program's own memory profile.
 type goProfile struct {
-	reader goReader // nil: it has not been opened, or there is none to be read
-	none   bool     // there is none to be read
-	answer chan goAnswer
-	late   bool // an answer was waited for in vain, so that none is waited for again
+	reader goReader      // nil: it has not been opened, or there is none to be read
+	none   bool          // there is none to be read
+	answer chan goAnswer // of the goroutine at work, which has the reader; nil: there is none
+	readAt uint64        // when last was read, ns of CLOCK_MONOTONIC; 0: last has no figures
 	module string
 	told   map[int]bool // stacks, by Site.Stack
 	frames map[goheap.Frame]*input.Frame
@@ -43,11 +43,16 @@ type goAnswer struct {
 	profile *goheap.Profile
 	err     error
 	at      uint64 // when that was, ns of CLOCK_MONOTONIC
+	took    time.Duration
 }
 
 const (
 	// goPatience is how long a profile is waited for: some have tens of thousands of stacks.
 	goPatience = 2 * time.Second
+	// Profiles are waited for in vain for maxGoWait and an nth of the trace's time, of all processes together.
+	maxGoWait, goWaitShare = 5 * goPatience, 10
+	// goKeep is how long figures are good for while the next reading is late.
+	goKeep = 10 * time.Second
 	// maxGoReads bounds how many are read at a time: each that does not answer keeps a thread.
 	maxGoReads = 64
 )
@@ -71,37 +76,87 @@ func openGoHeap(pid int) (goReader, error) {
 	return reader, nil
 }
 
-// read reads the profile, opened by open before that. It does so in a goroutine of its own, as a process may have memory
-// that comes when another program likes. That is waited for once; while a process has not answered, there is
-// errNotDelivered, and what was read at last serves the next time.
-func (g *goProfile) read(user uint32, patience time.Duration, open func() (goReader, error)) goAnswer {
-	if g.answer == nil {
-		if !goReads.Take(user) {
-			return goAnswer{err: errTooManyReads, at: now()}
-		}
-		g.answer = make(chan goAnswer, 1)
-		go func(answer chan<- goAnswer, a goAnswer) {
-			defer goReads.Give(user)
-			if a.reader == nil {
-				a.reader, a.err = open()
-			}
-			if a.reader != nil {
-				a.profile, a.err = a.reader.Read()
-			}
-			a.at = now()
-			answer <- a
-		}(g.answer, goAnswer{reader: g.reader})
+// begin has a goroutine read the profile, opened by open before that: a process may have memory that comes when another
+// program likes. It is false where too many others are read.
+func (g *goProfile) begin(user uint32, open func() (goReader, error)) bool {
+	if !goReads.Take(user) {
+		return false
 	}
-	if g.late {
+	g.answer = make(chan goAnswer, 1)
+	go func(answer chan<- goAnswer, a goAnswer) {
+		defer goReads.Give(user)
+		began := time.Now()
+		if a.reader == nil {
+			a.reader, a.err = open()
+		}
+		if a.reader != nil {
+			a.profile, a.err = a.reader.Read()
+		}
+		a.at, a.took = now(), time.Since(began)
+		answer <- a
+	}(g.answer, goAnswer{reader: g.reader})
+	return true
+}
+
+// wait returns the answer of the goroutine at work, if it comes in time.
+func (g *goProfile) wait(patience time.Duration) (a goAnswer, ok bool) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case a = <-g.answer:
+	default:
+		select {
+		case a = <-g.answer:
+		case <-late.C:
+			return a, false
+		}
+	}
+	g.answer, g.reader = nil, a.reader
+	return a, true
+}
+
+// read reads the profile, and takes what was read. Where the reading before came late, that is taken first; if it took
+// longer than is waited for, the next one is begun and not waited for: memory that never comes is waited for once, and
+// slow memory has figures each time, with the time that they are of. read returns how long was waited in vain.
+func (g *goProfile) read(
+	user uint32, patience time.Duration, open func() (goReader, error), take func(goAnswer),
+) time.Duration {
+	slow := false
+	if g.answer != nil {
+		a, ok := g.wait(0)
+		if !ok {
+			g.beLate(errNotDelivered, take)
+			return 0
+		}
+		take(a)
+		if slow = a.took > goPatience; g.none {
+			return 0
+		}
+	}
+	if !g.begin(user, open) {
+		g.beLate(errTooManyReads, take)
+		return 0
+	}
+	if slow {
+		return 0
+	}
+	if !goReads.Waits(user) {
 		patience = 0
 	}
-	select {
-	case a := <-g.answer:
-		g.answer, g.reader = nil, a.reader
-		return a
-	case <-time.After(patience):
-		g.late = true
-		return goAnswer{err: errNotDelivered, at: now()}
+	a, ok := g.wait(patience)
+	if !ok {
+		goReads.Late(user)
+		g.beLate(errNotDelivered, take)
+		return patience
+	}
+	take(a)
+	return 0
+}
+
+// beLate says why nothing was read, unless there are figures that are new enough: their time is told with them.
+func (g *goProfile) beLate(err error, take func(goAnswer)) {
+	if at := now(); g.readAt == 0 || at-min(at, g.readAt) > uint64(goKeep) {
+		take(goAnswer{err: err, at: at})
 	}
 }
 
@@ -118,15 +173,14 @@ func (s *session) readGoHeap(t *target) {
 	if g.none {
 		return
 	}
-	user := userOf(t)
-	patience, wasLate := goPatience, g.late
-	if !goReads.Waits(user) {
-		patience = 0
-	}
-	a := g.read(user, patience, func() (goReader, error) { return openGoHeap(t.pid) })
-	if g.late && !wasLate {
-		goReads.Late(user)
-	}
+	left := maxGoWait + time.Duration(now()-s.started)/goWaitShare - s.goWaited
+	patience := min(goPatience, max(left, 0))
+	open := func() (goReader, error) { return openGoHeap(t.pid) }
+	s.goWaited += g.read(userOf(t), patience, open, func(a goAnswer) { s.noteGoHeap(t, g, a) })
+}
+
+// noteGoHeap tells the analyzer what was read, or why nothing was.
+func (s *session) noteGoHeap(t *target, g *goProfile, a goAnswer) {
 	if !t.held.Alive() {
 		return // what was read may be another's
 	}
@@ -141,6 +195,7 @@ func (s *session) readGoHeap(t *target) {
 		if a.reader != nil {
 			v.Version = a.reader.Version()
 		}
+		g.readAt = 0
 		s.takeGoHeap(g, v)
 		return
 	}
@@ -151,6 +206,7 @@ func (s *session) readGoHeap(t *target) {
 	s.say("read %d buckets of process %d's Go heap profile in %v: %d reads of %d KiB in all", p.Buckets, t.pid, p.Took, p.Calls, p.Bytes>>10)
 	s.takeGoStacks(t.pid, g, p)
 	s.takeGoHeap(g, goHeapInput(t.pid, a.at, p))
+	g.readAt = a.at
 }
 
 // userOf is whose process a target is; one that is gone is nobody's, that is, root's.
@@ -261,7 +317,8 @@ func goHoldsInstead(pid int) error {
 	const why = "check process %d for leaks: Go's garbage collector frees what nothing points to, so no block of a Go program is lost: what leaks is still reachable, and grows. "
 	g := newGoProfile()
 	defer g.close()
-	a := g.read(0, goPatience, func() (goReader, error) { return openGoHeap(pid) })
+	var a goAnswer
+	g.read(0, goPatience, func() (goReader, error) { return openGoHeap(pid) }, func(read goAnswer) { a = read })
 	if a.err != nil {
 		return fmt.Errorf(why+"What it holds could not be read: %w", pid, a.err)
 	}

@@ -72,7 +72,8 @@ type session struct {
 	warnings          []string
 	missed            int // children that were not attached to, or ended before
 
-	startPercent int // how memtrace's own heap grew at first; 0: it still does
+	goWaited     time.Duration // for memory of Go programs that did not come in time
+	startPercent int           // how memtrace's own heap grew at first; 0: it still does
 
 	beforeFinish func() // run: what must be known for the last Report
 	exitError    error  // run: why the program's end is not known

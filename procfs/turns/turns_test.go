@@ -1,6 +1,9 @@
 package turns
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Ten users who take what they get, and give nothing back, leave turns for others, and for root.
 func TestTurnsOfHostileUsers(t *testing.T) {
@@ -64,5 +67,22 @@ func TestPatience(t *testing.T) {
 	}
 	if waited != patience || !turns.Waits(1001) || !turns.Waits(0) {
 		t.Errorf("one was waited for %d times, another is %v, root %v", waited, turns.Waits(1001), turns.Waits(0))
+	}
+}
+
+// What came late is forgiven one by one.
+func TestLatenessPasses(t *testing.T) {
+	now := time.Now()
+	l := lateness{count: patience, at: now}
+	for _, is := range []struct {
+		after time.Duration
+		count int
+	}{{0, 4}, {forgiven - 1, 4}, {forgiven, 3}, {3*forgiven + 1, 1}, {4 * forgiven, 0}, {1 << 62, 0}} {
+		if got := l.now(now.Add(is.after)).count; got != is.count {
+			t.Errorf("after %v %d are left of %d, want %d", is.after, got, patience, is.count)
+		}
+	}
+	if next := l.now(now.Add(forgiven + forgiven/2)).now(now.Add(2 * forgiven)); next.count != 2 {
+		t.Errorf("two looks forgive otherwise than one: %+v", next)
 	}
 }

@@ -29,6 +29,7 @@ type program struct {
 	callers   []int // threads that are about to take it under ptrace, stopped until it is detached
 
 	execing bool // one of them is at exec's entry
+	execer  int  // which one
 	moved   bool // a thread other than the first executed it, and Moved has not been called yet
 	stray   bool // a signal of the program before it, which called exec, is on its way
 
@@ -204,7 +205,7 @@ func (w *Watcher) executing(p *program, tid int, may bool) {
 	case !may || p.hookCalled || p.before:
 		w.resume(tid, 0)
 	default:
-		p.execing = true
+		p.execing, p.execer = true, tid
 		p.hold(tid)
 		for _, other := range p.others(0) {
 			_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
@@ -325,7 +326,7 @@ func (p *program) execs(tid int) bool {
 func (p *program) ending() Ending {
 	e := Ending{PID: p.pid, Before: p.before, Since: p.since}
 	for tid := range p.held {
-		t := Thread{TID: tid, Exits: p.before && tid == p.caller}
+		t := Thread{TID: tid, Exits: p.before && tid == p.caller, Execs: p.execing && tid == p.execer}
 		if regs, err := readRegset(tid, noteStatus); err == nil && len(regs) > regStack {
 			t.SP, t.Words = regs[regStack], regs
 			// One that waits at its end has called that, unless it was killed.

@@ -71,6 +71,7 @@ type Thread struct {
 	SP    uint64   // stack pointer
 	Words []uint64 // all registers, vector registers among them
 	Exits bool     // it has called exit, of the C library or of the kernel
+	Execs bool     // it stands at the first instruction of exec
 }
 
 // A Watcher keeps the threads of programs under ptrace until the programs end.
