@@ -32,14 +32,14 @@ var configTexts = map[string]fieldText{
 	"interval": {"", fmt.Sprintf("time between two passes over all processes, from %s to %s",
 		short(minInterval), short(maxInterval))},
 	"stall_budget": {"", "how long of each second a process's memory lock may be held to read its PSS and USS, at most 1s"},
-	"max_services": {"", fmt.Sprintf("how many services have metrics of their own, at most %d; the rest is summed in other. "+
-		"Services that rules name always have their own", maxMaxServices)},
+	"max_services": {"", fmt.Sprintf("how many services have metrics of their own, at most %d; "+
+		"the rest is summed in other. Services that rules name always have their own", maxMaxServices)},
 	"services": {"RULES", fmt.Sprintf("a list of rules, at most %d: the first that matches a process names its service",
 		maxRules)},
 	"others": {OthersUnit + "|" + OthersProgram + "|" + OthersNone, "what a process without a rule belongs to: " +
 		"its systemd unit or container, else its program (unit); its program alone (program); the service other (none)"},
-	"max_watched": {"", fmt.Sprintf("how many services have their growth watched, in the order of their rules, at most %d; "+
-		"each costs a tracer of its own", maxMaxWatched)},
+	"max_watched": {"", fmt.Sprintf("how many services have their growth watched, in the order of their rules, "+
+		"at most %d; each costs a tracer of its own", maxMaxWatched)},
 	"site_metrics": {"", fmt.Sprintf("how many call sites of a watched service have a metric of their own, at most %d",
 		maxSiteMetrics)},
 	"data": {"DIR", "where recordings and the audit log are kept, an absolute path; used where a rule says growth: true. " +
