@@ -31,7 +31,7 @@ var configTexts = map[string]fieldText{
 		"without, plain HTTP for everybody who reaches the address"},
 	"interval": {"", fmt.Sprintf("time between two passes over all processes, from %s to %s",
 		short(minInterval), short(maxInterval))},
-	"stall_budget": {"", "how long of each second a process's memory lock may be held to read its PSS and USS, at most 1s"},
+	"stall_budget": {"", "how long of each second a process's memory lock may be held to read PSS and USS, at most 1s"},
 	"max_services": {"", fmt.Sprintf("how many services have metrics of their own, at most %d; "+
 		"the rest is summed in other. Services that rules name always have their own", maxMaxServices)},
 	"services": {"RULES", fmt.Sprintf("a list of rules, at most %d: the first that matches a process names its service",
@@ -42,7 +42,7 @@ var configTexts = map[string]fieldText{
 		"at most %d; each costs a tracer of its own", maxMaxWatched)},
 	"site_metrics": {"", fmt.Sprintf("how many call sites of a watched service have a metric of their own, at most %d",
 		maxSiteMetrics)},
-	"data": {"DIR", "where recordings and the audit log are kept, an absolute path; used where a rule says growth: true. " +
+	"data": {"DIR", "where recordings and the audit log are kept, absolute; used where a rule says growth: true. " +
 		"--data counts first"},
 	"keep_time": {"", "how long recordings are kept, at least " + short(leastKeepTime)},
 	"keep_size": {"", "how much the recordings of one service may take, at least 4MiB"},
