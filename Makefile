@@ -84,7 +84,7 @@ build-viewer: check-go
 # Manual pages. The date in them is that of the last commit, so that two builds are the same.
 man: build
 	$(Q)rm -rf build/man && mkdir -p build && $(AS_USER) env SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)}" \
-		./memtrace __manual build/man/man1
+		./memtrace __manual build/man
 
 # docs/cli.md: all commands and options.
 docs: build
@@ -99,9 +99,10 @@ ZSH_COMPLETIONS  := $(SHARE)/zsh/site-functions
 FISH_COMPLETIONS := $(SHARE)/fish/vendor_completions.d
 
 install: man
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(SHARE)/man/man1" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)" "$(SHARE)/doc/memtrace"
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(SHARE)/man/man1" "$(SHARE)/man/man5" "$(BASH_COMPLETIONS)" "$(ZSH_COMPLETIONS)" "$(FISH_COMPLETIONS)" "$(SHARE)/doc/memtrace"
 	install -m 755 memtrace "$(DESTDIR)$(PREFIX)/bin/memtrace"
 	install -m 644 build/man/man1/*.1 "$(SHARE)/man/man1"
+	install -m 644 build/man/man5/*.5 "$(SHARE)/man/man5"
 	./memtrace completion bash >"$(BASH_COMPLETIONS)/memtrace"
 	./memtrace completion zsh >"$(ZSH_COMPLETIONS)/_memtrace"
 	./memtrace completion fish >"$(FISH_COMPLETIONS)/memtrace.fish"
@@ -111,6 +112,7 @@ install: man
 # Removes what install has put there, and leaves directories that others may use.
 uninstall:
 	rm -f "$(DESTDIR)$(PREFIX)/bin/memtrace" "$(SHARE)/man/man1/memtrace.1" "$(SHARE)"/man/man1/memtrace-*.1 \
+		"$(SHARE)/man/man5/memtrace.yaml.5" "$(SHARE)/man/man5/memtrace-config.5" \
 		"$(BASH_COMPLETIONS)/memtrace" "$(ZSH_COMPLETIONS)/_memtrace" "$(FISH_COMPLETIONS)/memtrace.fish"
 	rm -rf "$(SHARE)/doc/memtrace"
 

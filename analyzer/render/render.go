@@ -32,6 +32,7 @@ type Options struct {
 
 	Width  int  // text: columns of the terminal; 0 means no limit
 	Top    int  // text: sites in the table; 0 means all that the Report holds
+	Held   bool // text: no sites that hold nothing, if others hold something
 	Stacks int  // text: sites of the table whose stacks follow; 0 means all of them
 	Frames int  // text: frames per stack; 0 means no stacks, less than 0 all frames
 	Color  bool // text: highlight by ANSI escape sequences

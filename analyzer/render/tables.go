@@ -160,6 +160,6 @@ func Percent(part, whole uint64) string { return percent(part, whole) }
 
 // Rest counts the sites that a Report lists no more and what they hold; "" where there are none.
 func Rest(r *report.Report) string {
-	lines := textOf(0, func(p *page) { addOmitted(p, r, r.Sites) })
+	lines := textOf(0, func(p *page) { addOmitted(p, r, r.Sites, Options{}) })
 	return strings.Join(lines, "")
 }

@@ -50,8 +50,26 @@ func allUnprobed(r *report.Report) bool {
 
 // shownSites are the sites that the table shows.
 func shownSites(r *report.Report, opt Options) []report.Site {
-	if opt.Top > 0 && opt.Top < len(r.Sites) {
-		return r.Sites[:opt.Top]
+	sites := r.Sites
+	if opt.Held {
+		sites = holding(sites)
 	}
-	return r.Sites
+	if opt.Top > 0 && opt.Top < len(sites) {
+		return sites[:opt.Top]
+	}
+	return sites
+}
+
+// holding are the sites that hold memory; all of them where none does, as at the end of a program that freed it all.
+func holding(sites []report.Site) []report.Site {
+	var out []report.Site
+	for i := range sites {
+		if sites[i].LiveBytes > 0 || sites[i].LiveCount > 0 {
+			out = append(out, sites[i])
+		}
+	}
+	if len(out) == 0 {
+		return sites
+	}
+	return out
 }

@@ -22,7 +22,7 @@ func addGroups(p *page, r *report.Report, opt Options) {
 	for i := range sites {
 		p.line(plain, tableRow(cols, i, &sites[i], room, 0))
 	}
-	addOmitted(p, r, sites)
+	addOmitted(p, r, sites, opt)
 }
 
 func groupColumns(r *report.Report, width int) []column {

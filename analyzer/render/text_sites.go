@@ -35,12 +35,12 @@ func addSites(p *page, r *report.Report, opt Options) {
 	sites := shownSites(r, opt)
 	if len(sites) == 0 {
 		p.line(bold, "Sites: no allocation seen yet")
-		addOmitted(p, r, sites)
+		addOmitted(p, r, sites, opt)
 		return
 	}
 	addSiteRows(p, siteColumns(r, p.width), sites)
 	addDoubtful(p, sites)
-	addOmitted(p, r, sites)
+	addOmitted(p, r, sites, opt)
 }
 
 // addSiteRows adds a heading and a row for each of the sites.
@@ -221,24 +221,28 @@ func tableRow(cols []column, i int, s *report.Site, nameWidth, fileWidth int) st
 
 // addOmitted counts what the table does not show. What those sites hold is the
 // live heap less what the Report's processes' shown sites hold.
-func addOmitted(p *page, r *report.Report, shown []report.Site) {
+func addOmitted(p *page, r *report.Report, shown []report.Site, opt Options) {
 	omitted := len(r.Sites) - len(shown) + r.SitesMore
 	if omitted <= 0 {
 		return
 	}
-	var live, held uint64
+	var live, blocks uint64
 	for i := range r.Processes {
-		live += r.Processes[i].Heap.LiveBytes
+		live, blocks = live+r.Processes[i].Heap.LiveBytes, blocks+r.Processes[i].Heap.LiveCount
 	}
+	var held, heldBlocks uint64
 	for i := range shown {
-		held += shown[i].LiveBytes
+		held, heldBlocks = held+shown[i].LiveBytes, heldBlocks+shown[i].LiveCount
 	}
 	what := "site"
 	if r.Tracer.Attach == report.NotTraced {
 		what = "group"
 	}
 	text := "and " + counted(uint64(omitted), "more "+what, "more "+what+"s")
-	if live >= held {
+	switch {
+	case opt.Held && live == held && blocks == heldBlocks:
+		text = "and " + counted(uint64(omitted), what+" that holds", what+"s that hold") + " nothing (--sort alloc shows all)"
+	case live >= held:
 		text += " holding " + size(live-held)
 	}
 	p.line(dim, text)

@@ -139,3 +139,30 @@ func TestCheckIsDescribed(t *testing.T) {
 		t.Errorf("want %q in:\n%s", want, out)
 	}
 }
+
+// A table of what sites hold counts those that hold nothing in a line, and has no stacks of them; where nothing holds
+// anything, as at the end of a program that freed it all, it has them.
+func TestSitesThatHoldNothing(t *testing.T) {
+	r := &report.Report{Processes: []report.Process{{PID: 1, Heap: report.Heap{LiveBytes: 2048, LiveCount: 3}}}, Sites: []report.Site{
+		{ID: 1, LiveBytes: 2048, LiveCount: 2, AllocCount: 3, Function: "keeps"},
+		{ID: 2, LiveCount: 1, AllocCount: 1, Function: "keeps_empty"}, // a block of 0 bytes is held
+		{ID: 3, AllocCount: 90, Function: "churns"},
+		{ID: 4, AllocCount: 9, Function: "churns_too"},
+	}}
+	const line = "and 2 sites that hold nothing (--sort alloc shows all)\n"
+	out := text(t, r, Options{Frames: -1, Held: true})
+	if strings.Contains(out, "churns") || strings.Contains(out, "#3") || !strings.Contains(out, "keeps_empty") || !strings.Contains(out, line) {
+		t.Errorf("of what is held:\n%s", out)
+	}
+	if out := text(t, r, Options{Top: 1, Held: true}); !strings.Contains(out, "and 3 more sites holding 0 B\n") {
+		t.Errorf("the first site, which holds all bytes and not all blocks:\n%s", out)
+	}
+	if out := text(t, r, Options{Frames: -1}); !strings.Contains(out, "churns_too") || strings.Contains(out, "hold nothing") {
+		t.Errorf("of all that was allocated:\n%s", out)
+	}
+	r.Sites, r.Processes[0].Heap.LiveBytes = r.Sites[2:], 0
+	r.Processes[0].Heap.LiveCount = 0
+	if out := text(t, r, Options{Held: true}); !strings.Contains(out, "churns_too") || strings.Contains(out, "hold nothing") {
+		t.Errorf("where nothing is held:\n%s", out)
+	}
+}

@@ -66,14 +66,25 @@ var sortKeys = map[string]func(*Site) int64{
 	"age":      func(s *Site) int64 { return int64(s.OldestNS) },
 }
 
+// IsSorted reports whether the sites stand in the order of a word of --sort.
+func (r *Report) IsSorted(word string) bool {
+	key := sortKey(word)
+	return slices.IsSortedFunc(r.Sites, func(a, b Site) int { return cmp.Compare(key(&b), key(&a)) })
+}
+
 // Sort orders the sites by a word of --sort, from high to low, as a trace does.
 func (r *Report) Sort(word string) {
-	key := sortKeys[word]
-	if key == nil {
-		key = sortKeys["live"]
-	}
+	key := sortKey(word)
 	slices.SortStableFunc(r.Sites, func(a, b Site) int {
 		return cmp.Or(cmp.Compare(key(&b), key(&a)), cmp.Compare(b.LiveBytes, a.LiveBytes),
 			cmp.Compare(b.AllocBytes, a.AllocBytes), cmp.Compare(a.ID, b.ID))
 	})
+}
+
+// sortKey is the figure of a word of --sort; live bytes for a word that there is not.
+func sortKey(word string) func(*Site) int64 {
+	if key := sortKeys[word]; key != nil {
+		return key
+	}
+	return sortKeys["live"]
 }

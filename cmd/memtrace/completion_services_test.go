@@ -28,6 +28,10 @@ var typed = []struct{ typed, becomes string }{
 	{"memtrace run -- memtrace-test-p", "memtrace run -- memtrace-test-program"},
 	{"memtrace run --leaks cat uniq", "memtrace run --leaks cat unique-file"},
 	{"memtrace help contai", "memtrace help containers"},
+	{"memtrace help conf", "memtrace help config"},
+	{"memtrace config to", "memtrace config top"},
+	{"memtrace config --check uniq", "memtrace config --check unique-file"},
+	{"memtrace serve --config uniq", "memtrace serve --config unique-file"},
 	{"memtrace completion zs", "memtrace completion zsh"},
 }
 
@@ -139,12 +143,12 @@ func TestShellsOfferProcesses(t *testing.T) {
 func TestManualPages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range commandLine().ManPages(time.Now()) {
+	for name, text := range manualPages(time.Now()) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	pages, err := filepath.Glob(filepath.Join(dir, "*.[15]"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages (%v)", err)
 	}
@@ -156,15 +160,19 @@ func TestManualPages(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		// It looks for other pages where they are installed, and these are not.
 		if name, found := strings.CutPrefix(line[max(0, strings.Index(line, "referenced manual not found: ")):], "referenced manual not found: Xr "); found {
-			name, _, _ = strings.Cut(name, " ")
-			if _, err := os.Stat(filepath.Join(dir, name+".1")); err == nil {
+			words := strings.Fields(name) // the page and its section
+			if _, err := os.Stat(filepath.Join(dir, words[0]+"."+words[1])); err == nil {
 				continue
 			}
 		}
 		t.Error(line)
 	}
-	page, err := exec.Command("mandoc", "-T", "utf8", "-O", "width=78", filepath.Join(dir, "memtrace-run.1")).Output()
-	if err != nil || !strings.Contains(string(page), "--fail-on") {
-		t.Errorf("mandoc shows (%v):\n%s", err, page)
+	for name, want := range map[string]string{
+		"memtrace-run.1": "--fail-on", "memtrace.yaml.5": "memory lock may be held", "memtrace-config.5": "Exit with 23",
+	} {
+		page, err := exec.Command("mandoc", "-T", "utf8", "-O", "width=78", filepath.Join(dir, name)).Output()
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("mandoc shows of %s (%v), without %q:\n%s", name, err, want, page)
+		}
 	}
 }

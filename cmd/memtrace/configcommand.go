@@ -47,7 +47,7 @@ flags exclude each other, it is one, and the error says where the value comes fr
 --leaks=false, --fail-on '', -d 0.
 
 Only the command line says what to look at (-p, --comm, --all), where to write (-o, --report, --junit) and what to
-run. memtrace serve has a file of its own.`
+run. memtrace-config(5) lists the keys. memtrace serve has a file of its own, memtrace.yaml(5).`
 
 func configFlags() []cli.Flag {
 	return []cli.Flag{

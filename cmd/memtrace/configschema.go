@@ -31,9 +31,6 @@ var onCommandLine = map[string]string{
 	"exec": ofCommand, "at": ofInstant, "from": ofInstant, "to": ofInstant,
 }
 
-// notConfigured are commands without defaults to set; serve has a configuration of its own.
-var notConfigured = []string{"serve", "config", "help", "completion", "version"}
-
 // configSchema has all flags that there are. The flags of memtrace without a command are those of trace.
 func configSchema() config.Schema {
 	var out config.Schema

@@ -112,7 +112,7 @@ func answerShell(c *cli.Context) error {
 	return answer.Write(c.App.Writer)
 }
 
-// writeManual is called as __manual DIRECTORY, for manual pages, or __manual markdown.
+// writeManual is called as __manual DIRECTORY, for manual pages in man1 and man5 below it, or __manual markdown.
 func writeManual(c *cli.Context) error {
 	if c.Args().First() == "markdown" {
 		_, err := io.WriteString(c.App.Writer, commandLine().Markdown())
@@ -122,13 +122,21 @@ func writeManual(c *cli.Context) error {
 	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		date = time.Unix(seconds, 0) // so that two builds are the same
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, text := range commandLine().ManPages(date) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+	for name, text := range manualPages(date) {
+		section := filepath.Join(dir, "man"+strings.TrimPrefix(filepath.Ext(name), "."))
+		if err := os.MkdirAll(section, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(section, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// manualPages are all of them by their files' names.
+func manualPages(date time.Time) map[string]string {
+	p := commandLine()
+	p.Formats = fileFormats(p)
+	return p.ManPages(date)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"embed"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -173,7 +174,8 @@ func webPage() page {
 }
 
 func configPage() page {
-	return page{exit: exitPlain, see: []string{"help config"}, examples: []cmdline.Example{
+	commands := cmdline.Detail{Hints: configuredCommands()}
+	return page{exit: exitPlain, see: []string{"help config"}, arguments: commands, examples: []cmdline.Example{
 		{Line: "memtrace config", Text: "what is in force, and from where"},
 		{Line: "memtrace config top", Text: "all flags of top"},
 		{Line: "memtrace config --check config.yaml", Text: "is this file right?"},
@@ -208,11 +210,25 @@ func topics() []cmdline.Topic {
 func helpWords() []string {
 	words := append([]string{}, topicNames...)
 	for _, c := range newApp().Commands {
-		if !c.Hidden {
+		if !c.Hidden && !slices.Contains(words, c.Name) { // a topic may be called as its command
 			words = append(words, c.Name)
 		}
 	}
 	return words
+}
+
+// notConfigured are commands without defaults to set; serve has a configuration of its own.
+var notConfigured = []string{"serve", "config", "help", "completion", "version"}
+
+// configuredCommands are those with defaults to set.
+func configuredCommands() []string {
+	var names []string
+	for _, c := range newApp().Commands {
+		if !c.Hidden && !slices.Contains(notConfigured, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // commandLine describes memtrace's command line as its flags are.

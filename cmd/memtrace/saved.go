@@ -143,7 +143,10 @@ func reportCommand(c *cli.Context) error {
 	case format == "json":
 		r.Limit(jsonSites)
 	}
-	opt := render.Options{Format: render.Format(format), Frames: cmp.Or(c.Int("frames"), -1), Stacks: textStacks, Made: true, Version: version}
+	opt := render.Options{
+		Format: render.Format(format), Frames: cmp.Or(c.Int("frames"), -1), Stacks: textStacks, Made: true, Version: version,
+		Held: isOfHeld(c.String("sort")) || c.String("sort") == "" && r.IsSorted(defaultSort),
+	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		opt.Width, opt.Color = width, tui.UseColor(os.Getenv)
 	}

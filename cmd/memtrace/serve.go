@@ -25,7 +25,8 @@ const serveDescription = "Watches the memory of all services of this machine for
 	"It reads /proc within a stall budget, and costs its targets nothing else. Of services whose rules say growth: true, it finds the call stacks that " +
 	"their growth belongs to, without a probe, keeps recordings, and has profiles for go tool pprof, Parca and Pyroscope.\n\n" +
 	"It listens on this machine alone unless told otherwise. Services are systemd's units, containers and programs, unless " + defaultServeConfig + " " +
-	"has rules of its own. SIGHUP and a changed file have it read again; one that is wrong leaves the old in force."
+	"has rules of its own. SIGHUP and a changed file have it read again; one that is wrong leaves the old in force. " +
+	"memtrace.yaml(5) lists its keys."
 
 func serveFlags() []cli.Flag {
 	return []cli.Flag{

@@ -42,6 +42,9 @@ func ownPages() map[string]page {
 	return all
 }
 
+// fileFormats are none: this build has no configuration.
+func fileFormats(*cmdline.Program) []cmdline.Format { return nil }
+
 func liveDetails() map[string]cmdline.Detail { return nil }
 
 // machine lists nothing for a shell that completes a word: what a Report names ran elsewhere.

@@ -223,6 +223,33 @@ func TestManualsEscape(t *testing.T) {
 	}
 }
 
+// A format of a file has a page of section 5, which the page of its command refers to, and the program's own.
+func TestFormatsHavePages(t *testing.T) {
+	p := program()
+	p.Formats = []Format{{
+		Name: "prog.yaml", Summary: "what prog is to do", Description: "Text.", See: []string{"prog-run"},
+		Groups: []Keys{{Title: "Keys", Keys: []Key{
+			{Name: "a-key", Metavar: "TIME", Text: "how long", Default: "5s"}, {Name: "other", Text: "more"},
+		}}},
+		Paths:    []Row{{Key: "/etc/prog.yaml", Text: "the machine's"}},
+		Examples: []FileExample{{Text: "ten", File: "\ntop:\n  a-key: 10s\n"}},
+	}}
+	pages := p.ManPages(time.Unix(0, 0))
+	for _, want := range []string{
+		".Dt PROG.YAML 5\n", ".It Ic a\\-key : Ar \"TIME\"\nHow long.\nThe default is 5s.\n", ".It Ic other :\nMore.\n.El\n",
+		"top:\n  a\\-key: 10s\n.Ed\n", ".Sh SEE ALSO\n.Xr prog-run 1\n",
+	} {
+		if page := pages["prog.yaml.5"]; !strings.Contains(page, want) {
+			t.Errorf("%q is not in the page:\n%s", want, page)
+		}
+	}
+	for name, want := range map[string]bool{"prog.1": true, "prog-run.1": true, "prog-shell.1": false} {
+		if strings.Contains(pages[name], ".Xr prog.yaml 5\n") != want {
+			t.Errorf("%s refers to prog.yaml(5), or not:\n%s", name, pages[name])
+		}
+	}
+}
+
 func TestScripts(t *testing.T) {
 	for _, shell := range Shells() {
 		text, err := program().Script(shell)

@@ -7,12 +7,15 @@ import (
 	"time"
 )
 
-// ManPages returns the program's manual pages of section 1 by their files'
-// names, in the language mdoc(7).
+// ManPages returns the program's manual pages by their files' names, in the language mdoc(7): section 1 has the
+// commands, section 5 the files that they read.
 func (p *Program) ManPages(date time.Time) map[string]string {
 	pages := map[string]string{p.Name + ".1": p.manOverview(date)}
 	for _, c := range p.visible() {
 		pages[p.Name+"-"+c.Name+".1"] = p.manCommand(c, date)
+	}
+	for i := range p.Formats {
+		pages[p.Formats[i].Name+".5"] = p.manFormat(&p.Formats[i], date)
 	}
 	return pages
 }
@@ -22,11 +25,11 @@ type manual struct{ strings.Builder }
 
 func (m *manual) macro(format string, args ...any) { fmt.Fprintf(m, "."+format+"\n", args...) }
 
-func (p *Program) manHead(name, summary string, date time.Time) *manual {
+func (p *Program) manHead(name string, section int, summary string, date time.Time) *manual {
 	m := new(manual)
 	date = date.UTC()
 	m.macro("Dd %s %d, %d", date.Month(), date.Day(), date.Year())
-	m.macro("Dt %s 1", strings.ToUpper(name))
+	m.macro("Dt %s %d", strings.ToUpper(name), section)
 	m.macro("Os")
 	m.macro("Sh NAME")
 	m.macro("Nm %s", name)
@@ -46,7 +49,7 @@ func (m *manual) synopsis(program string, lines []string) {
 }
 
 func (p *Program) manOverview(date time.Time) string {
-	m := p.manHead(p.Name, p.Summary, date)
+	m := p.manHead(p.Name, 1, p.Summary, date)
 	m.synopsis(p.Name, p.Root.Synopsis)
 	m.macro("Sh DESCRIPTION")
 	m.prose(p.Root.Description)
@@ -71,7 +74,7 @@ func (p *Program) manOverview(date time.Time) string {
 }
 
 func (p *Program) manCommand(c *Command, date time.Time) string {
-	m := p.manHead(p.Name+"-"+c.Name, c.Summary, date)
+	m := p.manHead(p.Name+"-"+c.Name, 1, c.Summary, date)
 	m.synopsis(p.Name, c.Synopsis)
 	m.macro("Sh DESCRIPTION")
 	if c.Description == "" {
@@ -167,13 +170,26 @@ func (m *manual) seeAlso(p *Program, c *Command) {
 			names = append(names, p.Name+"-"+other.Name)
 		}
 	}
-	slices.Sort(names)
-	for i, name := range names {
-		end := " ,"
-		if i == len(names)-1 {
-			end = ""
+	var formats []string
+	for i := range p.Formats {
+		if f := &p.Formats[i]; c == nil || slices.Contains(f.See, p.Name+"-"+c.Name) {
+			formats = append(formats, f.Name)
 		}
-		m.macro("Xr %s 1%s", name, end)
+	}
+	m.references(names, formats)
+}
+
+// references are pages of section 1 and of section 5, each in its order.
+func (m *manual) references(commands, formats []string) {
+	var pages []string
+	for _, name := range slices.Sorted(slices.Values(commands)) {
+		pages = append(pages, name+" 1")
+	}
+	for _, name := range slices.Sorted(slices.Values(formats)) {
+		pages = append(pages, name+" 5")
+	}
+	if len(pages) > 0 {
+		m.macro("Xr %s", strings.Join(pages, " ,\n.Xr "))
 	}
 }
 

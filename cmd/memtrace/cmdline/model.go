@@ -16,7 +16,8 @@ type Program struct {
 	Root     Command // what the program does where no command is named
 	Commands []Command
 	Topics   []Topic
-	NoManual bool // there are no manual pages to point to
+	Formats  []Format // of files that it reads
+	NoManual bool     // there are no manual pages to point to
 }
 
 // Command is one command, with all that its help and its manual page say.
