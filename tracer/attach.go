@@ -48,6 +48,13 @@ func (a *attachment) unprobe() error {
 	return err
 }
 
+// unprobeAtOnce takes them off in no order: each link waits for the kernel, and until it is closed its probes cost time.
+func (a *attachment) unprobeAtOnce() error {
+	a.allocs = append(a.allocs, a.frees...)
+	a.frees = nil
+	return a.unprobe()
+}
+
 // closesAtOnce is how many links of one process are closed at a time: each
 // waits for the kernel, and perf events need two dozen.
 const closesAtOnce = 8

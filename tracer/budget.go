@@ -29,44 +29,98 @@ func (l Level) String() string {
 // than a share of the targets' own processor time. It only computes: its
 // caller counts hits, reads clocks, and applies the level.
 //
-// It goes down a level as soon as a second's mean is above the limit, and up
-// again only once the finer level would have stayed below most of it for a
-// while. What a paused trace would cost is not known: it looks for a moment at
-// the sparsest level, after a pause that makes up for it.
+// It begins with a look, unless StartFull says otherwise: a moment at the sparsest level, whose
+// hits say what each level would cost. The look leads to the finest one that keeps
+// within the limit. So does each look that follows a pause. From there
+//
+//   - a burst leads down at once, to the finest level that it would keep within the limit at;
+//   - a mean above the limit leads one level down;
+//   - a finer level that would have kept below most of the limit for a while leads one level up.
 type Budget struct {
-	Limit float64 // share of the targets' own time
-	Floor Level   // the finest level allowed
-	Costs Costs
+	Limit     float64 // share of the targets' own time
+	Floor     Level   // the finest level allowed
+	Costs     Costs
+	StartFull bool // begin at Floor: the targets are seen from their first instruction
 
-	level      Level
-	since      time.Duration // when the level began
-	fitsSince  time.Duration // since when the finer level would keep within the limit; 0: it would not
-	pause      time.Duration // of the pause under way
-	mean       float64       // of the overhead, over about a second
-	record     float64       // ns of a recorded call beyond its hits
-	cost       float64       // ns since the beginning
-	cpu        float64       // of the targets, cost included
-	unobserved bool          // nothing has been observed at this level yet
-	started    bool
+	level   Level
+	looking bool          // at Sparse, for a look
+	since   time.Duration // when the level began
+	pause   time.Duration // of the pause under way, at least
+	fails   int           // looks in a row that led back to a pause
+	started bool
+
+	record float64 // ns of a recorded call beyond its hits
+	total  stretch // since the beginning
+	debt   float64 // ns: cost beyond the limit that is not made up for yet
+
+	burst stretch // since the cost was last within the limit
+	part  stretch // since the last decision that is not about a burst
+	look  stretch // the look under way
+
+	fitsSince time.Duration // since when the finer level would keep within the limit; 0: it would not
+	mean      float64       // of the overhead, over about a second; of parts
+	parts     int           // that it is made of, in this level
+}
+
+// A stretch is what was seen in a part of the trace.
+type stretch struct {
+	took time.Duration
+	hits Hits
+	cost float64 // ns, of the hits
+	own  float64 // ns, of the targets, without the cost; but for the total never less than idleOwn
+}
+
+func (s *stretch) add(o stretch) {
+	s.took += o.took
+	s.hits = s.hits.add(o.hits)
+	s.cost += o.cost
+	s.own += o.own
 }
 
 const (
-	minLevelTime   = 500 * time.Millisecond // after a change of level, before the next one
+	lookTime  = 50 * time.Millisecond  // of a look, where nothing happens that ends it before
+	burstTime = 300 * time.Millisecond // what a burst may cost beyond the limit: that share of so long
+	lookBurst = 100 * time.Millisecond // the same of a look
+
+	partTime       = 250 * time.Millisecond // of a part
+	minLevelTime   = 500 * time.Millisecond // after a change of level, before one that is not for a burst
 	finerLevelTime = 3 * time.Second        // for which the finer level must have kept within the limit
-	sampleTime     = 500 * time.Millisecond // of a look at the sparsest level after a pause
-	minPause       = 2 * time.Second
+	minPause       = 2 * time.Second        // doubled with each look that led back to a pause
 	maxPause       = time.Minute
 	budgetSmooth   = time.Second
-	budgetMargin   = 0.7 // of the limit: below it, a finer level is worth a try
+	budgetMargin   = 0.7  // of the limit: below it, a finer level is worth a try
+	idleOwn        = 0.02 // processors: targets that take less are reckoned as if they took this
 
-	firstRecord = 600 // ns, until it has been timed
+	firstRecord   = 600    // ns, until it has been timed
+	recordedShare = 1. / 8 // of the calls at Sampled that are recorded, as long as nothing is known of their sizes
 )
 
 // Level is the one to trace at.
-func (b *Budget) Level() Level { return max(b.level, b.Floor) }
+func (b *Budget) Level() Level {
+	b.start(0)
+	return b.level
+}
+
+// start begins the trace, if that has not begun.
+func (b *Budget) start(now time.Duration) {
+	if b.started {
+		return
+	}
+	b.started, b.record = true, firstRecord
+	b.Restart(now)
+}
+
+// Restart begins the trace anew, as of now. Nothing has been observed yet.
+func (b *Budget) Restart(now time.Duration) {
+	b.start(now)
+	b.Look(now)
+	if b.StartFull {
+		b.level, b.looking = b.Floor, false
+	}
+}
 
 // Overhead is the share that the probes have taken of the targets' own time so far.
-func (b *Budget) Overhead() float64 { return share(b.cost, b.cpu) }
+func (b *Budget) Overhead() float64 { return share(b.total.cost, b.total.own+b.total.cost) }
 
 func share(cost, cpu float64) float64 {
 	if cpu <= cost {
@@ -78,27 +132,133 @@ func share(cost, cpu float64) float64 {
 	return cost / (cpu - cost)
 }
 
+// Idle reports whether hits since the last Observe cost so little that no
+// decision can depend on them, but those that come with time.
+func (b *Budget) Idle(h Hits) bool {
+	return !b.looking && b.burst.cost+b.costOf(h) < b.Limit*float64(burstTime)/4
+}
+
+// Due reports whether it is time for a look; see Look.
+func (b *Budget) Due(now time.Duration) bool {
+	b.start(now)
+	age := now - b.since
+	return b.level == Paused && age >= b.pause && (b.debt <= 0 || age >= maxPause)
+}
+
+// Look begins a look. The probes are there, at Level, from now on.
+func (b *Budget) Look(now time.Duration) {
+	b.enter(max(Sparse, b.Floor), now)
+	b.looking = true
+}
+
 // Observe takes in the hits and the targets' processor time (ns, what the
 // kernel did on their behalf included) of a step that ends at now, a time since
-// the trace began, and returns the level for the next one.
+// the trace began, and returns the level for the next one. Steps may be of any length: a burst is noticed
+// at the end of a step.
 func (b *Budget) Observe(now, step time.Duration, h Hits, cpu uint64) Level {
-	if !b.started {
-		b.started, b.level, b.since, b.record = true, b.Floor, now, firstRecord
-	}
-	if h.Timed > 0 {
-		b.record += (float64(h.TimedNS)/float64(h.Timed) - b.record) / 4
-	}
+	b.start(now)
+	b.timeRecords(h)
 	cost := b.costOf(h)
-	b.cost, b.cpu = b.cost+cost, b.cpu+float64(cpu)
-	now0 := share(cost, float64(cpu))
-	weight := min(1, float64(step)/float64(budgetSmooth))
-	if b.unobserved {
-		b.mean, b.unobserved = now0, false
-	} else {
-		b.mean += (now0 - b.mean) * weight
+	s := stretch{step, h, cost, float64(cpu) - cost}
+	b.total.add(s)
+	s.own = max(s.own, idleOwn*float64(step))
+	b.debt = max(0, b.debt+cost-b.Limit*s.own)
+	switch {
+	case b.level == Paused:
+	case b.looking:
+		b.observeLook(now, s)
+	case b.isBurst(s):
+		b.enter(b.finest(b.level+1, b.burst, b.Limit), now)
+	default:
+		b.observePart(now, s)
 	}
-	b.decide(now, h, float64(cpu)-cost)
 	return b.level
+}
+
+// timeRecords takes in what recorded calls took by the clock. A thread that had to wait for its processor meanwhile makes a call
+// look many times too dear; so one step doesn't count for much more than what was known.
+func (b *Budget) timeRecords(h Hits) {
+	if h.Timed == 0 {
+		return
+	}
+	is := min(float64(h.TimedNS)/float64(h.Timed), 4*b.record)
+	b.record += (is - b.record) / 4
+}
+
+// isBurst takes in a step and reports whether the cost beyond the limit is more than a burst may have.
+func (b *Budget) isBurst(s stretch) bool {
+	b.burst.add(s)
+	beyond := b.burst.cost - b.Limit*b.burst.own
+	if beyond <= 0 {
+		b.burst = stretch{}
+	}
+	return beyond > b.Limit*float64(burstTime)
+}
+
+// observeLook goes on with a look, or to the level that it leads to.
+func (b *Budget) observeLook(now time.Duration, s stretch) {
+	b.look.add(s)
+	enough := b.look.cost-b.Limit*b.look.own > b.Limit*float64(lookBurst)
+	if !enough && now-b.since < lookTime {
+		return
+	}
+	to := b.finest(b.Floor, b.look, budgetMargin*b.Limit)
+	if to == Paused && b.look.cost <= b.Limit*b.look.own {
+		to = b.level
+	}
+	if to == b.level {
+		b.looking, b.fails = false, 0
+		return
+	}
+	b.enter(to, now)
+}
+
+// observePart takes in a step and decides once there is enough for it.
+func (b *Budget) observePart(now time.Duration, s stretch) {
+	b.part.add(s)
+	if b.part.took < partTime {
+		return
+	}
+	part := b.part
+	b.part = stretch{}
+	is := part.cost / part.own
+	b.parts++
+	weight := max(min(1, float64(part.took)/float64(budgetSmooth)), 1/float64(b.parts))
+	b.mean += (is - b.mean) * weight
+	if now-b.since >= minLevelTime {
+		b.decide(now, part)
+	}
+}
+
+func (b *Budget) decide(now time.Duration, s stretch) {
+	switch {
+	case b.mean > b.Limit:
+		b.enter(b.level+1, now)
+	case b.level > b.Floor && b.at(b.level-1, s) < budgetMargin*b.Limit:
+		if b.fitsSince == 0 {
+			b.fitsSince = now
+		}
+		if now-b.fitsSince >= finerLevelTime {
+			b.enter(b.level-1, now)
+		}
+	default:
+		b.fitsSince = 0
+	}
+}
+
+func (b *Budget) enter(l Level, now time.Duration) {
+	switch {
+	case l == Paused && b.looking:
+		b.pause = min(minPause<<b.fails, maxPause)
+		b.fails = min(b.fails+1, 10)
+	case l == Paused:
+		b.pause = minPause
+	case b.looking:
+		b.fails = 0
+	}
+	b.level, b.since, b.looking = l, now, false
+	b.burst, b.part, b.look = stretch{}, stretch{}, stretch{}
+	b.fitsSince, b.mean, b.parts = 0, 0, 0
 }
 
 func (b *Budget) costOf(h Hits) float64 {
@@ -114,43 +274,43 @@ func (b *Budget) recordedCall(h Hits) float64 {
 	return probes + b.record
 }
 
-func (b *Budget) decide(now time.Duration, h Hits, own float64) {
-	age := now - b.since
+// finest is the finest level from one on that would have kept within a limit; Paused where none would.
+func (b *Budget) finest(from Level, s stretch, limit float64) Level {
+	for l := from; l < Paused; l++ {
+		if b.at(l, s) <= limit {
+			return l
+		}
+	}
+	return Paused
+}
+
+// at is the share that a level would have taken, other than that at which a stretch was seen. Return instructions trap at
+// every level.
+func (b *Budget) at(l Level, s stretch) float64 {
+	calls := float64(s.hits.Entry+s.hits.Return+s.hits.Recorded) / 2 // the others are frees
+	if calls == 0 {
+		return 0
+	}
+	recorded := min(calls, b.recordedAt(l, calls, s.hits))
+	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*b.recordedCall(s.hits)
+	return (cost + float64(s.hits.Exit)*b.Costs.Exit) / s.own
+}
+
+// recordedAt estimates how many of some calls a level records. An interval of a sixteenth has eight times as many recorded:
+// large blocks always are.
+func (b *Budget) recordedAt(l Level, calls float64, h Hits) float64 {
+	was := float64(h.Recorded + h.Predicted)
 	switch {
-	case b.level == Paused:
-		if age >= b.pause {
-			b.enter(max(Sparse, b.Floor), now)
-		}
-	case age < minLevelTime:
-	case b.mean > b.Limit:
-		if b.level+1 == Paused {
-			b.pause = min(max(time.Duration(float64(sampleTime)*b.mean/b.Limit), minPause), maxPause)
-		}
-		b.enter(b.level+1, now)
-	case b.level > b.Floor && b.finer(h, own) < budgetMargin*b.Limit:
-		if b.fitsSince == 0 {
-			b.fitsSince = now
-		}
-		if now-b.fitsSince >= finerLevelTime {
-			b.enter(b.level-1, now)
-		}
-	default:
-		b.fitsSince = 0
+	case l == Full:
+		return calls
+	case l == b.level:
+		return was
+	case b.level == Full && l == Sampled:
+		return was * recordedShare
+	case b.level == Full:
+		return was * recordedShare / 8
+	case l < b.level:
+		return 8 * (was + 1)
 	}
-}
-
-func (b *Budget) enter(l Level, now time.Duration) {
-	b.level, b.since, b.fitsSince, b.unobserved = l, now, 0, true
-}
-
-// finer is the share that the next finer level would have taken: if that is
-// Full, by recording every call; else eight times as many as now. Return instructions trap at every level.
-func (b *Budget) finer(h Hits, own float64) float64 {
-	calls := float64(h.Entry+h.Return+h.Recorded) / 2 // the others are frees
-	recorded := min(calls, 8*float64(h.Recorded+h.Predicted+1))
-	if b.level-1 == Full {
-		recorded = calls
-	}
-	cost := calls*b.Costs.Entry + (calls-recorded)*b.Costs.Entry + recorded*b.recordedCall(h)
-	return (cost + float64(h.Exit)*b.Costs.Exit) / max(own, 1)
+	return was / 8
 }

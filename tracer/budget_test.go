@@ -17,10 +17,13 @@ type workload struct {
 // trace runs a Budget over a load for a time and returns the share of the
 // cost in the program's own time over all, and the time at each level.
 func (l workload) trace(b *Budget, from, until time.Duration) (overhead float64, at map[Level]time.Duration) {
-	const step = 250 * time.Millisecond
+	const step = 10 * time.Millisecond
 	at = make(map[Level]time.Duration)
 	var cost, own float64
 	for now := from; now < until; now += step {
+		if b.Due(now) {
+			b.Look(now)
+		}
 		level := b.Level()
 		at[level] += step
 		work := l.busy * float64(step) // of the program itself; the probes' time comes on top
@@ -49,15 +52,16 @@ func (l workload) trace(b *Budget, from, until time.Duration) (overhead float64,
 func TestBudgetIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		load workload
+		full bool  // it begins so
 		mode Level // where most of the time goes
 	}{
-		"idle":                 {workload{0, 0.01, 0, 0}, Full},
-		"few calls":            {workload{20_000, 1, 0, 0}, Full},
-		"full is too dear":     {workload{52_000, 1, 0, 0}, Sampled},
-		"not with predictions": {workload{52_000, 1, 1, 0}, Full},
-		"entries alone are":    {workload{2_000_000, 1, 0, 0}, Paused},
+		"idle":                 {workload{0, 0.01, 0, 0}, false, Full},
+		"few calls":            {workload{20_000, 1, 0, 0}, false, Full},
+		"full is too dear":     {workload{52_000, 1, 0, 0}, false, Sampled},
+		"not with predictions": {workload{52_000, 1, 1, 0}, true, Full},
+		"entries alone are":    {workload{2_000_000, 1, 0, 0}, false, Paused},
 	} {
-		b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
+		b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}, StartFull: c.full}
 		overhead, at := c.load.trace(b, 0, 5*time.Minute)
 		most := Full
 		for level, spent := range at {
@@ -79,7 +83,7 @@ func TestBudgetIsKept(t *testing.T) {
 
 // Return instructions that are stepped count as what they cost: 4,000 a second of 16 µs are more than the limit.
 func TestBudgetCountsSteppedReturns(t *testing.T) {
-	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800, Exit: 16_000}}
+	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800, Exit: 16_000}, StartFull: true}
 	for now := time.Duration(0); now < 3*time.Second; now += time.Second {
 		b.Observe(now, time.Second, Hits{Entry: 4000, Exit: 4000}, 1e9)
 	}
@@ -124,5 +128,91 @@ func TestBudgetKeepsToItsFloor(t *testing.T) {
 	b := &Budget{Limit: 0.05, Floor: Sampled, Costs: Costs{Entry: 500, Return: 800}}
 	if _, at := (workload{1000, 1, 0, 0}).trace(b, 0, time.Minute); at[Full] != 0 {
 		t.Errorf("%v of full tracing where only samples were asked for", at[Full])
+	}
+}
+
+var redis = workload{calls: 900_000, busy: 1}
+
+func onePercent() *Budget { return &Budget{Limit: 0.01, Costs: Costs{Entry: 500, Return: 800}} }
+
+// The first seconds of a burst keep within the limit, however much was seen before it.
+func TestBudgetIsKeptFromABurstsFirstSecondsOn(t *testing.T) {
+	for name, before := range map[string]time.Duration{"at the start": 0, "after a quiet minute": time.Minute} {
+		b := onePercent()
+		workload{calls: 10, busy: 0.01}.trace(b, 0, before)
+		if before > 0 && b.Level() != Full {
+			t.Fatalf("%s: the level is %v before the burst", name, b.Level())
+		}
+		if overhead, at := redis.trace(b, before, before+3*time.Second); overhead > 0.01 {
+			t.Errorf("%s: the probes took %.1f %% of its first three seconds (%v)", name, 100*overhead, at)
+		}
+	}
+}
+
+// A burst that samples keep within the limit of is sampled, and what is known of the blocks is kept.
+func TestBudgetSamplesABurst(t *testing.T) {
+	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
+	workload{calls: 1000, busy: 1}.trace(b, 0, 10*time.Second)
+	_, at := workload{calls: 80_000, busy: 1}.trace(b, 10*time.Second, 20*time.Second)
+	if at[Paused] != 0 || at[Sampled] < 9*time.Second {
+		t.Errorf("a burst of what samples can bear: %v", at)
+	}
+}
+
+// One short burst is no reason to see less.
+func TestBudgetBearsAMoment(t *testing.T) {
+	b := onePercent()
+	workload{calls: 10, busy: 1}.trace(b, 0, 10*time.Second)
+	_, at := workload{calls: 100_000, busy: 1}.trace(b, 10*time.Second, 10*time.Second+20*time.Millisecond)
+	if b.Level() != Full || at[Full] != 20*time.Millisecond {
+		t.Errorf("20 ms of allocations: %v, then %v", at, b.Level())
+	}
+}
+
+func TestBudgetClimbsAtOnce(t *testing.T) {
+	for name, quiet := range map[string]workload{
+		"idle":                       {0, 0, 0, 0},
+		"nearly idle":                {200, 0.001, 0, 0},
+		"busy, and allocates little": {2000, 1, 0, 0},
+	} {
+		b := onePercent()
+		if b.Level() != Sparse {
+			t.Errorf("%s: it begins at %v", name, b.Level())
+		}
+		if _, at := quiet.trace(b, 0, time.Minute); at[Full] < time.Minute-time.Second {
+			t.Errorf("%s: %v", name, at)
+		}
+	}
+}
+
+// The looks of a pause come less and less often, as long as each leads back to it.
+func TestBudgetLooksSeldom(t *testing.T) {
+	b := onePercent()
+	var looks []time.Duration
+	const step = 10 * time.Millisecond
+	for now := time.Duration(0); now < 4*time.Minute; now += step {
+		if b.Due(now) {
+			looks = append(looks, now)
+			b.Look(now)
+		}
+		redis.trace(b, now, now+step)
+	}
+	if len(looks) < 5 || len(looks) > 9 {
+		t.Fatalf("looks at %v", looks)
+	}
+	for i := 2; i < len(looks); i++ {
+		if before, last := looks[i-1]-looks[i-2], looks[i]-looks[i-1]; last < before && last < maxPause {
+			t.Errorf("looks at %v", looks)
+		}
+	}
+}
+
+// A thread that waits for its processor as its call is timed says nothing of what calls cost.
+func TestBudgetDoubtsASlowCall(t *testing.T) {
+	b := &Budget{Limit: 0.01, Costs: Costs{Entry: 500, Return: 800}, StartFull: true}
+	b.Observe(time.Second, time.Second, Hits{Recorded: 1, Timed: 1, TimedNS: 20_000_000}, 1e9)
+	b.Observe(2*time.Second, time.Second, Hits{Recorded: 1000, Timed: 16, TimedNS: 16 * 800}, 1e9)
+	if b.Level() != Full {
+		t.Errorf("1000 calls a second of a whole processor, after one that took 20 ms by the clock: %v", b.Level())
 	}
 }

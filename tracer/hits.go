@@ -28,6 +28,10 @@ func (h Hits) Sub(o Hits) Hits {
 	return Hits{h.Entry - o.Entry, h.Return - o.Return, h.Recorded - o.Recorded, h.Predicted - o.Predicted, h.Timed - o.Timed, h.TimedNS - o.TimedNS, h.Exit - o.Exit}
 }
 
+func (h Hits) add(o Hits) Hits {
+	return Hits{h.Entry + o.Entry, h.Return + o.Return, h.Recorded + o.Recorded, h.Predicted + o.Predicted, h.Timed + o.Timed, h.TimedNS + o.TimedNS, h.Exit + o.Exit}
+}
+
 // shapeHits makes room for the counts of all CPUs.
 func shapeHits(spec *ebpf.CollectionSpec, sampling bool) error {
 	if !sampling {

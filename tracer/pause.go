@@ -14,6 +14,9 @@ import (
 // were not traced, and keeps watching their faults and lives. They are still stopped where
 // StopAtExit and the like have them stopped. What is attached to meanwhile gets its probes
 // at Resume. It is not for a tracer of Everywhere.
+//
+// Frees may be missed before the last allocation is seen: no block that was seen before Pause has
+// returned is known to live.
 func (t *Tracer) Pause() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -21,7 +24,7 @@ func (t *Tracer) Pause() error {
 		return nil
 	}
 	t.paused = true
-	return t.eachAttachment(func(_ int, a *attachment) error { return a.unprobe() })
+	return t.eachAttachment(func(_ int, a *attachment) error { return a.unprobeAtOnce() })
 }
 
 // Resume probes all processes again.

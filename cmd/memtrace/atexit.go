@@ -219,6 +219,7 @@ func (s *session) noteUntraced(pid int, err error) {
 // lookAtEnd reads the last figures of a program that is stopped at its exit.
 func (s *session) lookAtEnd(e launch.Ending) {
 	s.syncEvents() // its fork may be among the waiting events
+	s.followPause()
 	t := s.ending(e.PID)
 	if t == nil {
 		return
@@ -238,6 +239,7 @@ func (s *session) lookAtEnd(e launch.Ending) {
 // lookAtExec checks a program that is about to call exec, if it has blocks of its own.
 func (s *session) lookAtExec(e launch.Ending) {
 	s.syncEvents()
+	s.followPause()
 	t := s.targets[e.PID]
 	if t == nil || t.exited || t.untraced != nil || !t.held.Alive() || s.analyzer.OwnBlocks(uint32(e.PID)) == 0 {
 		return

@@ -53,6 +53,9 @@ func within(patience time.Duration, do func() error) error {
 func (s *session) attachHeldChild(pid int) {
 	s.attacher.beginChildHold(pid)
 	err := s.attacher.attachWithin(pid, holdTimeout, func() error { return s.attacher.inherit(pid, true) })
+	if err == nil {
+		s.limiter.chargeChild(pid)
+	}
 	s.follower.answer(found{search: search{pid: pid, child: true, stopped: true}, err: err})
 	if err == nil && s.leaks && s.atExit != exitOff {
 		s.runInSession(func() {

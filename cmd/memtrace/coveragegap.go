@@ -28,6 +28,7 @@ const maxEndedGaps = 1000
 func (s *session) setTarget(t *target) {
 	old := s.targets[t.pid]
 	s.targets[t.pid] = t
+	s.limiter.chargeOne(t)
 	if old == nil || old == t {
 		return
 	}

@@ -37,6 +37,7 @@ func (s *session) checkLeaks() {
 	if !s.leaks || s.stopping {
 		return
 	}
+	s.followPause()
 	if s.standStill {
 		s.watcher.Close() // a thread has one tracer at a time
 		s.watcher = nil

@@ -19,7 +19,7 @@ func TestTimeOfChildren(t *testing.T) {
 		"another between two steps": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &limiter{cpu: make(map[int]uint64)}
+			l := &limiter{cpu: make(map[int]uint64), charged: make(map[int]chargedProcess)}
 			p := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo ready; read x")
 			if _, err := p.StdinPipe(); err != nil {
 				t.Fatal(err)
@@ -38,13 +38,15 @@ func TestTimeOfChildren(t *testing.T) {
 			targets := map[int]*target{pid: {pid: pid, child: c.child}}
 			var got time.Duration
 			if c.seen {
-				got = time.Duration(l.spent(targets))
+				l.charge(targets)
+				got = time.Duration(l.spent())
 			}
 			l.ending(pid)
 			_ = p.Process.Kill()
 			_ = p.Wait() // it was killed
 			targets[pid].exited = true
-			got += time.Duration(l.spent(targets))
+			l.charge(targets)
+			got += time.Duration(l.spent())
 			if len(l.cpu) != 0 {
 				t.Error("the time of a process that has ended would be taken off that of the next one of its PID")
 			}
@@ -52,7 +54,8 @@ func TestTimeOfChildren(t *testing.T) {
 			if c.counts && (got < all/2 || got > all) || !c.counts && got > all/2 {
 				t.Errorf("%v count of the %v that it took", got, all)
 			}
-			if n := l.spent(nil); n != 0 || len(l.cpu) != 0 {
+			l.charge(nil)
+			if n := l.spent(); n != 0 || len(l.cpu) != 0 {
 				t.Errorf("once more: %d ns, %d processes are remembered", n, len(l.cpu))
 			}
 		})

@@ -63,6 +63,9 @@ func runProgram(ctx context.Context, set settings, argv []string, reportFile str
 		return err
 	}
 	defer s.close()
+	if err := s.limiter.begin(true); err != nil {
+		return err
+	}
 	signals, err := launch.Ignored()
 	if err != nil {
 		s.warn("the command has the default action for all signals, even if the caller of memtrace has them ignored: %v", err)

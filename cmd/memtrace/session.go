@@ -113,7 +113,7 @@ func newSession(s settings, out output) (*session, error) {
 		x.close()
 		return nil, wrong
 	}
-	if x.limiter, err = newLimiter(s.overhead, t, t.Config().Interval); err != nil {
+	if x.limiter, err = newLimiter(s.overhead, t, t.Config().Interval, started); err != nil {
 		x.close()
 		return nil, err
 	}
@@ -135,6 +135,7 @@ func (s *session) attachTarget(t *target, objects []probe.Object, all bool) erro
 		}
 		return err
 	}
+	s.limiter.attached()
 	s.attacher.noteTracing(t.pid, objects, false)
 	t.untraced = nil
 	t.objects, t.probed = s.attacher.of(t.pid), now()
@@ -206,7 +207,7 @@ func (s *session) loop(ctx context.Context) error {
 		case <-windows.C:
 			s.take(input.Window{Now: now()})
 			s.noteLosses()
-			s.keepWithin()
+			s.limiter.charge(s.targets)
 			s.checkChildren()
 			s.askJVMs()
 			s.nameSome()
@@ -214,6 +215,8 @@ func (s *session) loop(ctx context.Context) error {
 			s.checkFlight()
 			s.checkRecording()
 			s.showProgress()
+		case <-s.limiter.changed():
+			s.followLimiter()
 		case <-startupOver.C:
 			s.keepHeapSmall()
 		case <-over:
@@ -241,6 +244,7 @@ func (s *session) stop() {
 		return
 	}
 	s.stopping = true
+	s.limiter.end()
 	go func() { s.stopped <- s.tracer.Stop() }()
 }
 
@@ -389,6 +393,7 @@ func (s *session) reattach(t *target) {
 }
 
 func (s *session) report(final bool) *report.Report {
+	s.followLimiter()
 	loss, err := s.tracer.Loss()
 	if err != nil {
 		s.warn("%v", err)
@@ -455,6 +460,7 @@ func (s *session) drain() {
 func (s *session) finish() error {
 	close(s.over)
 	s.drain()
+	s.followPause()
 	s.letHeapGrow()
 	if s.beforeFinish != nil {
 		s.beforeFinish()
@@ -492,6 +498,7 @@ func (s *session) say(format string, args ...any) {
 }
 
 func (s *session) close() {
+	s.limiter.end()
 	s.watcher.Close()
 	if s.recorder != nil {
 		if err := s.recorder.close(nil); err != nil { // it ended before the last Report

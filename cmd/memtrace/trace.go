@@ -47,6 +47,9 @@ func traceRunning(c *cli.Context, set settings) error {
 		return err
 	}
 	defer s.close()
+	if err := s.limiter.begin(false); err != nil {
+		return err
+	}
 	if err := s.beginAll(c.Context); err != nil {
 		return err
 	}
