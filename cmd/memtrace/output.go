@@ -175,9 +175,6 @@ func (s *settings) shownAs() render.Options {
 	return render.Options{Format: s.format, Compact: true, Frames: s.frames, Stacks: textStacks, Held: isOfHeld(s.sort)}
 }
 
-// isOfHeld reports whether an order is by what sites hold. Sites that hold nothing then have no place in a table.
-func isOfHeld(order string) bool { return order == defaultSort || order == "resident" }
-
 // traceOutput chooses how trace shows its Reports on stdout.
 func (s *session) traceOutput() output {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))

@@ -316,3 +316,6 @@ func openReport(c *cli.Context, path string) (*report.Report, time.Time, error) 
 	}
 	return r, made, nil
 }
+
+// isOfHeld reports whether an order is by what sites hold. Sites that hold nothing then have no place in a table.
+func isOfHeld(order string) bool { return order == defaultSort || order == "resident" }
