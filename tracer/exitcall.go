@@ -11,8 +11,8 @@ import (
 	"github.com/memtrace/memtrace/tracer/unwind"
 )
 
-// An ExitCall is a thread's state as it called exit: what the functions above may
-// still have a use for. They never go on, but neither have they returned.
+// An ExitCall is a thread's state as it called exit, or a function that executes another program: what the functions above
+// may still have a use for. They never go on, but neither have they returned.
 type ExitCall struct {
 	SP    uint64
 	Saved []uint64 // the registers that a call leaves as they are
@@ -20,6 +20,16 @@ type ExitCall struct {
 
 // endings are the functions from which a thread enters the system call that ends its process.
 var endings = append([]string{"_exit", "_Exit"}, exitCalls...)
+
+// execLists are the functions that call execve with a list of arguments that they have made on their stack. As they take
+// any number of them, they put all registers that may have one there, too, used or not.
+var execLists = []string{"execl", "execle"}
+
+const (
+	// maxArguments bounds the arguments that are read of such a list.
+	maxArguments = 4096
+	wordSize     = 8
+)
 
 // FindExitCall goes back from a thread that is in exit_group to the call of exit, quick_exit or
 // _exit that led there. Words are its general registers (NT_PRSTATUS); objects are those of its process,
@@ -39,28 +49,80 @@ func FindExitCall(tid int, objects []probe.Object, words []uint64) (call ExitCal
 		if err != nil {
 			return call, false
 		}
-		return f.upToCall(o, code, pc)
+		return f.upToCall(o, code, code.endings, pc)
 	}
 	return call, false
+}
+
+// FindExecCall goes back from a thread at the first instruction of execve to the call of execl or execle that led there,
+// if one did. Saved has the arguments that execve gets by its stack, too. Words and objects are FindExitCall's.
+func FindExecCall(tid int, objects []probe.Object, words []uint64) (call ExitCall, ok bool) {
+	f, _, known := userFrame(words)
+	if !known {
+		return call, false
+	}
+	f.tid = tid
+	below := f.sp
+	ret, err := readWord(tid, f.sp)
+	if err != nil {
+		return call, false
+	}
+	f.sp += wordSize
+	for i := range objects {
+		o := &objects[i]
+		if _, within := offsetIn(o, ret-1); !within {
+			continue
+		}
+		code, err := exitCodes.of(o)
+		if err != nil {
+			return call, false
+		}
+		if call, ok = f.upToCall(o, code, code.execLists, ret-1); !ok {
+			return call, false
+		}
+		arguments, ok := listOf(tid, execArguments(words), below, call.SP)
+		call.Saved = append(call.Saved, arguments...)
+		return call, ok
+	}
+	return call, false
+}
+
+// listOf reads a list of pointers up to its end, as far as it lies in a part of the stack.
+func listOf(tid int, at, low, high uint64) (list []uint64, ok bool) {
+	for range maxArguments {
+		if at < low || at >= high {
+			return list, true
+		}
+		word, err := readWord(tid, at)
+		if err != nil {
+			return nil, false
+		}
+		if word == 0 {
+			return list, true
+		}
+		list = append(list, word)
+		at += wordSize
+	}
+	return nil, false
 }
 
 // maxExitFrames bounds the functions between exit and the system call.
 const maxExitFrames = 16
 
-// upToCall goes up the frames of the C library, to that of the outermost of the endings.
-func (f *frame) upToCall(o *probe.Object, code *exitCode, pc uint64) (call ExitCall, ok bool) {
+// upToCall goes up the frames of the C library, to that of the outermost of some functions.
+func (f *frame) upToCall(o *probe.Object, code *exitCode, of []unwind.Range, pc uint64) (call ExitCall, ok bool) {
 	at := pc // a return address is that of the instruction after the call
 	for range maxExitFrames {
-		offset, within := offsetIn(o, at)
+		offset, inside := offsetIn(o, at)
 		address, mapped := code.address(offset)
-		if !within || !mapped {
+		if !inside || !mapped {
 			return call, ok
 		}
 		ret, stepped := f.step(code.rule(address))
 		if !stepped {
 			return call, ok
 		}
-		if code.ends(address) {
+		if within(of, address) {
 			call, ok = ExitCall{f.sp, slices.Clone(f.saved[:])}, true
 		}
 		at = ret - 1
@@ -126,7 +188,8 @@ type exitCode struct {
 	file      *unwind.File
 	words     [][]uint32 // by segment
 	rules     []unwind.Rule
-	functions []unwind.Range // the endings
+	endings   []unwind.Range
+	execLists []unwind.Range
 }
 
 // exitFiles are the C libraries that programs ended in.
@@ -169,7 +232,7 @@ func readExitCode(file io.ReaderAt) (*exitCode, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &exitCode{rules: []unwind.Rule{{}}, functions: endingsOf(f)}
+	c := &exitCode{rules: []unwind.Rule{{}}, endings: functionsOf(f, endings), execLists: functionsOf(f, execLists)}
 	if c.file, err = unwind.Read(file); err != nil {
 		return nil, err
 	}
@@ -193,9 +256,9 @@ func readExitCode(file io.ReaderAt) (*exitCode, error) {
 	return c, nil
 }
 
-// endingsOf finds the endings, in all their versions.
-func endingsOf(f *elf.File) (out []unwind.Range) {
-	for _, s := range debugfile.FindSymbols(f, endings...) {
+// functionsOf finds functions, in all their versions.
+func functionsOf(f *elf.File, names []string) (out []unwind.Range) {
+	for _, s := range debugfile.FindSymbols(f, names...) {
 		if s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC {
 			out = append(out, unwind.Range{Start: s.Value, End: s.Value + s.Size})
 		}
@@ -222,7 +285,7 @@ func (c *exitCode) rule(address uint64) unwind.Rule {
 	return unwind.Rule{}
 }
 
-// ends reports whether code at an address is one of the endings'.
-func (c *exitCode) ends(address uint64) bool {
-	return slices.ContainsFunc(c.functions, func(r unwind.Range) bool { return address >= r.Start && address < r.End })
+// within reports whether code at an address is one of some functions'.
+func within(functions []unwind.Range, address uint64) bool {
+	return slices.ContainsFunc(functions, func(r unwind.Range) bool { return address >= r.Start && address < r.End })
 }

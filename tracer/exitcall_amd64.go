@@ -26,14 +26,20 @@ func SavedAcrossCalls(words []uint64) ([]uint64, bool) {
 // UsedByExec picks those general registers that a thread has a use for at the first instruction of execve, fexecve or
 // execveat: their arguments, and what a call leaves as it is.
 func UsedByExec(words []uint64) ([]uint64, bool) {
-	const rcx, rdx, rsi, rdi = 11, 12, 13, 14
+	const rcx, rdx, rdi = 11, 12, 14
 	used, ok := SavedAcrossCalls(words)
 	if !ok {
 		return nil, false
 	}
-	used = append(used, words[rdi], words[rsi], words[rdx])
+	used = append(used, words[rdi], execArguments(words), words[rdx])
 	if descriptor := int64(int32(words[rdi])); words[rdi] == uint64(descriptor) || words[rdi] == uint64(uint32(descriptor)) {
 		used = append(used, words[rcx]) // execveat has one more
 	}
 	return used, true
+}
+
+// execArguments is where execve's list of arguments is.
+func execArguments(words []uint64) uint64 {
+	const rsi = 13
+	return words[rsi]
 }

@@ -274,9 +274,8 @@ func still(t *target, e launch.Ending) []reach.Thread {
 		if thread.Exits {
 			trimExitFrame(&still, t, e.Before)
 		}
-		if used, ok := tracer.UsedByExec(thread.Words); ok && thread.Execs {
-			still.Exits = true // what lies below its stack pointer is dead, as at any call
-			still.Keep(used)
+		if thread.Execs {
+			trimExecFrame(&still, t)
 		}
 		threads = append(threads, still)
 	}
@@ -296,6 +295,20 @@ func trimExitFrame(thread *reach.Thread, t *target, before bool) {
 		thread.SP = call.SP
 		thread.Keep(call.Saved)
 	}
+}
+
+// trimExecFrame is trimExitFrame of a thread that stands at execve's first instruction.
+func trimExecFrame(thread *reach.Thread, t *target) {
+	used, ok := tracer.UsedByExec(thread.Words)
+	if !ok {
+		return
+	}
+	if call, ok := tracer.FindExecCall(thread.TID, t.objects, thread.Words); ok && call.SP > thread.SP {
+		thread.SP = call.SP
+		used = append(used, call.Saved...)
+	}
+	thread.Exits = true // what lies below its stack pointer is dead, as at any call
+	thread.Keep(used)
 }
 
 // checkEnding checks a program that is stopped at its exit.

@@ -554,7 +554,20 @@ func TestServeCountsChildrenThatItMisses(t *testing.T) {
 	if n := service.leaked(t); n != children {
 		t.Fatalf("%d children, want %d", n, children)
 	}
-	eventually(t, "the children are counted", func() bool { return a.growth(t, "shop").Watch.Missed == 1+children-1024 })
+	// On a machine so busy that they take more than a minute, the tracer costs too much before it has had its most.
+	var w agent.WatchState
+	eventually(t, "the children are counted, or cost too much", func() bool {
+		w = a.growth(t, "shop").Watch
+		return w.Missed == 1+children-1024 || w.Pauses > 0
+	})
+	if w.Pauses > 0 {
+		if w.Missed > 1+children-1024 || !strings.Contains(a.said.String(), "it cost too much") {
+			t.Errorf("%+v: %s", w, a.said.String())
+		}
+		a.end(t)
+		service.end(t)
+		return
+	}
 	want := fmt.Sprintf(`memtrace_watch_missed_processes_total{service="shop"} %d`, 1+children-1024)
 	if metrics := fetchText(t, a.address+"/metrics"); !strings.Contains(metrics, want) {
 		t.Errorf("there is no %s in %s", want, metrics)
