@@ -169,6 +169,7 @@ func checkFlame(b *tab, bytes, count int) {
 	if bytes>>10 != 781 {
 		b.t.Errorf("the program holds %d bytes now: change the test", bytes)
 	}
+	checkFindWhileTyping(b, commas(count))
 	find := func(button string) string {
 		return fmt.Sprintf("[...document.querySelectorAll('#detail button')].find(b => b.textContent === %q)", button)
 	}
@@ -188,6 +189,26 @@ func checkFlame(b *tab, bytes, count int) {
 	b.text("#chips", "zoomed")
 	js[any](b, "document.querySelector('#chips button').click() || null")
 	b.wait("!location.hash.includes('zoom')")
+}
+
+// checkFindWhileTyping finds as someone does who types faster than the page, or more slowly: Enter goes to a hit of what
+// stands in the field by then, and what was chosen stays so as more is typed.
+func checkFindWhileTyping(b *tab, count string) {
+	b.t.Helper()
+	typed := func(text string) string {
+		return fmt.Sprintf("(field => { field.value = %q; field.dispatchEvent(new Event('input')); })(document.querySelector('#find'))", text)
+	}
+	const enter = "document.querySelector('#find').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }))"
+	chosen := func() { b.wait("document.querySelector('.f.selected')?.textContent === 'small_blocks'") }
+	js[any](b, typed("thread_main")+", null")
+	b.wait("location.hash.includes('find=thread_main') && !document.querySelector('.stale')")
+	js[any](b, typed("small_blo")+", "+enter+", null")
+	b.wait("location.hash.includes('find=small_blo')")
+	chosen()
+	js[any](b, typed("small_blocks")+", null")
+	b.wait("location.hash.includes('find=small_blocks') && !document.querySelector('.stale')")
+	chosen()
+	b.text("#detail", "in "+count+" blocks")
 }
 
 // checkTables compares a table with query's JSON, and follows a filter, a mistake in it, and a click on a column.

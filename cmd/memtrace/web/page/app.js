@@ -135,9 +135,10 @@ async function view(signal) {
   byId('filter').removeAttribute('aria-invalid');
   let command = '';
   if (tab === 'flame') {
+    const find = state.find || '';
     const doc = await ask('flame', { ...where(), kind: state.kind, inverted: state.inverted, focus: state.focus, hide: state.hide, find: state.find, zoom: state.zoom, fn: state.fn, fnm: state.fnm, filter: state.base ? '' : state.filter, ...compared() }, signal);
     options(byId('kind'), doc.kinds.map(k => [k, KINDS[k] || k]), doc.kind);
-    flame.show(doc, panel);
+    flame.show(doc, panel, find);
     command = doc.command;
   } else if (tab === 'table') {
     const doc = await ask('table', tables.params(), signal);
@@ -221,8 +222,12 @@ function listen() {
   byId('by').addEventListener('change', e => write({ by: e.target.value, sort: null, up: null }));
   byId('inverted').addEventListener('change', e => write({ inverted: e.target.checked ? '1' : null, zoom: null }));
   let timer = 0;
-  byId('find').addEventListener('input', e => { clearTimeout(timer); timer = setTimeout(() => write({ find: e.target.value }, true), 150); });
-  byId('find').addEventListener('keydown', e => { if (e.key === 'Enter') { e.preventDefault(); flame.next(e.shiftKey ? -1 : 1); } });
+  const find = () => {
+    clearTimeout(timer);
+    if (byId('find').value !== (state.find || '')) write({ find: byId('find').value }, true);
+  };
+  byId('find').addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(find, 150); });
+  byId('find').addEventListener('keydown', e => { if (e.key === 'Enter') { e.preventDefault(); find(); flame.next(e.shiftKey ? -1 : 1); } });
   byId('filter').addEventListener('change', e => write({ filter: e.target.value.trim(), zoom: null }));
   byId('prev').addEventListener('click', () => flame.next(-1));
   byId('next').addEventListener('click', () => flame.next(1));

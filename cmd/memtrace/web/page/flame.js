@@ -3,6 +3,9 @@ import { state, write } from './state.js';
 
 const ROW = 20;
 let doc = null, nodes = [], selected = null;
+let drawn = ''; // which way round, and of which function
+let found = ''; // what was looked for in doc
+let wanted = 0; // the step among the hits to be made once those of what is typed are here
 
 const amount = n => doc.unit === 'bytes' ? figure(n, 'bytes') : counted(n, doc.thing);
 const describe = n => doc.diff ? change(n) : amount(n.v) + (doc.unit === 'bytes' && n.c ? ' in ' + counted(n.c, doc.thing) : '');
@@ -115,6 +118,10 @@ function choose(n, focused) {
 
 // next goes to the next frame that was found; by -1 to the previous one.
 export function next(by) {
+  if ((state.find || '') !== found) {
+    wanted = by;
+    return;
+  }
   const hits = nodes.filter(n => n.h);
   if (!hits.length) return;
   const at = hits.indexOf(selected);
@@ -130,8 +137,12 @@ function heading() {
   return parts.join(' · ');
 }
 
-export function show(answer, view) {
+// show draws an answer; find is what was looked for. What was chosen stays so where it is still there.
+export function show(answer, view, find) {
+  const way = [state.inverted, state.fn, state.fnm].join(' '), chosen = selected && way === drawn ? selected.id : '';
   doc = answer;
+  found = find;
+  drawn = way;
   nodes = [];
   selected = null;
   const parts = [el('p', { id: 'sum', class: 'figure', text: heading() })];
@@ -145,6 +156,12 @@ export function show(answer, view) {
   if (doc.diff) parts.push(el('p', { class: 'soft key' }, el('i', { class: 'up3' }), 'grew ', el('i', { class: 'down3' }), 'shrank'));
   parts.push(el('div', { id: 'detail', 'aria-live': 'polite' }, el('p', { class: 'soft', text: doc.picture.value ? 'A click chooses a frame, a double click zooms.' : '' })), ...doc.notes.map(n => el('p', { class: 'soft note', text: n })));
   view.replaceChildren(...parts);
+  const again = chosen && nodes.find(n => n.id === chosen);
+  if (again) choose(again, true);
+  if (wanted && (state.find || '') === found) {
+    next(wanted);
+    wanted = 0;
+  }
 }
 
-export const redraw = view => { if (doc) show(doc, view); };
+export const redraw = view => { if (doc) show(doc, view, found); };
