@@ -220,16 +220,17 @@ func TestRecordingInFlightOfAnOutOfMemoryKill(t *testing.T) {
 func TestRecordingOfARingThatIsKilled(t *testing.T) {
 	t.Parallel()
 	const held = 5000
-	file := filepath.Join(t.TempDir(), "ring.memtrace")
 	for i := range 4 {
+		file := filepath.Join(t.TempDir(), "ring.memtrace") // of its own: an earlier one has turned already
 		cmd := memtraceCommand(t, "record", "-o", file, "--keep", "1s", "--", testProgram("churn"), "run", "3", "1", "60", "0", strconv.Itoa(held))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		turned := awaitTurn(t, file)
-		for k := 0; k < 200*i; k++ { // at another moment each time
-			_, _ = os.Stat(turned)
+		awaitHeld(t, file, held)
+		awaitTurn(t, file)
+		for range 200 * i { // at another moment each time
+			_, _ = os.Stat(file)
 		}
 		if err := unix.Kill(cmd.Process.Pid, unix.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -248,18 +249,43 @@ func TestRecordingOfARingThatIsKilled(t *testing.T) {
 	}
 }
 
-// awaitTurn waits until the file is another one than at first, which begins with a checkpoint.
-func awaitTurn(t *testing.T, path string) string {
+// awaitHeld waits until a file has so many live blocks: a program on a busy machine takes its time to hold them all.
+func awaitHeld(t *testing.T, path string, held uint64) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if f, err := os.Open(path); err == nil {
-			r, wrong := readRecording(context.Background(), f, path)
-			_ = f.Close()
-			if wrong == nil {
-				if _, carried := r.From(); carried && !r.Closed() {
-					return path
-				}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if readable(path) {
+			r, _ := recordedAs(t, path)
+			if n := len(r.Processes); n > 0 && r.Processes[n-1].Heap.LiveCount >= held {
+				return
 			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s never has %d live blocks", path, held)
+		}
+	}
+}
+
+// readable reports whether there is a recording yet.
+func readable(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	_, err = readRecording(context.Background(), f, path)
+	return err == nil
+}
+
+// awaitTurn waits until the file is another one than at first.
+func awaitTurn(t *testing.T, path string) {
+	t.Helper()
+	first, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if now, err := os.Stat(path); err == nil && !os.SameFile(first, now) {
+			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%s does not turn", path)
