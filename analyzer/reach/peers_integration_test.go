@@ -20,6 +20,7 @@ type peer struct {
 	flags   []string // of the C++ compiler
 	command func(program, how string) *exec.Cmd
 	objects []string                           // of gcc, to link to a program of another compiler: first a library
+	runs    int                                // a block is lost if one of them says so
 	parse   func(out string) map[uint64]string // kind by size of block
 }
 
@@ -44,6 +45,9 @@ var peers = []peer{
 			return cmd
 		},
 		parse: parseValgrind,
+		// In it, any number may be an address, such as the clock ticks that the dynamic linker needed: those led to
+		// the large block in one run of ten.
+		runs: 2,
 	},
 }
 
@@ -146,14 +150,24 @@ func (p *peer) compare(t *testing.T, cmd *exec.Cmd, table map[string][]string, u
 		word, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(row[i], "all "), "one "), ",")
 		return word
 	}
-	var out, complaints bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaints
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, complaints.String())
-	}
 	c := &corpus{want: make(map[uint64][]string), names: make(map[uint64]string)}
-	c.read(t, &out)
-	got := p.parse(complaints.String())
+	got := make(map[uint64]string)
+	for run := range max(p.runs, 1) {
+		var out, complaints bytes.Buffer
+		again := exec.Command(cmd.Path, cmd.Args[1:]...)
+		again.Env, again.Stdout, again.Stderr = cmd.Env, &out, &complaints
+		if err := again.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, complaints.String())
+		}
+		if run == 0 {
+			c.read(t, &out)
+		}
+		for size, kind := range p.parse(complaints.String()) {
+			if k := got[size]; k == "" || k == "reachable" || k == "possible" {
+				got[size] = kind
+			}
+		}
+	}
 	for size, want := range c.want {
 		name, theirs := c.names[size], got[size]
 		if strings.HasPrefix(name, "circle_of_") {
