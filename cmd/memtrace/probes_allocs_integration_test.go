@@ -148,6 +148,9 @@ func TestProbesAllocsUnderLoad(t *testing.T) {
 	const threads = 4
 	blocks, bytes, most := c.total(t, "live_count"), c.total(t, "live_bytes"), uint64(c.answer["most_bytes"].(float64))
 	filled := tr.report()
+	for filled.Processes[0].Heap.LiveCount < blocks { // it is from before all were filled
+		filled = tr.report()
+	}
 	running := 0
 	for walked := filled.WindowNS; running < 3; {
 		r := tr.report()

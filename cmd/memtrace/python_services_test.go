@@ -142,8 +142,8 @@ func comparePython(t *testing.T, want map[string]uint64, r *report.Report) {
 	t.Logf("%d blocks at %d stacks", total, len(want))
 }
 
-// tracePython traces a program from its first instruction; its answer, and the final Report. The program stays until it reads a line, which it gets
-// once the names of its code have been read: they are those of a process that lives.
+// tracePython traces a program from its first instruction; its answer, and the final Report. The program stays until it
+// reads a line, which it gets after that Report: it has all events, and names are those of a process that lives.
 func tracePython(t *testing.T, flags []string, argv ...string) ([]byte, *report.Report) {
 	t.Helper()
 	c := spawn(t, exec.Command("/bin/sh", append([]string{"-c", `echo ready; read -r line; exec "$@"`, "sh"}, argv...)...))
@@ -151,10 +151,10 @@ func tracePython(t *testing.T, flags []string, argv ...string) ([]byte, *report.
 	m := startTracing(t, []int{c.pid()}, append([]string{"--top", "0", "--at-exit", "off"}, flags...)...)
 	c.say("")
 	answer := pythonSaid(c.lineWith("said: "))
-	m.reportAfter()
+	r := m.interrupt()
 	c.say("")
 	c.end()
-	return answer, m.finish()
+	return answer, r
 }
 
 // pythonSaid is what a program answers in a line.
@@ -339,24 +339,34 @@ os.wait()
 			c := spawn(t, exec.Command(debianPython(t), "-c", program, other))
 			c.lineWith("ready")
 			m := startTracing(t, []int{c.pid()}, "--top", "0")
-			// Each goes on once its names were read: they are those of a process that lives.
-			for _, step := range []struct {
+			steps := []struct {
 				function string
 				size     uint64
-			}{{"in_parent", 1_500_000}, {"in_child", 1_600_000}, {"after_exec", 1_700_000}} {
+			}{{"in_parent", 1_500_000}, {"in_child", 1_600_000}, {"after_exec", 1_700_000}}
+			has := func(r *report.Report, function string, size uint64) bool {
+				return slices.ContainsFunc(r.Sites, func(s report.Site) bool {
+					return s.Function == function && s.AllocBytes >= size && s.AllocBytes < size+100
+				})
+			}
+			// Each goes on once its names were read: they are those of a process that lives.
+			for _, step := range steps {
 				if step.function != "in_child" { // which follows the parent's
 					c.say("")
 				}
 				eventually(t, step.function+" has a site of its bytes", func() bool {
-					return slices.ContainsFunc(m.report().Sites, func(s report.Site) bool {
-						return s.Function == step.function && s.AllocBytes >= step.size && s.AllocBytes < step.size+100
-					})
+					return has(m.report(), step.function, step.size)
 				})
 			}
 			c.say("")
 			c.end()
-			if r := m.finish(); len(r.Warnings) > 0 {
+			r := m.finish()
+			if len(r.Warnings) > 0 {
 				t.Errorf("%q", r.Warnings)
+			}
+			for _, step := range steps {
+				if !has(r, step.function, step.size) {
+					t.Errorf("after its end %s has no site", step.function)
+				}
 			}
 		})
 	}
