@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -136,7 +138,36 @@ func pgbenchBackend(t *testing.T, ask *spawned) int {
 	return int(number(ask, "select min(pid) "+backends))
 }
 
-// TestPostgres traces the postmaster and a backend of pgbench.
+// atWork has a session write to pgbench's tables until it is told to stop, and returns its backend.
+func (c *cluster) atWork() (backend int, stop func()) {
+	c.t.Helper()
+	p := c.session()
+	backend = int(number(p, "select pg_backend_pid()"))
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 1; ; i = i%10 + 1 {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			work := fmt.Sprintf("begin; update pgbench_tellers set tbalance = tbalance + 1 where tid = %d;"+
+				" insert into pgbench_history (tid, bid, aid, delta) values (%[1]d, 1, 1, 1); end;\n", i)
+			if _, err := io.WriteString(p.stdin, work); err != nil {
+				c.t.Errorf("a session at work: %v", err)
+				return
+			}
+		}
+	}()
+	return backend, func() {
+		close(over)
+		<-done
+		p.end()
+	}
+}
+
+// TestPostgres traces the postmaster and a backend that is at work for as long as that takes.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -149,8 +180,7 @@ func TestPostgres(t *testing.T) {
 	}
 	run("-i", "-q", "-s", "1")
 	ask := c.session()
-	bench := spawn(t, asPostgres(t, pgbench, "-h", c.dir, "-n", "-c", "2", "-R", "200", "-T", "10", "postgres"))
-	backend := pgbenchBackend(t, ask)
+	backend, stop := c.atWork()
 	m := startTracing(t, []int{c.server.pid(), backend})
 	connect := c.session() // makes the postmaster fork, under trace
 	number(connect, "select 1")
@@ -161,7 +191,7 @@ func TestPostgres(t *testing.T) {
 	if h := processOf(t, r, backend).Heap; h.AllocCount == 0 {
 		t.Error("no allocation of the backend was seen")
 	}
-	bench.end()
+	stop()
 	run("-c", "2", "-t", "10")
 	for _, p := range []*spawned{connect, ask} {
 		if n := number(p, "select 1"); n != 1 {
