@@ -21,9 +21,6 @@ func poolOf(p *report.Process, name string) (none report.Pool) {
 	return none
 }
 
-// maxLateReports is how many Reports may come before one that has all that PostgreSQL has done.
-const maxLateReports = 10
-
 // TestPostgresLayer compares what a backend's memory contexts hold with
 // PostgreSQL's own figures.
 //
@@ -53,12 +50,12 @@ func TestPostgresLayer(t *testing.T) {
 		t.Helper()
 		bytes, contexts := used(name)
 		got := poolOf(processOf(t, m.reportAfter(), backend), name)
-		for range maxLateReports { // on a busy machine memtrace itself may be behind
-			if uint64(got.Pools) == want {
-				break
+		eventually(t, fmt.Sprintf("memtrace has %d contexts of %s", want, name), func() bool {
+			if uint64(got.Pools) != want { // on a busy machine it may be behind
+				got = poolOf(processOf(t, m.report(), backend), name)
 			}
-			got = poolOf(processOf(t, m.report(), backend), name)
-		}
+			return uint64(got.Pools) == want
+		})
 		t.Logf("%s: PostgreSQL uses %d bytes in %d contexts; %d are live in %d blocks of %d pools", name, bytes, contexts, got.LiveBytes, got.LiveCount, got.Pools)
 		if contexts != want || uint64(got.Pools) != want {
 			t.Errorf("%s: PostgreSQL has %d contexts, the Report %d, want %d", name, contexts, got.Pools, want)

@@ -212,17 +212,19 @@ func (m *running) report() *report.Report {
 	return parseReport(m.t, line)
 }
 
-// reportAfter returns a Report that has all events up to now: the second to
-// come once those that wait have been read, since the first may be older. Those
-// are not parsed: that can take longer than it takes memtrace to write more.
+// reportAfter returns a Report whose readings of the process are all of after now: the one that follows the first
+// that is made after now. It may lack the last events where memtrace is behind: the final Report alone never does.
+// What waits is not parsed: that can take longer than it takes memtrace to write more.
 func (m *running) reportAfter() *report.Report {
 	m.t.Helper()
+	now := time.Now().UTC().Format(report.MadeFormat)
 	for len(m.lines) > 0 {
 		if _, ok := m.line(); !ok {
 			break // report says so
 		}
 	}
-	m.report()
+	for m.report().Made.At <= now { // the pipe may have held it up
+	}
 	return m.report()
 }
 

@@ -40,8 +40,8 @@ func TestNodeJIT(t *testing.T) {
 	t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/tmp/perf-%d.map", node.pid())) })
 	node.lineWith("ready")
 	m := startTracing(t, []int{node.pid()}, "--stack-depth", "127")
-	m.reportAfter()
-	m.reportAfter()
+	for m.report().Events.Alloc < 3*300 { // of outermost
+	}
 	r := m.interrupt()
 	right := 0
 	for i := range r.Sites {

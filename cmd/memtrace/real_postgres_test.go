@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -136,7 +138,36 @@ func pgbenchBackend(t *testing.T, ask *spawned) int {
 	return int(number(ask, "select min(pid) "+backends))
 }
 
-// TestPostgres traces the postmaster and a backend of pgbench.
+// atWork has a session write to pgbench's tables until it is told to stop, and returns its backend.
+func (c *cluster) atWork() (backend int, stop func()) {
+	c.t.Helper()
+	p := c.session()
+	backend = int(number(p, "select pg_backend_pid()"))
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 1; ; i = i%10 + 1 {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			work := fmt.Sprintf("begin; update pgbench_tellers set tbalance = tbalance + 1 where tid = %d;"+
+				" insert into pgbench_history (tid, bid, aid, delta) values (%[1]d, 1, 1, 1); end;\n", i)
+			if _, err := io.WriteString(p.stdin, work); err != nil {
+				c.t.Errorf("a session at work: %v", err)
+				return
+			}
+		}
+	}()
+	return backend, func() {
+		close(over)
+		<-done
+		p.end()
+	}
+}
+
+// TestPostgres traces the postmaster and a backend that is at work for as long as that takes.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -149,8 +180,7 @@ func TestPostgres(t *testing.T) {
 	}
 	run("-i", "-q", "-s", "1")
 	ask := c.session()
-	bench := spawn(t, asPostgres(t, pgbench, "-h", c.dir, "-n", "-c", "2", "-R", "200", "-T", "10", "postgres"))
-	backend := pgbenchBackend(t, ask)
+	backend, stop := c.atWork()
 	m := startTracing(t, []int{c.server.pid(), backend})
 	connect := c.session() // makes the postmaster fork, under trace
 	number(connect, "select 1")
@@ -161,7 +191,7 @@ func TestPostgres(t *testing.T) {
 	if h := processOf(t, r, backend).Heap; h.AllocCount == 0 {
 		t.Error("no allocation of the backend was seen")
 	}
-	bench.end()
+	stop()
 	run("-c", "2", "-t", "10")
 	for _, p := range []*spawned{connect, ask} {
 		if n := number(p, "select 1"); n != 1 {
@@ -192,23 +222,21 @@ func TestPostgresContexts(t *testing.T) {
 			" from generate_series(" + strconv.Itoa(from) + ", " + strconv.Itoa(to) + ") i \\gexec")
 		number(p, "select 1")
 	}
-	prepare(1, 50) // caches of the catalogue are filled before the comparison
-	m := startTracing(t, []int{backend}, "-d", "600s")
-	prepare(51, 100)
+	prepare(1, 100) // caches of the catalogue are filled before the comparison
 	used := number(p, total)
-	live := processOf(t, m.reportAfter(), backend).Heap.LiveBytes
+	m := startTracing(t, []int{backend}, "-d", "600s")
 	prepare(101, 2000)
-	used2 := number(p, total)
-	r := m.interrupt()
-	live2 := processOf(t, r, backend).Heap.LiveBytes
+	grew := number(p, total) - used
+	r := m.interrupt() // alone of all Reports it is sure to have all events
+	live := processOf(t, r, backend).Heap.LiveBytes
 	checkSound(t, r, backend)
 	const slack = 2 * 100 * 8192
-	t.Logf("PostgreSQL says %d bytes more; %d more are live", used2-used, live2-live)
-	if used2-used < 4*slack {
-		t.Fatalf("the backend grew by %d bytes only", used2-used)
+	t.Logf("PostgreSQL says %d bytes more; %d are live", grew, live)
+	if grew < 4*slack {
+		t.Fatalf("the backend grew by %d bytes only", grew)
 	}
-	if diff := int64(live2-live) - int64(used2-used); max(diff, -diff) > slack {
-		t.Errorf("the contexts grew by %d bytes, the live heap by %d: more than %d apart", used2-used, live2-live, slack)
+	if diff := int64(live) - int64(grew); max(diff, -diff) > slack {
+		t.Errorf("the contexts grew by %d bytes, the live heap by %d: more than %d apart", grew, live, slack)
 	}
 	p.end()
 	c.server.signal(unix.SIGTERM)

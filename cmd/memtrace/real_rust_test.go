@@ -81,12 +81,13 @@ func TestRustWithJemalloc(t *testing.T) {
 	}
 	a := workInRust(p)
 	r := m.reportAfter()
-	for range maxLateReports { // on a busy machine memtrace itself may be behind
-		if h := processOf(t, r, p.pid()).Heap; h.LiveBytes == a.After.LiveBytes-a.Before.LiveBytes {
-			break
+	eventually(t, "memtrace has what the program made", func() bool { // on a busy machine it may be behind
+		ok := processOf(t, r, p.pid()).Heap.LiveBytes == a.After.LiveBytes-a.Before.LiveBytes
+		if !ok {
+			r = m.report()
 		}
-		r = m.report()
-	}
+		return ok
+	})
 	check(a, r)
 	a = workInRust(p)
 	r = m.interrupt()

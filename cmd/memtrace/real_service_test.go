@@ -126,18 +126,15 @@ func (r *redis) info(key string) uint64 {
 	return n
 }
 
-// atRest returns redis's used_memory and memtrace's live bytes and blocks at
-// an instant when nothing goes on: used_memory is the same before and after
-// the Report.
-func (r *redis) atRest(m *running, pid int) (used, live, blocks uint64) {
+// atRest waits until nothing goes on in redis, and returns its used_memory.
+func (r *redis) atRest() (used uint64) {
 	r.t.Helper()
 	eventually(r.t, "redis is at rest", func() bool {
-		before := r.info("used_memory")
-		h := processOf(r.t, m.reportAfter(), pid).Heap
-		used, live, blocks = r.info("used_memory"), h.LiveBytes, h.LiveCount
+		before := used
+		used = r.info("used_memory")
 		return used == before && r.info("connected_clients") == 1
 	})
-	return used, live, blocks
+	return used
 }
 
 // TestRedis loads a server with strings and compares the growth of the live
@@ -154,19 +151,20 @@ func TestRedis(t *testing.T) {
 	r := dialRedis(t, socket)
 	began := r.info("used_memory")
 	m := startTracing(t, []int{server.pid()}, "-d", "600s")
-	used, live, blocks := r.atRest(m, server.pid())
 	load(t, need(t, "redis-benchmark"), "-s", socket, "-q", "-n", "30000", "-c", "20", "-r", "25000", "-d", "1000", "-t", "set,get,lpush,lpop,sadd")
-	used2, live2, blocks2 := r.atRest(m, server.pid())
-	usedGrowth, liveGrowth, blockGrowth := used2-used, live2-live, blocks2-blocks
-	t.Logf("redis says that it uses %d bytes more; %d are live in %d blocks", usedGrowth, liveGrowth, blockGrowth)
-	if used2 < used+10<<20 {
-		t.Fatalf("the load made redis grow from %d to %d bytes only", used, used2)
+	before := r.atRest()
+	report := m.interrupt() // alone of all Reports it is sure to have all events
+	after := r.info("used_memory")
+	live, blocks := processOf(t, report, server.pid()).Heap.LiveBytes, processOf(t, report, server.pid()).Heap.LiveCount
+	least, most := min(before, after), max(before, after) // its clock may have given back or taken some meanwhile
+	t.Logf("redis used %d bytes, and uses %d to %d; %d are live in %d blocks", began, least, most, live, blocks)
+	if least < began+10<<20 {
+		t.Fatalf("the load made redis grow from %d to %d bytes only", began, least)
 	}
-	low, high := liveGrowth-min(liveGrowth, began), liveGrowth+liveGrowth/4+15*blockGrowth
-	if usedGrowth < low || usedGrowth > high {
-		t.Errorf("used_memory grew by %d, which is not from %d to %d", usedGrowth, low, high)
+	if low, high := live-min(live, began), live+live/4+15*blocks; most-began < low || least-began > high {
+		t.Errorf("used_memory grew by %d to %d, which is not from %d to %d", least-began, most-began, low, high)
 	}
-	checkSound(t, m.interrupt(), server.pid())
+	checkSound(t, report, server.pid())
 	if got := r.ask("PING"); got != "+PONG" {
 		t.Errorf("after the trace redis answers %q", got)
 	}
@@ -270,7 +268,9 @@ func TestNginx(t *testing.T) {
 	checkSound(t, m.interrupt(), worker)
 	said := interruptWrk(client)
 	t.Log(said)
-	if strings.Contains(said, "Non-2xx") || strings.Contains(said, "Socket errors") {
+	// Its last number are answers that took more than two seconds, which they may on a busy machine.
+	failed := regexp.MustCompile(`Socket errors: connect \d+, read \d+, write \d+`).FindString(said)
+	if strings.Contains(said, "Non-2xx") || failed != "" && failed != "Socket errors: connect 0, read 0, write 0" {
 		t.Errorf("wrk saw errors:\n%s", said)
 	}
 	if after := load(t, wrk, "-t", "1", "-c", "1", "-d", "1s", url); !strings.Contains(after, "Requests/sec") || strings.Contains(after, "Non-2xx") {

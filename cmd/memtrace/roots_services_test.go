@@ -154,17 +154,18 @@ func TestOlderDebianPerl(t *testing.T) {
 	m := startTracing(t, []int{perl})
 	p.say("go")
 	p.lineWith("20000 kept")
-	full := processOf(t, m.reportAfter(), perl).Heap
-	if full.LiveCount < 20000 || full.LiveBytes < 20000*100 {
-		t.Errorf("%d bytes live in %d blocks, want 20,000 strings of 100 bytes at least", full.LiveBytes, full.LiveCount)
-	}
 	p.say("go")
 	p.lineWith("0 left")
-	r := m.interrupt()
+	r := m.interrupt() // alone of all Reports it is sure to have all events
 	checkSound(t, r, perl)
 	checkOlder(t, r, perl)
-	if left := processOf(t, r, perl).Heap; left.LiveCount+20000 > full.LiveCount {
-		t.Errorf("%d blocks were live, %d are after 20,000 strings were dropped", full.LiveCount, left.LiveCount)
+	h := processOf(t, r, perl).Heap
+	if h.AllocCount < 20000 || h.PeakBytes < 20000*100 {
+		t.Errorf("%d blocks, and %d bytes at once; want 20,000 strings of 100 bytes at least", h.AllocCount, h.PeakBytes)
+	}
+	if h.FreeCount < 20000 || h.LiveBytes+20000*100 > h.PeakBytes {
+		t.Errorf("of 20,000 dropped strings %d blocks are freed, and %d bytes live of %d",
+			h.FreeCount, h.LiveBytes, h.PeakBytes)
 	}
 	p.say("go")
 	p.end()

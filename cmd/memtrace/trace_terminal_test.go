@@ -249,33 +249,41 @@ func (x *terminal) untilNot(pattern string) {
 // Whatever ends a trace leaves its result on the terminal: the duration, the program's end, Ctrl-C.
 func TestTraceScreenLeavesItsResult(t *testing.T) {
 	t.Parallel()
+	t.Run("duration", func(t *testing.T) {
+		t.Parallel()
+		s := startLeaky(t, testProgram("slow_leak")) // allocates all the time: nobody has to be ready by a certain one
+		x := startInTerminal(t, fmt.Sprintf("-p %d -i 200ms --names short -d 3", s.cmd.Process.Pid))
+		x.showsResultOf("remember")
+		s.end(t)
+	})
 	for name, end := range map[string]func(*child, *terminal) error{
-		"duration":  func(*child, *terminal) error { return nil },
 		"end":       func(c *child, _ *terminal) error { return c.end() },
 		"interrupt": func(_ *child, x *terminal) error { x.keys("C-c"); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			flags := ""
-			if name == "duration" {
-				flags = "-d 5"
-			}
-			c, x := knownSites(t, [2]int{80, 24}, flags)
+			c, x := knownSites(t, [2]int{80, 24}, "")
 			x.until(`by_malloc`)
 			if err := end(c, x); err != nil {
 				t.Error(err)
 			}
-			x.until(`ended 0`)
-			text := x.run("capture-pane", "-p", "-S", "-")
-			if !strings.Contains(text, "by_malloc at ") || !strings.Contains(text, "Losses: nothing lost") {
-				t.Errorf("the result is not on the terminal:\n%s", text)
-			}
+			x.showsResultOf("by_malloc")
 			if name != "end" {
 				if err := c.end(); err != nil {
 					t.Error(err)
 				}
 			}
 		})
+	}
+}
+
+// showsResultOf waits for memtrace's end, and looks for a function in what it leaves.
+func (x *terminal) showsResultOf(function string) {
+	x.t.Helper()
+	x.until(`ended 0`)
+	text := x.run("capture-pane", "-p", "-S", "-")
+	if !strings.Contains(text, function+" at ") || !strings.Contains(text, "Losses: nothing lost") {
+		x.t.Errorf("the result is not on the terminal:\n%s", text)
 	}
 }
 
