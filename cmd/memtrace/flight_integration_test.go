@@ -71,8 +71,7 @@ func TestRecordingInFlightOfAKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := c.total(t, "live_bytes")
-	for tr.report().Processes[0].Heap.LiveBytes != want {
-	}
+	tr.awaitAll(c)
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file is there before anything froze it: %v", err)
 	}
@@ -113,8 +112,7 @@ func TestRecordingInFlightIsFrozenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := c.total(t, "live_bytes")
-	for tr.report().Processes[0].Heap.LiveBytes != want {
-	}
+	tr.awaitAll(c)
 	for n := 2; n <= 3; n++ {
 		if err := tr.cmd.Process.Signal(unix.SIGUSR1); err != nil {
 			t.Fatal(err)

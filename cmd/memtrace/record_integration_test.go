@@ -173,6 +173,20 @@ func naiveLive(events []event.Event, at uint64) map[uint32][2]uint64 {
 	return out
 }
 
+// allIn reports whether a Report has all that a program has done: meanwhile as much may live as in the end.
+func (c *child) allIn(t *testing.T, r *report.Report) bool {
+	t.Helper()
+	return len(r.Processes) > 0 && r.Events.Alloc >= c.total(t, "alloc") &&
+		r.Processes[0].Heap.LiveBytes == c.total(t, "live_bytes")
+}
+
+// awaitAll reads Reports until one has all that a program has done.
+func (tr *tracing) awaitAll(c *child) {
+	tr.t.Helper()
+	for r := tr.report(); !c.allIn(tr.t, &r); r = tr.report() {
+	}
+}
+
 // A memtrace that is killed leaves a recording of all but the last second, with names, and says that it was not closed.
 // It may be read while it is written.
 func TestRecordingOfAKilledMemtrace(t *testing.T) {
@@ -183,12 +197,8 @@ func TestRecordingOfAKilledMemtrace(t *testing.T) {
 	if err := c.proceed(); err != nil {
 		t.Fatal(err)
 	}
-	want, allocs := c.total(t, "live_bytes"), c.total(t, "alloc")
-	// Meanwhile more may live, which is freed again.
-	hasAll := func(r *report.Report) bool {
-		return len(r.Processes) > 0 && r.Events.Alloc >= allocs && r.Processes[0].Heap.LiveBytes == want
-	}
-	eventually(t, "memtrace has all", func() bool { r := tr.report(); return hasAll(&r) })
+	want := c.total(t, "live_bytes")
+	tr.awaitAll(c)
 	// What it has seen is in the file about a second later, however long that is on a busy machine.
 	eventually(t, "the file has all", func() bool {
 		tr.report() // memtrace waits for who reads
@@ -196,7 +206,7 @@ func TestRecordingOfAKilledMemtrace(t *testing.T) {
 			return false
 		}
 		r, _ := recordedAs(t, file)
-		return hasAll(&r)
+		return c.allIn(t, &r)
 	})
 	check := func() {
 		t.Helper()
