@@ -11,9 +11,11 @@ import (
 	"github.com/memtrace/memtrace/tracer/jvmattach"
 )
 
+// A JVM that took t to answer is asked again after jvmRest × t, jvmEvery at least. Tests ask more often.
+var jvmRest time.Duration = 50
+
 const (
-	// A JVM that took t to answer is asked again after jvmRest × t, jvmEvery at least.
-	jvmEvery, jvmRest = 2 * time.Second, 50
+	jvmEvery = 2 * time.Second
 	// jvmLook is how often, at most, it is looked whether a process is a JVM by now: never for more than a 50th of the
 	// time.
 	jvmLook = jvmEvery / 4
