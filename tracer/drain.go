@@ -29,7 +29,8 @@ const (
 // source is one ring of one CPU.
 type source interface {
 	drain(visit func(record []byte)) bool
-	fill() float64 // how full it is, from 0 to 1
+	fill() float64    // how full it is, from 0 to 1
+	progress() uint64 // of what was read, in steps of releaseEvery; of any goroutine
 	bpfMap() *ebpf.Map
 	close()
 }
@@ -57,8 +58,6 @@ type drain struct {
 	pythons   *pythons
 	valve     *valve        // nil: nothing is done about rings that fill up
 	through   atomic.Uint64 // all events before this time have been handed out
-	taken     uint64        // records read
-	seen      atomic.Uint64 // of taken, what others may know
 
 	stopAt atomic.Uint64 // time of Stop, 0 before
 	quit   chan struct{}
@@ -193,6 +192,14 @@ func (d *drain) fullest() (fill float64) {
 	return fill
 }
 
+// progress grows while rings are being read.
+func (d *drain) progress() (sum uint64) {
+	for _, r := range d.rings {
+		sum += r.progress()
+	}
+	return sum
+}
+
 // backlog is how many of the batches wait for the reader.
 func (d *drain) backlog() float64 { return float64(len(d.out)) / maxBatches }
 
@@ -215,14 +222,8 @@ func (d *drain) hand(limit uint64) bool {
 	return ok
 }
 
-// readStep is how many records are read until others can see that: about 10 µs of a processor's time.
-const readStep = 256
-
 // take decodes one record.
 func (d *drain) take(q *queue, record []byte) {
-	if d.taken++; d.taken%readStep == 0 {
-		d.seen.Store(d.taken)
-	}
 	if e := q.slot(); decode(record, e) { // nearly all are events
 		e.CPU = q.cpu
 		if e.Kind >= event.Fork && e.Kind <= event.Exit {

@@ -22,10 +22,11 @@ const lastWord = unsafe.Offsetof(bpf.MemtraceRecordHead{}.Aux)
 // lineRing reads an event ring in place: bpf/headers/ring.h has its layout and
 // says why it is not the kernel's ring buffer.
 type lineRing struct {
-	m    *ebpf.Map
-	mem  []byte
-	bits uint   // the ring has 1<<bits records
-	pos  uint64 // read up to here, in records
+	m     *ebpf.Map
+	mem   []byte
+	bits  uint          // the ring has 1<<bits records
+	pos   uint64        // read up to here, in records
+	given atomic.Uint64 // given back up to here, for others to see
 }
 
 // openLineRing maps a ring by the specification of its map.
@@ -69,7 +70,11 @@ func (r *lineRing) fill() float64 {
 // release gives everything read so far back to the producers.
 func (r *lineRing) release() {
 	atomic.StoreUint64(r.position(bpf.MemtraceRingLayoutRING_READER), r.pos)
+	r.given.Store(r.pos)
 }
+
+// progress grows as the ring is read.
+func (r *lineRing) progress() uint64 { return r.given.Load() }
 
 // drain hands every record that was reserved before the call to visit, and
 // reports whether it reached the end: false means that a producer is still

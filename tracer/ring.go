@@ -26,7 +26,8 @@ type ring struct {
 	producer []byte
 	data     []byte // both copies
 	mask     uint64
-	pos      uint64 // read up to here
+	pos      uint64        // read up to here
+	given    atomic.Uint64 // given back up to here, for others to see
 }
 
 // openRing maps a ring of size bytes, a power of two and a multiple of the page size.
@@ -68,7 +69,11 @@ func (r *ring) fill() float64 { return float64(r.produced()-r.pos) / float64(r.m
 // release gives everything read so far back to the producers.
 func (r *ring) release() {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&r.consumer[0])), r.pos)
+	r.given.Store(r.pos)
 }
+
+// progress grows as the ring is read.
+func (r *ring) progress() uint64 { return r.given.Load() }
 
 // releaseEvery is how much is read before the producers get it back.
 const releaseEvery = 64 << 10

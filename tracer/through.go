@@ -5,9 +5,9 @@ package tracer
 // an instant call it, and then receive what Batches holds.
 func (t *Tracer) Through() uint64 { return t.drain.through.Load() }
 
-// RecordsRead is a number that grows while rings are being read, once every readStep records. Full rings take a while
-// until the first Batch of them is handed out.
-func (t *Tracer) RecordsRead() uint64 { return t.drain.seen.Load() }
+// Progress is a number that grows while rings are being read. Full rings take a while until the first Batch of them is
+// handed out.
+func (t *Tracer) Progress() uint64 { return t.drain.progress() }
 
 // Hurry has the rings read now rather than at the end of the poll interval.
 func (t *Tracer) Hurry() { t.drain.kick() }

@@ -17,30 +17,34 @@ const (
 
 // syncEvents consumes all events until now. It reports whether it got them all in time.
 func (s *session) syncEvents() bool {
-	all, open := eventSync{s.tracer.Through, s.tracer.RecordsRead, s.tracer.Hurry, s.consumeWaiting}.until(now())
-	return all || !open && s.stopping
+	all, open := eventSync{s.tracer.Through, s.tracer.Progress, s.tracer.Hurry, s.consumeWaiting}.until(now())
+	if !open {
+		return s.stopping
+	}
+	return all
 }
 
 // An eventSync waits for the events before an instant.
 type eventSync struct {
-	through func() uint64            // the time before which all events are ready to be consumed
-	read    func() uint64            // grows while events are on their way
-	hurry   func()                   // has them come now
-	consume func() (some, open bool) // those that are ready; open is false once there will be no more
+	through  func() uint64            // the time before which all events are ready to be consumed
+	progress func() uint64            // grows while events are on their way
+	hurry    func()                   // has them come now
+	consume  func() (some, open bool) // those that are ready; open is false once there will be no more
 }
 
-// until consumes all events before limit, in ns of CLOCK_MONOTONIC. all is false if they don't come in time. A busy
-// machine may need seconds to read full rings before the first event of them is ready: that is not waiting in vain.
+// until consumes all events before limit, in ns of CLOCK_MONOTONIC. all is false if they don't come in time, open once
+// there will be no more. A busy machine may need seconds to read full rings before the first event of them is ready:
+// that is not waiting in vain.
 func (e eventSync) until(limit uint64) (all, open bool) {
-	began, moved, polls, last := time.Now(), time.Now(), 0, e.read()
+	began, moved, polls, last := time.Now(), time.Now(), 0, e.progress()
 	for (time.Since(moved) < syncIdleTimeout || polls < syncIdlePolls) && time.Since(began) < syncTimeout {
 		all = e.through() > limit
 		some, open := e.consume()
 		if all || !open {
-			return all && open, open
+			return all, open
 		}
-		if read := e.read(); some || read != last {
-			moved, polls, last = time.Now(), 0, read
+		if at := e.progress(); some || at != last {
+			moved, polls, last = time.Now(), 0, at
 		}
 		if some {
 			continue

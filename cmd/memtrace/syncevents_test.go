@@ -14,6 +14,7 @@ func TestSyncGivesUpOnlyWhereNothingMoves(t *testing.T) {
 	for name, c := range map[string]struct {
 		ready   time.Duration // until all events are ready
 		reading bool          // rings are being read until then
+		coming  bool          // some events come at each look
 		pollFor time.Duration // each look takes this long
 		closed  bool          // there will be no more
 		all     bool
@@ -23,6 +24,10 @@ func TestSyncGivesUpOnlyWhereNothingMoves(t *testing.T) {
 		"ready": {all: true},
 		"full rings": {
 			ready: 10 * time.Second, reading: true,
+			all: true, least: 10 * time.Second, most: 11 * time.Second,
+		},
+		"some events": {
+			ready: 10 * time.Second, coming: true,
 			all: true, least: 10 * time.Second, most: 11 * time.Second,
 		},
 		"nothing moves": {
@@ -53,14 +58,19 @@ func TestSyncGivesUpOnlyWhereNothingMoves(t *testing.T) {
 						}
 						return 100
 					},
-					read: func() uint64 {
+					progress: func() uint64 {
 						if c.reading {
 							return uint64(time.Since(began) / time.Second) // not at each look
 						}
 						return 0
 					},
-					hurry:   func() { time.Sleep(c.pollFor) },
-					consume: func() (some, open bool) { return false, !c.closed },
+					hurry: func() { time.Sleep(c.pollFor) },
+					consume: func() (some, open bool) {
+						if c.coming {
+							time.Sleep(100 * time.Millisecond)
+						}
+						return c.coming, !c.closed
+					},
 				}
 				all, open := e.until(100)
 				if all != c.all || open == c.closed {
