@@ -63,7 +63,15 @@ func TestChurn(t *testing.T) {
 	if err := <-churned; err != nil {
 		t.Error(err)
 	}
-	collectAll(t, c, All)
+	seen := 0
+	for _, p := range collectAll(t, c, All).Processes {
+		if strings.Contains(p.Cmdline, numbered) {
+			seen++
+		}
+	}
+	if seen != processes {
+		t.Errorf("%d rows of %d processes once none is replaced", seen, processes)
+	}
 	t.Logf("%d passes, %d rows", passes, rows)
 	if after := heapBytes(); after > before+before/2+1<<20 {
 		t.Errorf("heap grew from %d to %d bytes", before, after)
