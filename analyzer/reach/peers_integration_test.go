@@ -45,8 +45,8 @@ var peers = []peer{
 			return cmd
 		},
 		parse: parseValgrind,
-		// In it, any number may be an address, such as the clock ticks that the dynamic linker needed: those led to
-		// the large block in one run of ten.
+		// In it, any number may be an address: the clock ticks that the dynamic linker needed were one in the large
+		// block in one of four runs on a quiet machine.
 		runs: 2,
 	},
 }

@@ -25,7 +25,8 @@ func TestAllProcesses(t *testing.T) {
 	}
 	forks := program(t, "births", "fork", "20", "2")
 	// A Report of the whole machine takes memtrace a while, and only the first and the last are read.
-	tr := beginTracing(t, "--all", "--risk-interpreters", "--format", "json", "--top", "0", "-i", "5s", "--back-pressure", "0")
+	tr := beginTracing(t, "--all", "--risk-interpreters", "--format", "json", "--top", "0", "-i", "5s",
+		"--back-pressure", "0")
 	for _, c := range append(children, forks) {
 		if err := c.proceed(); err != nil {
 			t.Fatal(err)

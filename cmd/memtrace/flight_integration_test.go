@@ -221,7 +221,8 @@ func TestRecordingOfARingThatIsKilled(t *testing.T) {
 	const blocks, held = 5000, 5000 - 1
 	for i := range 4 {
 		file := filepath.Join(t.TempDir(), "ring.memtrace") // of its own: an earlier one has turned already
-		cmd := memtraceCommand(t, "record", "-o", file, "--keep", "1s", "--", testProgram("churn"), "run", "3", "1", "120", "0", strconv.Itoa(blocks))
+		cmd := memtraceCommand(t, "record", "-o", file, "--keep", "1s", "--",
+			testProgram("churn"), "run", "3", "1", "120", "0", strconv.Itoa(blocks))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -243,7 +244,8 @@ func TestRecordingOfARingThatIsKilled(t *testing.T) {
 		got, complaints := recordedAs(t, file)
 		p := got.Processes[len(got.Processes)-1]
 		if p.Heap.LiveCount < held || p.Heap.LiveCount > blocks+64 || strings.Contains(complaints, "lacks what happened") {
-			t.Errorf("round %d: %d live blocks, want the %d that it holds and a few: %s", i, p.Heap.LiveCount, blocks, complaints)
+			t.Errorf("round %d: %d live blocks, want the %d that it holds and a few: %s",
+				i, p.Heap.LiveCount, blocks, complaints)
 		}
 	}
 }

@@ -196,9 +196,11 @@ func checkFlame(b *tab, bytes, count int) {
 func checkFindWhileTyping(b *tab, count string) {
 	b.t.Helper()
 	typed := func(text string) string {
-		return fmt.Sprintf("(field => { field.value = %q; field.dispatchEvent(new Event('input')); })(document.querySelector('#find'))", text)
+		return fmt.Sprintf("(field => { field.value = %q; field.dispatchEvent(new Event('input')); })"+
+			"(document.querySelector('#find'))", text)
 	}
-	const enter = "document.querySelector('#find').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }))"
+	const enter = "document.querySelector('#find').dispatchEvent(" +
+		"new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }))"
 	chosen := func() { b.wait("document.querySelector('.f.selected')?.textContent === 'small_blocks'") }
 	js[any](b, typed("thread_main")+", null")
 	b.wait("location.hash.includes('find=thread_main') && !document.querySelector('.stale')")

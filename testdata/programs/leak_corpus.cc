@@ -225,8 +225,10 @@ NOIPA static void hold_by_heuristic(void)
 }
 
 #ifdef NO_TABLE
-/* Under Valgrind addresses are small numbers. The dynamic linker's count of the clock ticks that it needed
- * (relocate_time in elf/rtld.c), some 80 million, is one of a block in the first MiBs: what is lost comes after these. */
+/*
+ * Under Valgrind addresses are small numbers. A word of the dynamic linker's that counts clock ticks (74 to 86 million
+ * on a quiet machine) is one of a block in the first MiBs: what is lost comes after these.
+ */
 static void *volatile low_addresses;
 #endif
 
