@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -38,9 +39,13 @@ type knownProgram struct {
 	proctest.Private
 }
 
+// knownPrograms numbers the copies.
+var knownPrograms atomic.Int32
+
 func copyKnownMemory(t *testing.T) knownProgram {
 	t.Helper()
-	name := "known_" + strconv.Itoa(os.Getpid())
+	// Of its own, as others run beside it: a filter, or a program that is traced by name, must not meet theirs.
+	name := fmt.Sprintf("known%02d_%d", knownPrograms.Add(1), os.Getpid())
 	return knownProgram{name, proctest.Copy(t, testProgram("known_memory"), name)}
 }
 
