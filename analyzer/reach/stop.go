@@ -15,8 +15,8 @@ import (
 // Stop stops a thread by ptrace and reads its registers. It is called within
 // ownthread.Do, as is Release, which ends the stop: ptrace belongs to the calling
 // OS thread, and the kernel lets go of what is still seized when that ends. A thread
-// that does not stop within stopTime is an error, and stays seized until then. One
-// that has ended is unix.ESRCH.
+// that does not stop within stopTime, or starvedTime where it waits for a processor,
+// is an error, and stays seized until then. One that has ended is unix.ESRCH.
 func Stop(tid int) (Thread, error) {
 	const ptraceInterrupt = 0x4207 // include/uapi/linux/ptrace.h
 	for _, request := range []uintptr{unix.PTRACE_SEIZE, ptraceInterrupt} {
@@ -39,13 +39,17 @@ func Stop(tid int) (Thread, error) {
 }
 
 const (
-	// stopTime is how long a thread is waited for, with the others stopped.
-	stopTime = 500 * time.Millisecond
+	// stopTime is how long a thread is waited for, with the others stopped; starvedTime, one that lacks nothing but a
+	// processor.
+	stopTime, starvedTime = 500 * time.Millisecond, 3 * time.Second
 	// stopSpin is how long most take at the most: until then it is asked again at once.
 	stopSpin = 200 * time.Microsecond
 )
 
-var errNoStop = fmt.Errorf("it has not within %v, as one in an uninterruptible wait (state D: I/O, or a vfork) does not: try again once that is over", stopTime)
+var (
+	errNoStop  = fmt.Errorf("it has not within %v, as one in an uninterruptible wait (state D: I/O, or a vfork) does not: try again once that is over", stopTime)
+	errStarved = fmt.Errorf("it got no processor for %v: try again when the machine, or its control group, has more of them", starvedTime)
+)
 
 // awaitStop waits for a thread that was interrupted. A wait that blocks would have no
 // end where the thread's own has none.
@@ -61,7 +65,9 @@ func awaitStop(tid int) (status unix.WaitStatus, err error) {
 			return status, unix.ESRCH
 		case got != 0:
 			return status, nil
-		case waited > stopTime:
+		case waited > starvedTime:
+			return status, errStarved
+		case waited > stopTime && ptraced.State(tid) != 'R':
 			return status, errNoStop
 		case waited > stopSpin:
 			time.Sleep(stopSpin)

@@ -49,7 +49,7 @@ type jvmNames struct {
 	answer   chan jvmReply // of a question that is on its way; nil: none is
 	cancel   context.CancelFunc
 	failures int // in a row
-	looks    int // that failed
+	looks    int // that failed, in a row
 	program  *jvmProgram
 }
 
@@ -96,6 +96,9 @@ func (s *session) noteJVMReply(t *target, r jvmReply) {
 	n := &t.names
 	n.cancel()
 	n.answer, n.next = nil, time.Now().Add(max(jvmEvery, jvmRest*r.took))
+	if !errors.As(r.err, new(*jvmLookError)) {
+		n.looks = 0
+	}
 	switch {
 	case r.err == nil:
 		n.failures = 0

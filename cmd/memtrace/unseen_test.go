@@ -25,3 +25,18 @@ func TestUnseenFunctionsOfEachFile(t *testing.T) {
 		t.Errorf("warnings %q", s.warnings)
 	}
 }
+
+// TestWarningsBeyondTheLimitAreCounted: a process that causes more warnings than are kept hides no other's.
+func TestWarningsBeyondTheLimitAreCounted(t *testing.T) {
+	s := &session{out: noOutput{}}
+	for i := range maxWarnings + 3 {
+		s.warn("process %d is odd", i)
+		s.warn("process %d is odd", 0)
+	}
+	if len(s.warnings) != maxWarnings {
+		t.Errorf("%d warnings are kept, want %d", len(s.warnings), maxWarnings)
+	}
+	if texts := s.unsaidWarnings(); len(texts) != 1 || texts[0] != "3 warnings were not shown, beyond the first 100" {
+		t.Errorf("of the others the Report says %q", texts)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/memtrace/memtrace/procfs/ptraced"
 )
 
 // outputUnderWatch is what a program prints that runs under watch with its children.
@@ -79,7 +81,7 @@ func TestOnlyTheStarvedAreWaitedFor(t *testing.T) {
 	if _, err := said.Read(make([]byte, 1)); err != nil { // now it loops
 		t.Fatal(err)
 	}
-	for stateOf(asleep.Process.Pid, asleep.Process.Pid) != 'S' { // it still loads
+	for ptraced.State(asleep.Process.Pid) != 'S' { // it still loads
 		runtime.Gosched()
 	}
 	for _, c := range []struct {

@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ptraced"
 )
 
 // program is one process under watch.
@@ -280,7 +282,7 @@ func (p *program) waitsFor(threads []int) bool {
 	if len(threads) == 0 || waited >= starvedTime {
 		return false
 	}
-	return waited < gatherTime || slices.ContainsFunc(threads, func(tid int) bool { return stateOf(p.pid, tid) == 'R' })
+	return waited < gatherTime || slices.ContainsFunc(threads, func(tid int) bool { return ptraced.State(tid) == 'R' })
 }
 
 // gather calls AtExit or AtExec once all threads are stopped, and resumes them.
@@ -357,21 +359,8 @@ func threadsOf(pid int) (tids []int) {
 
 // ended reports whether a thread is a zombie or gone.
 func ended(pid, tid int) bool {
-	state := stateOf(pid, tid)
+	state := ptraced.State(tid)
 	return state == 0 || state == 'Z' || state == 'X'
-}
-
-// stateOf is the state of a thread, as proc(5) has it; 0 where there is none.
-func stateOf(pid, tid int) byte {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
-	if err != nil {
-		return 0
-	}
-	after := stat[bytes.LastIndexByte(stat, ')')+1:]
-	if len(after) < 2 {
-		return 0
-	}
-	return after[1]
 }
 
 // statusOf reads a number of /proc/TID/status; 0 where there is none.
@@ -392,7 +381,7 @@ func statusOf(tid int, field string) int {
 // Holds reports whether a process's first thread stands still under ptrace of a thread of ours, as a new child does
 // that its Watcher has yet to see.
 func Holds(pid int) bool {
-	if stateOf(pid, pid) != 't' {
+	if ptraced.State(pid) != 't' {
 		return false
 	}
 	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tracerOf(pid)))

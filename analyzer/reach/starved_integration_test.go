@@ -1,0 +1,89 @@
+//go:build integration
+
+package reach
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/procfs/ownthread"
+	"github.com/memtrace/memtrace/procfs/ptraced"
+)
+
+// TestStopOfAStarvedThread: a thread that would stop if it had a processor is waited for longer than one that can't.
+// Its control group gives it 20 ms of each second, as a container may have it.
+func TestStopOfAStarvedThread(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	group := throttledGroup(t)
+	if err := os.WriteFile(group+"/cgroup.procs", fmt.Append(nil, pid), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }) // before its group is removed
+	awaitThrottle(t, pid)
+	ownthread.Do(func() {
+		thread, err := Stop(pid)
+		if err != nil {
+			t.Errorf("stopping a thread without a processor, in the state %c: %v", ptraced.State(pid), err)
+			return
+		}
+		Release(thread)
+	})
+}
+
+// throttledGroup is a control group that gets next to nothing of a processor.
+func throttledGroup(t *testing.T) string {
+	t.Helper()
+	const root = "/sys/fs/cgroup/cpu"
+	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			t.Skipf("there is no place for the processor controller of cgroup v1: %v", err)
+		}
+		if err := unix.Mount("cgroup", root, "cgroup", 0, "cpu"); err != nil {
+			t.Skipf("this kernel has no processor controller of cgroup v1 to mount: %v", err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(root, 0) })
+	}
+	group, err := os.MkdirTemp(root, "memtrace-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(group); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, value := range map[string]string{"cpu.cfs_period_us": "1000000", "cpu.cfs_quota_us": "20000"} {
+		if err := os.WriteFile(group+"/"+name, []byte(value), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return group
+}
+
+// awaitThrottle waits until a thread has just had its turn, and gets no other one soon.
+func awaitThrottle(t *testing.T, tid int) {
+	t.Helper()
+	ran := func() (ns uint64) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", tid))
+		if _, scanErr := fmt.Sscan(string(text), &ns); err != nil || scanErr != nil {
+			t.Fatalf("how long it ran: %v, %v", err, scanErr)
+		}
+		return ns
+	}
+	const idle = 20 * time.Millisecond
+	since, turns := time.Now(), 0
+	for last := ran(); turns == 0 || time.Since(since) < idle; time.Sleep(time.Millisecond) {
+		if now := ran(); now != last {
+			last, since, turns = now, time.Now(), turns+1
+		}
+	}
+}
