@@ -73,7 +73,7 @@ var errLockdown = fmt.Errorf("%w: the kernel is in lockdown, at the level \"conf
 // The features that memtrace chooses its mechanisms by.
 var (
 	haveBTF = feature("BTF", "5.4", "CONFIG_DEBUG_INFO_BTF", func() error {
-		_, err := btf.LoadKernelSpec()
+		_, err := kernelTypes.Kernel()
 		return err
 	})
 	haveRingbuf = feature("BPF ring buffer", "5.8", "", func() error {
@@ -143,7 +143,7 @@ func supported(f Feature) (bool, error) {
 func tryAtomics() error {
 	exchange := asm.CmpXchg.Mem(asm.RFP, asm.R1, asm.DWord, -8)
 	exchange.Constant = int64(asm.CmpXchg >> 8) // the library forgets it where it writes the instruction
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+	prog, err := newProgram(&ebpf.ProgramSpec{
 		Name: "memtrace_probe", Type: ebpf.Kprobe, License: "GPL",
 		Instructions: asm.Instructions{
 			asm.Mov.Imm(asm.R0, 0),
@@ -162,7 +162,7 @@ func tryAtomics() error {
 
 // emptyProgram loads a program that does nothing.
 func emptyProgram(typ ebpf.ProgramType, attach ebpf.AttachType, to string) (*ebpf.Program, error) {
-	return ebpf.NewProgram(&ebpf.ProgramSpec{
+	return newProgram(&ebpf.ProgramSpec{
 		Name:       "memtrace_probe",
 		Type:       typ,
 		AttachType: attach,

@@ -15,7 +15,6 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
 
@@ -99,10 +98,9 @@ var touchPrograms = map[FaultSource][]string{
 
 // kernelHalf is the loaded BPF object.
 type kernelHalf struct {
-	spec     *ebpf.CollectionSpec
-	sizes    ringSizes
-	coll     *ebpf.Collection
-	btfCache *btf.Cache
+	spec  *ebpf.CollectionSpec
+	sizes ringSizes
+	coll  *ebpf.Collection
 
 	mu sync.Mutex // of coll.Programs
 }
@@ -116,7 +114,7 @@ func load(c Config) (*kernelHalf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the BPF object: %w", err)
 	}
-	k := &kernelHalf{spec: spec, btfCache: btf.NewCache()}
+	k := &kernelHalf{spec: spec}
 	if err := k.configure(c); err != nil {
 		return nil, err
 	}
@@ -223,7 +221,7 @@ func (k *kernelHalf) only(names []string) *ebpf.CollectionSpec {
 
 func (k *kernelHalf) loadSpec(spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map) (*ebpf.Collection, error) {
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{
-		MapReplacements: shared, Cache: k.btfCache,
+		MapReplacements: shared, Cache: kernelTypes,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load the BPF programs %s: %w", strings.Join(slices.Sorted(maps.Keys(spec.Programs)), ", "), explain(err))

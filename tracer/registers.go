@@ -42,7 +42,7 @@ func iterateRegisters(pid int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	prog, err := ebpf.NewProgram(spec)
+	prog, err := newProgram(spec)
 	if err != nil {
 		return nil, fmt.Errorf("load the iterator: %w", err)
 	}
@@ -116,7 +116,7 @@ func registersProgram(pid int) (*ebpf.ProgramSpec, error) {
 
 // taskOffsets are where the kernel at hand keeps a thread's and its process's ID.
 func taskOffsets() (tid, tgid int16, err error) {
-	spec, err := btf.LoadKernelSpec()
+	spec, err := kernelTypes.Kernel()
 	if err != nil {
 		return 0, 0, fmt.Errorf("load the kernel's BTF: %w", err)
 	}
