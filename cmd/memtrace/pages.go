@@ -77,7 +77,7 @@ func pages() map[string]page {
 			{Line: "sudo memtrace serve", Text: "all services, at http://127.0.0.1:9417/metrics"},
 			{Line: "sudo memtrace serve --config memtrace.yaml --check-config", Text: "is the configuration right?"},
 			{Line: "sudo memtrace serve --listen 10.0.0.5:9417", Text: "for a Prometheus elsewhere"},
-			{Line: "sudo memtrace serve --config memtrace.yaml --data /srv/memtrace", Text: "recordings of services whose rules say growth: true"},
+			{Line: "sudo memtrace serve --config memtrace.yaml --data /srv/memtrace", Text: "recordings of services whose growth is watched"},
 		}},
 		"leaks": {exit: exitTrace, see: []string{"help leaks", "help ci"}, examples: []cmdline.Example{
 			{Line: "sudo memtrace leaks -p 1234", Text: "check now"},

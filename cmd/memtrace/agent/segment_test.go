@@ -73,7 +73,7 @@ func TestUnwatched(t *testing.T) {
 	for pid := range 3 {
 		members = append(members, process(1+pid, 10, "shop", 5, 0))
 	}
-	w.want(byMemory(members, time.Now()))
+	w.want(byMemory(members, time.Now()), "")
 	for i, step := range []struct {
 		watched   []int
 		unwatched int
@@ -94,7 +94,7 @@ func TestEnoughProcesses(t *testing.T) {
 	var orders strings.Builder
 	s.tracer = &tracerProcess{orders: closing{&orders}}
 	members := []*collect.Process{process(1, 10, "shop", 9, 0), process(2, 10, "shop", 5, 0)}
-	w.want(byMemory(members, time.Now().Add(-time.Hour)))
+	w.want(byMemory(members, time.Now().Add(-time.Hour)), "")
 	s.order(w)
 	s.order(w)
 	if want := "{\"pid\":1,\"start_time\":10}\n"; orders.String() != want || s.why != "" {
@@ -118,10 +118,10 @@ func TestRefusedIsAudited(t *testing.T) {
 	s.tracer = &tracerProcess{orders: closing{io.Discard}}
 	s.take(w, &Feed{})
 	members := []*collect.Process{process(1, 10, "shop", 9, 0), process(2, 10, "locked", 5, 0)}
-	w.want(byMemory(members, time.Now().Add(-time.Hour)))
+	w.want(byMemory(members, time.Now().Add(-time.Hour)), "")
 	s.order(w)
 	s.take(w, &Feed{Refused: []int{2}, Watched: []int{1}})
-	w.want(nil)
+	w.want(nil, "")
 	s.order(w)
 	var got []string
 	for _, e := range entriesOf(t, filepath.Join(w.history.dir, auditFile)) {
@@ -137,12 +137,12 @@ func TestMembers(t *testing.T) {
 	now := time.Now()
 	w := &watch{news: make(chan struct{}, 1)}
 	small, large := process(1, 10, "small", 5, 0), process(2, 10, "large\x1b", 9, 0)
-	w.want(byMemory([]*collect.Process{small, large}, now))
+	w.want(byMemory([]*collect.Process{small, large}, now), "")
 	if all := w.members(); len(all) != 2 || all[0].PID != 2 || all[0].program != "large?" || all[0].seen != now {
 		t.Errorf("%+v", all)
 	}
 	again := process(1, 11, "small", 5, 0) // the PID is another's
-	w.want(byMemory([]*collect.Process{again, large}, now.Add(time.Minute)))
+	w.want(byMemory([]*collect.Process{again, large}, now.Add(time.Minute)), "")
 	if all := w.members(); all[0].seen != now || all[1].seen != now.Add(time.Minute) {
 		t.Errorf("%+v", all)
 	}

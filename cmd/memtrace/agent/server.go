@@ -167,7 +167,7 @@ func serveIndex(w http.ResponseWriter, _ *http.Request) {
 /alerts      alerts as they are now, as JSON
 /-/healthy   200 while the figures are recent
 
-Of services whose rules say growth: true:
+Of services whose growth is watched:
 
 /services/NAME/growth             the call sites that its growth belongs to, as JSON
 /services/NAME/recordings         its recordings, as JSON
