@@ -83,9 +83,12 @@ func pages() map[string]page {
 			{Line: "sudo memtrace leaks -p 1234", Text: "check now"},
 			{Line: "sudo memtrace leaks -p 1234 --fail-on definite", Text: "exit with 23 on a leak"},
 		}},
-		"doctor": {exit: []cmdline.Row{exitFine, exitError1, exitBadUse, exitNotHere}, see: []string{"help containers"}, examples: []cmdline.Example{
+		"doctor": {exit: []cmdline.Row{exitFine, exitError1, exitBadUse, exitNotHere}, see: []string{
+			"serve --help", "help containers",
+		}, examples: []cmdline.Example{
 			{Line: "sudo memtrace doctor", Text: "kernel and privileges"},
 			{Line: "sudo memtrace doctor -p 1234", Text: "and the functions to probe"},
+			{Line: "sudo memtrace doctor --serve", Text: "what memtrace serve lacks"},
 		}},
 		"config":     configPage(),
 		"snapshot":   snapshotPage(),

@@ -18,7 +18,8 @@ func TestServeFindsTheServiceThatGrows(t *testing.T) {
 	const leaks, idle, enough = "leaky_found", "idle_found", 32 << 10
 	quiet := startLeaky(t, copyOf(t, need(t, "cat"), idle))
 	service := startLeaky(t, copyAs(t, "slow_leak", leaks))
-	// cgroup: / lets all groups fit, and says that no user has a say; without others, nothing else on this machine takes part.
+	// cgroup: / lets all groups fit, and says that no user has a say; without others, nothing else on this machine takes
+	// part.
 	config := "interval: 1s\nothers: none\nwatch_top: 1\nwatch_top_least: 64KiB\n" +
 		"services: [{name: shop, program: " + leaks + ", cgroup: /}, {name: quiet, program: " + idle + ", cgroup: /}]\n"
 	before := service.leaked(t)

@@ -159,9 +159,11 @@ func (a *Agent) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "well")
 }
 
-func serveIndex(w http.ResponseWriter, _ *http.Request) {
-	fmt.Fprint(w, `memtrace serve
+// indexTitle is how the agent's first page begins, by which another one knows it.
+const indexTitle = "memtrace serve\n"
 
+func serveIndex(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprint(w, indexTitle+`
 /metrics     for Prometheus
 /services    the same figures of services, as JSON
 /alerts      alerts as they are now, as JSON

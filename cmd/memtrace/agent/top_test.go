@@ -19,7 +19,8 @@ type topCourse struct {
 
 func newTopCourse(t *testing.T, config string) *topCourse {
 	t.Helper()
-	return &topCourse{c: parsed(t, config), b: newRootsBook(), now: time.Unix(1_700_000_000, 0), anon: make(map[string]float64)}
+	return &topCourse{c: parsed(t, config), b: newRootsBook(), now: time.Unix(1_700_000_000, 0),
+		anon: make(map[string]float64)}
 }
 
 // run has services grow for some time, by KiB an hour. Those that aren't in rates have no processes.
@@ -28,7 +29,8 @@ func (x *topCourse) run(lasts time.Duration, rates map[string]float64) {
 		clear(x.b.services)
 		for name, rate := range rates {
 			x.anon[name] += rate * 1024 * x.c.Interval.Hours()
-			x.b.services[name] = &Service{Name: name, Processes: 1, Anon: 1<<20 + uint64(x.anon[name]), RSS: 1<<20 + uint64(x.anon[name])}
+			size := 1<<20 + uint64(x.anon[name])
+			x.b.services[name] = &Service{Name: name, Processes: 1, Anon: size, RSS: size}
 			if x.b.totals[name] == nil {
 				x.b.totals[name] = &counted{}
 			}
@@ -57,7 +59,8 @@ func TestTopIsChosenByGrowth(t *testing.T) {
 	x.holds(t, "after 4 min", "")
 	x.run(2*time.Minute, leak)
 	x.holds(t, "after 6 min", "leak")
-	if why := x.b.top.why("leak"); !strings.HasPrefix(why, "watch_top: it has grown most, by 2") || !strings.HasSuffix(why, "s") {
+	if why := x.b.top.why("leak"); !strings.HasPrefix(why, "watch_top: it has grown most, by 2") ||
+		!strings.HasSuffix(why, "s") {
 		t.Errorf("why: %q", why)
 	}
 	x.run(50*time.Minute, leak)
@@ -87,8 +90,8 @@ func TestTopStays(t *testing.T) {
 	x.holds(t, "when nothing grows", "")
 }
 
-// Rules go first, and max_watched bounds all. What a rule has watched is not watched twice. Another configuration counts at
-// once.
+// Rules go first, and max_watched bounds all. What a rule has watched is not watched twice. Another configuration
+// counts at once.
 func TestTopLeavesRoomForRules(t *testing.T) {
 	const rules = "services: [{name: x, program: x, growth: true}, {name: y, program: y, growth: true}]\n"
 	leaks := map[string]float64{"a": 9000, "b": 8000, "c": 7000, "x": 99_000}
@@ -122,8 +125,8 @@ func TestTopLeavesRoomForRules(t *testing.T) {
 	}
 }
 
-// Nobody but root has a service watched by having it grow: not by a program of a name that a rule takes, nor by one that
-// counts with root's. The agent doesn't watch itself, nor what it has started.
+// Nobody but root has a service watched by having it grow: not by a program of a name that a rule takes, nor by one
+// that counts with root's. The agent doesn't watch itself, nor what it has started.
 func TestTopIsRootsAlone(t *testing.T) {
 	const config = "watch_top: 9\nwatch_top_by: rss\nwatch_top_least: 4KiB\nothers: program\n" +
 		"services: [{name: anybodys, program: a*}, {name: roots, program: r*, user: root}, {name: both, program: 'b?'}]"
@@ -137,7 +140,8 @@ func TestTopIsRootsAlone(t *testing.T) {
 	}
 	all := pass(
 		of(1, "plain", 0, 1), of(2, "plain", 1000, 1), of(3, "rooted", 0, 1), of(4, "able", 0, 1), of(5, "bx", 0, 1),
-		of(6, "both", 0, 1), of(77, "memtrace", 0, 1), of(78, "exe", 0, 77), of(79, "exe", 0, 1), of(80, "strange", unknownUser, 1),
+		of(6, "both", 0, 1), of(77, "memtrace", 0, 1), of(78, "exe", 0, 77), of(79, "exe", 0, 1),
+		of(80, "strange", unknownUser, 1),
 	)
 	for i := range 2 { // the processes of what was chosen are known a pass later
 		all.At = time.Unix(1_700_000_000+int64(i), 0)
@@ -159,7 +163,8 @@ func TestTopIsRootsAlone(t *testing.T) {
 // What is watched has metrics of its own, however many larger ones there are.
 func TestTopIsListed(t *testing.T) {
 	c, b := parsed(t, "max_services: 1\nwatch_top: 1\nothers: program"), newRootsBook()
-	b.top.picks["small"] = &pick{since: time.Unix(1_700_000_000, 0), good: time.Unix(1_700_000_000, 0), why: "watch_top: it grew"}
+	b.top.picks["small"] = &pick{since: time.Unix(1_700_000_000, 0), good: time.Unix(1_700_000_000, 0),
+		why: "watch_top: it grew"}
 	p := pass(process(1, 1, "small", 1, 0), process(2, 1, "large", 1<<30, 0), process(3, 1, "larger", 1<<31, 0))
 	p.At = time.Unix(1_700_000_001, 0)
 	services, _ := b.take(c, p)
