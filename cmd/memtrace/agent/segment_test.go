@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +106,48 @@ func TestEnoughProcesses(t *testing.T) {
 	next.take(w, &Feed{Missed: 1})
 	if st := w.State(); st.Missed != 8 {
 		t.Errorf("%d children were missed, want 8", st.Missed)
+	}
+}
+
+// A tracer that the agent ends as it costs too much has not failed, also where it has no time to end in good order, and breaks
+// off in the midst of a line: the service is let alone, and that is why. One that fails by itself has failed.
+func TestTracersThatEndLate(t *testing.T) {
+	for what, test := range map[string]struct {
+		program, why, wrong, problem string
+	}{
+		"in time": {program: "cat >/dev/null", why: "it cost too much", problem: "let alone for 10m: it cost too much"},
+		"late": {
+			program: "cat >/dev/null; printf '{\"fa'; exit " + strconv.Itoa(LateExit), why: "it cost too much",
+			problem: "let alone for 10m: it cost too much",
+		},
+		"failed":    {program: "exit 1", why: endedItself, wrong: "the tracer failed"},
+		"by itself": {program: "exit 0", why: endedItself, wrong: endedItself},
+		"failed at its end": {
+			program: "cat >/dev/null; exit 1", why: "it cost too much", wrong: "the tracer failed",
+			problem: "let alone for 10m: it cost too much",
+		},
+	} {
+		w, s := quietWatch(t)
+		w.log = log.New(io.Discard, "", 0)
+		s.why, s.tracer = test.why, &tracerProcess{cmd: exec.Command("/bin/sh", "-c", test.program), feeds: make(chan *Feed)}
+		if test.why != endedItself {
+			s.pause = pauseTime
+		}
+		if err := s.tracer.start(); err != nil {
+			t.Fatal(err)
+		}
+		err := w.end(s)
+		if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+			t.Errorf("%s: %v, want %q", what, err, test.wrong)
+		}
+		if is := w.State().Problem; is != test.problem {
+			t.Errorf("%s: %q, want %q", what, is, test.problem)
+		}
+		all := entriesOf(t, filepath.Join(w.history.dir, auditFile))
+		if last := all[len(all)-1]; last.What != auditTracerEnd || last.Why != test.why {
+			t.Errorf("%s: %+v", what, last)
+		}
+		w.history.close()
 	}
 }
 

@@ -234,15 +234,25 @@ func (w *watch) trace(ctx context.Context) (pause time.Duration, err error) {
 		What: auditTracer, Service: w.service, Why: w.why(), PID: s.tracer.cmd.Process.Pid, File: s.file(),
 	})
 	pause = s.follow(ctx, w)
-	err = s.tracer.end(func(f *Feed) { s.take(w, f) })
-	w.ended(s)
-	if err == nil && s.why == endedItself {
-		err = errors.New(endedItself)
-	}
+	err = w.end(s)
 	if ctx.Err() != nil {
 		err = nil // it was killed along with the agent, maybe
 	}
 	return pause, err
+}
+
+// end ends a segment's tracer. One that the agent ends has not failed, however long that takes: why it did is what counts.
+func (w *watch) end(s *segment) error {
+	err := s.tracer.end(func(f *Feed) { s.take(w, f) })
+	w.ended(s)
+	switch {
+	case s.why == endedItself && (err == nil || errors.Is(err, errLate)):
+		return errors.New(endedItself)
+	case errors.Is(err, errLate):
+		w.log.Printf("growth of %s: %s; %v", w.service, s.why, err)
+		return nil
+	}
+	return err
 }
 
 // ended notes the end of a tracer.
@@ -256,6 +266,7 @@ func (w *watch) ended(s *segment) {
 		st.Grown, st.Before, st.Unexplained, st.Recording = 0, 0, 0, ""
 		if s.pause > 0 {
 			st.Pauses++
+			st.Problem = fmt.Sprintf("let alone for %s: %s", short(s.pause), s.why)
 		}
 	})
 	for id, m := range s.ordered {
