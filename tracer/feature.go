@@ -122,6 +122,9 @@ var (
 // Basics lists what memtrace cannot do without.
 func Basics() []Feature { return []Feature{haveBTF, haveRingbuf, haveReadKernel} }
 
+// WithoutProbes lists what a trace without probes cannot do without, beside a FaultSource.
+func WithoutProbes() []Feature { return append(Basics(), haveTaskRegs) }
+
 // Features lists what memtrace looks for, most basic first.
 func Features() []Feature {
 	return append(Basics(),

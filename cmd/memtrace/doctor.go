@@ -22,12 +22,20 @@ func doctorFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "also show what would be probed in this process"},
 		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),
+		&cli.BoolFlag{Name: "serve", Usage: "say instead what memtrace serve lacks to do what its configuration asks for"},
+		&cli.PathFlag{Name: "config", Usage: "with --serve: the configuration, instead of " + defaultServeConfig},
 	}
 }
 
 func doctorCommand(c *cli.Context) error {
 	if err := refuseArguments(c); err != nil {
 		return err
+	}
+	if c.Bool("serve") {
+		return doctorServe(c)
+	}
+	if c.IsSet("config") {
+		return usageError("--config is for doctor --serve")
 	}
 	pids, err := parsePIDs(c.StringSlice("pid"))
 	if err != nil {
@@ -52,6 +60,17 @@ func doctorCommand(c *cli.Context) error {
 		return &exitError{exitUnsupported, errors.New("this kernel or these privileges do not allow to trace; see above")}
 	}
 	return nil
+}
+
+func doctorServe(c *cli.Context) error {
+	if c.IsSet("pid") {
+		return usageError("--serve looks at the machine, and --pid at a process: give one of them")
+	}
+	file, err := serveConfig(c)
+	if err != nil {
+		return err
+	}
+	return diagnoseServe(os.Stdout, file)
 }
 
 // diagnose prints what the kernel and the privileges allow, and reports

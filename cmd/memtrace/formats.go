@@ -48,6 +48,8 @@ A TIME is a number with a unit: 500ms, 10s, 5m, 336h. A SIZE is one with B, KiB,
 services:
   - {name: shop, unit: shop-*.service, growth: true}
   - {name: db, program: postgres}`},
+			{Text: "growth of the two services that grow most, whichever they are", File: `
+watch_top: 2`},
 			{Text: "a pass every half minute, for a Prometheus elsewhere that logs in", File: `
 interval: 30s
 listen: 10.0.0.5:9417

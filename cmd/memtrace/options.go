@@ -68,6 +68,8 @@ func agentDetails() map[string]cmdline.Detail {
 	return map[string]cmdline.Detail{
 		"serve config":  {Group: groupAgent, Metavar: "FILE", Values: cmdline.Files},
 		"serve listen":  {Group: groupAgent, Metavar: "ADDRESS:PORT"},
+		"doctor serve":  {Group: groupAgent},
+		"doctor config": {Group: groupAgent, Metavar: "FILE", Values: cmdline.Files},
 		"check-config":  {Group: groupAgent},
 		"config check":  {Group: groupShow, Metavar: "FILE", Values: cmdline.Files},
 		"config format": {Group: groupShow, Metavar: "FORMAT", Words: []string{string(render.Text), string(render.JSON)}},

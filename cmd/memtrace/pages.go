@@ -77,15 +77,18 @@ func pages() map[string]page {
 			{Line: "sudo memtrace serve", Text: "all services, at http://127.0.0.1:9417/metrics"},
 			{Line: "sudo memtrace serve --config memtrace.yaml --check-config", Text: "is the configuration right?"},
 			{Line: "sudo memtrace serve --listen 10.0.0.5:9417", Text: "for a Prometheus elsewhere"},
-			{Line: "sudo memtrace serve --config memtrace.yaml --data /srv/memtrace", Text: "recordings of services whose rules say growth: true"},
+			{Line: "sudo memtrace serve --config memtrace.yaml --data /srv/memtrace", Text: "recordings of services whose growth is watched"},
 		}},
 		"leaks": {exit: exitTrace, see: []string{"help leaks", "help ci"}, examples: []cmdline.Example{
 			{Line: "sudo memtrace leaks -p 1234", Text: "check now"},
 			{Line: "sudo memtrace leaks -p 1234 --fail-on definite", Text: "exit with 23 on a leak"},
 		}},
-		"doctor": {exit: []cmdline.Row{exitFine, exitError1, exitBadUse, exitNotHere}, see: []string{"help containers"}, examples: []cmdline.Example{
+		"doctor": {exit: []cmdline.Row{exitFine, exitError1, exitBadUse, exitNotHere}, see: []string{
+			"serve --help", "help containers",
+		}, examples: []cmdline.Example{
 			{Line: "sudo memtrace doctor", Text: "kernel and privileges"},
 			{Line: "sudo memtrace doctor -p 1234", Text: "and the functions to probe"},
+			{Line: "sudo memtrace doctor --serve", Text: "what memtrace serve lacks"},
 		}},
 		"config":     configPage(),
 		"snapshot":   snapshotPage(),

@@ -55,7 +55,7 @@ func traceForAgent(ctx context.Context, set settings) error {
 	go func() {
 		defer cancel()
 		s.takeOrders(os.Stdin, f)
-		time.AfterFunc(endPatience, func() { os.Exit(exitFailed) })
+		time.AfterFunc(endPatience, func() { os.Exit(agent.LateExit) })
 	}()
 	if err := s.loop(ctx); err != nil {
 		return err

@@ -145,7 +145,7 @@ func (a *Agent) collect() error {
 	s.Machine, s.Problems = a.readMachine(pass)
 	a.own.passed(pass)
 	a.latest.Store(s)
-	a.watches.update(a.config.Load(), a.book.members, pass.At)
+	a.watches.update(a.config.Load(), a.book, pass.At)
 	a.watches.prune(a.config.Load(), time.Now())
 	a.alerts.check(a.figures(s))
 	return nil

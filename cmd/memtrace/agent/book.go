@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"os"
 	"slices"
 	"time"
 
@@ -16,7 +17,9 @@ type book struct {
 	services map[string]*Service           // of this pass
 	listed   map[string]bool               // had metrics of their own in the last pass
 	members  map[string][]*collect.Process // of this pass, of services whose growth is watched
+	top      top
 	passes   uint64
+	self     int // the agent's PID
 	owners   *groupOwners
 	group    func(*collect.Process) processGroup // that a process is in
 }
@@ -32,7 +35,8 @@ type counted struct {
 	counts
 	started uint64
 	named   bool   // by a rule
-	user    uint32 // who has named it otherwise, 0 for root
+	user    uint32 // who has named it, 0 for root: serviceOf has it
+	own     bool   // the agent is among its processes, or a program that it has started
 	seen    uint64 // pass
 }
 
@@ -43,7 +47,7 @@ func newBook() *book {
 	b := &book{
 		before: make(map[collect.Identity]counts), now: make(map[collect.Identity]counts), totals: make(map[string]*counted),
 		services: make(map[string]*Service), listed: make(map[string]bool), members: make(map[string][]*collect.Process),
-		owners: openGroupOwners(),
+		owners: openGroupOwners(), self: os.Getpid(), top: newTop(),
 	}
 	b.group = func(p *collect.Process) processGroup { return groupOf(p, b.owners) }
 	return b
@@ -58,7 +62,7 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 	clear(b.services)
 	clear(b.members)
 	b.owners.begin()
-	for _, name := range watched {
+	for _, name := range slices.Concat(watched, b.top.names()) {
 		b.members[name] = nil
 	}
 	for _, p := range pass.Processes {
@@ -73,10 +77,11 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 		}
 		s.add(p)
 		b.count(name, user, named, p)
-		if _, watched := b.members[name]; watched && named {
+		if _, watched := b.members[name]; watched && (named || b.top.has(name)) {
 			b.members[name] = append(b.members[name], p)
 		}
 	}
+	b.top.choose(c, b, pass.At)
 	b.before, b.now = b.now, b.before
 	b.forget()
 	return b.list(c)
@@ -90,7 +95,11 @@ func (b *book) count(name string, user uint32, named bool, p *collect.Process) {
 		t = &counted{}
 		b.totals[name] = t
 	}
-	t.named, t.user, t.seen = named, user, b.passes
+	own := p.PID == b.self || p.PPID == b.self
+	if t.seen == b.passes { // one process that is another's is enough
+		user, own = max(user, t.user), own || t.own
+	}
+	t.named, t.user, t.own, t.seen = named, user, own, b.passes
 	is := counts{p.MinFlt, p.MajFlt, p.CPU()}
 	b.now[p.Identity] = is
 	was, known := b.before[p.Identity]
@@ -143,13 +152,13 @@ func (b *book) list(c *Config) (services []Service, omitted int) {
 	return services, omitted
 }
 
-// choose takes those that rules name, and of the others as many as there is room for, in their order. What users have
+// choose takes those that rules name or that are watched, and of the others as many as there is room for, in their order. What users have
 // named has no more than half of the room, each user alike, unless there is nothing else: one who has many large
 // processes, of many names, must not push others' services out.
 func (b *book) choose(ranked []*Service, most int) map[string]bool {
 	chosen, users := make(map[string]bool), make(map[uint32]int)
 	for _, s := range ranked {
-		if t := b.totals[s.Name]; t.named {
+		if t := b.totals[s.Name]; t.named || b.top.has(s.Name) {
 			chosen[s.Name] = true
 		} else if t.user != 0 {
 			users[t.user] = 0

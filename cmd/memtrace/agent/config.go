@@ -30,12 +30,15 @@ type Config struct {
 	Services    []Rule        `yaml:"services"`     // in order: the first that matches names a process
 	Others      string        `yaml:"others"`       // how the others are named: see below
 
-	// Of services whose rules ask for growth.
-	MaxWatched  int           `yaml:"max_watched"`  // services; each costs a tracer of its own
-	SiteMetrics int           `yaml:"site_metrics"` // call sites of a service that have metrics of their own
-	Data        string        `yaml:"data"`         // folder for recordings and the audit log
-	KeepTime    time.Duration `yaml:"keep_time"`    // how long recordings are kept
-	KeepSize    Size          `yaml:"keep_size"`    // how much a service's recordings may take
+	// Of services whose growth is watched, as a rule asks for it, or as they are among the top.
+	MaxWatched    int           `yaml:"max_watched"`     // services; each costs a tracer of its own
+	WatchTop      int           `yaml:"watch_top"`       // services without such a rule, those with most of WatchTopBy
+	WatchTopBy    string        `yaml:"watch_top_by"`    // see below
+	WatchTopLeast Size          `yaml:"watch_top_least"` // of that, to be among them
+	SiteMetrics   int           `yaml:"site_metrics"`    // call sites of a service that have metrics of their own
+	Data          string        `yaml:"data"`            // folder for recordings and the audit log
+	KeepTime      time.Duration `yaml:"keep_time"`       // how long recordings are kept
+	KeepSize      Size          `yaml:"keep_size"`       // how much a service's recordings may take
 
 	Alerts    []alert.Rule     `yaml:"alerts"`
 	Receivers []alert.Receiver `yaml:"receivers"` // who is told of them
@@ -61,11 +64,18 @@ const (
 	OthersNone    = "none"    // not at all: they are summed in the service "other"
 )
 
+// By what services are among the top.
+const (
+	TopByGrowth = "growth" // of anonymous memory and swap, in the last hour
+	TopByRSS    = "rss"
+)
+
 // Default is what a Config that says nothing means.
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:9417", Interval: 10 * time.Second, StallBudget: 2 * time.Millisecond, MaxServices: 200, Others: OthersUnit,
-		MaxWatched: 5, Data: "/var/lib/memtrace", KeepTime: 14 * 24 * time.Hour, KeepSize: 256 << 20,
+		MaxWatched: 5, WatchTopBy: TopByGrowth, WatchTopLeast: 256 << 10,
+		Data: "/var/lib/memtrace", KeepTime: 14 * 24 * time.Hour, KeepSize: 256 << 20,
 	}
 }
 
@@ -78,7 +88,9 @@ const (
 	// maxMaxServices bounds the series of a scrape: some 20 for each service.
 	maxMaxServices = 5000
 
-	maxMaxWatched  = 50
+	maxMaxWatched = 50
+	// leastWatchTop is a page: what no watch_top_least is below.
+	leastWatchTop  = 4 << 10
 	maxSiteMetrics = 100
 	leastKeepTime  = time.Hour
 	leastKeepSize  = 4 << 20
@@ -161,6 +173,12 @@ func (c *Config) checkGrowth() error {
 	switch {
 	case c.MaxWatched < 0 || c.MaxWatched > maxMaxWatched:
 		return wrongIn("max_watched", "%d is not from 0 to %d", c.MaxWatched, maxMaxWatched)
+	case c.WatchTop < 0 || c.WatchTop > maxMaxWatched:
+		return wrongIn("watch_top", "%d is not from 0 to %d", c.WatchTop, maxMaxWatched)
+	case c.WatchTopBy != TopByGrowth && c.WatchTopBy != TopByRSS:
+		return wrongIn("watch_top_by", "%q is neither %s nor %s", c.WatchTopBy, TopByGrowth, TopByRSS)
+	case c.WatchTopLeast < leastWatchTop:
+		return wrongIn("watch_top_least", "%d bytes are less than 4KiB", c.WatchTopLeast)
 	case c.SiteMetrics < 0 || c.SiteMetrics > maxSiteMetrics:
 		return wrongIn("site_metrics", "%d is not from 0 to %d", c.SiteMetrics, maxSiteMetrics)
 	case !filepath.IsAbs(c.Data):
@@ -173,7 +191,13 @@ func (c *Config) checkGrowth() error {
 	return nil
 }
 
-// watched are the services whose growth is watched, in the order of their rules, and how many more there would be.
+// watches reports whether the growth of any service may be watched.
+func (c *Config) watches() bool {
+	names, _ := c.watched()
+	return len(names) > 0 || min(c.WatchTop, c.MaxWatched) > 0
+}
+
+// watched are the services whose rules ask for growth, in the order of their rules, and how many more there would be.
 func (c *Config) watched() (names []string, omitted int) {
 	for i := range c.Services {
 		if r := &c.Services[i]; r.Growth && !slices.Contains(names, r.Name) {

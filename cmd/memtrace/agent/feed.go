@@ -8,6 +8,9 @@ import (
 // on stdin, and writes a Feed a line to stdout. When stdin ends, it ends in good order, its recording too.
 const StartedByServe = "MEMTRACE_STARTED_BY_SERVE"
 
+// LateExit is the exit code of such a memtrace that has not ended in good order in time: its recording lacks its end.
+const LateExit = 75
+
 // Order has a process traced.
 type Order struct {
 	PID       int    `json:"pid"`

@@ -51,11 +51,17 @@ var configTexts = map[string]fieldText{
 		maxRules)},
 	"others": {OthersUnit + "|" + OthersProgram + "|" + OthersNone, "what a process without a rule belongs to: " +
 		"its systemd unit or container, else its program (unit); its program alone (program); the service other (none)"},
-	"max_watched": {"", fmt.Sprintf("how many services have their growth watched, in the order of their rules, "+
-		"at most %d; each costs a tracer of its own", maxMaxWatched)},
+	"max_watched": {"", fmt.Sprintf("how many services have their growth watched, in the order of their rules, then those "+
+		"of watch_top, at most %d; each costs a tracer of its own", maxMaxWatched)},
+	"watch_top": {"", fmt.Sprintf("how many services without such a rule have their growth watched: those that have grown "+
+		"most, by anonymous memory and swap, in the last hour. Only those that nobody but root has named, at most %d",
+		maxMaxWatched)},
+	"watch_top_by": {TopByGrowth + "|" + TopByRSS, "what they are chosen by: growth, or resident memory (rss)"},
+	"watch_top_least": {"", "with less growth in an hour (or less resident memory) than this, at least 4KiB, " +
+		"a service is not chosen"},
 	"site_metrics": {"", fmt.Sprintf("how many call sites of a watched service have a metric of their own, at most %d",
 		maxSiteMetrics)},
-	"data": {"DIR", "where recordings and the audit log are kept, absolute; used where a rule says growth: true. " +
+	"data": {"DIR", "where recordings and the audit log are kept, absolute; used where growth is watched. " +
 		"--data counts first"},
 	"keep_time": {"", "how long recordings are kept, at least " + short(leastKeepTime)},
 	"keep_size": {"", "how much the recordings of one service may take, at least 4MiB"},
@@ -120,6 +126,9 @@ func shown(v reflect.Value) (kind, text string) {
 	case *time.Duration:
 		return "TIME", short(*v)
 	case Size:
+		if v%(1<<20) != 0 {
+			return "SIZE", fmt.Sprintf("%dKiB", v>>10)
+		}
 		return "SIZE", fmt.Sprintf("%dMiB", v>>20)
 	case int:
 		return "NUMBER", fmt.Sprint(v)

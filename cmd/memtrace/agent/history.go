@@ -92,11 +92,11 @@ func (h *history) newSegment(service string, now time.Time) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the folder for a service's recordings: %w", err)
 	}
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return "", fmt.Errorf("see how full the disk of %s is: %w", dir, err)
+	free, err := freeIn(dir)
+	if err != nil {
+		return "", err
 	}
-	if free := st.Bavail * uint64(st.Bsize); free < leastFree {
+	if free < leastFree {
 		return "", fmt.Errorf("the disk of %s has %d MiB left, less than %d", dir, free>>20, leastFree>>20)
 	}
 	for ; ; now = now.Add(time.Second) { // two within a second, or a clock that was set back
@@ -107,6 +107,15 @@ func (h *history) newSegment(service string, now time.Time) (string, error) {
 			return "", err
 		}
 	}
+}
+
+// freeIn is how much may still be written to the disk that a folder is on, in bytes.
+func freeIn(dir string) (uint64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("see how full the disk of %s is: %w", dir, err)
+	}
+	return st.Bavail * uint64(st.Bsize), nil
 }
 
 // segments are a service's recordings, the oldest first.

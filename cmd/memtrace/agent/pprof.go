@@ -249,7 +249,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 func (a *Agent) watchOf(w http.ResponseWriter, service string) *watch {
 	x := a.watches.of(service)
 	if x == nil {
-		const text = "no such service, or its rule doesn't say growth: true; /http_sd lists those that are watched"
+		const text = "no such service, or its growth isn't watched: give its rule growth: true; /http_sd lists those that are"
 		http.Error(w, text, http.StatusNotFound)
 	}
 	return x

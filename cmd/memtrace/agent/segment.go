@@ -61,7 +61,7 @@ func (s *segment) follow(ctx context.Context, w *watch) (pause time.Duration) {
 	for s.why == "" {
 		select {
 		case <-ctx.Done():
-			s.why = "the agent ended, or its rule"
+			s.why = "the agent ended, or the service is to be watched no longer"
 		case f, ok := <-s.tracer.feeds:
 			if !ok {
 				s.why = endedItself

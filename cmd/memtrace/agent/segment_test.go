@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +75,7 @@ func TestUnwatched(t *testing.T) {
 	for pid := range 3 {
 		members = append(members, process(1+pid, 10, "shop", 5, 0))
 	}
-	w.want(byMemory(members, time.Now()))
+	w.want(byMemory(members, time.Now()), "")
 	for i, step := range []struct {
 		watched   []int
 		unwatched int
@@ -94,7 +96,7 @@ func TestEnoughProcesses(t *testing.T) {
 	var orders strings.Builder
 	s.tracer = &tracerProcess{orders: closing{&orders}}
 	members := []*collect.Process{process(1, 10, "shop", 9, 0), process(2, 10, "shop", 5, 0)}
-	w.want(byMemory(members, time.Now().Add(-time.Hour)))
+	w.want(byMemory(members, time.Now().Add(-time.Hour)), "")
 	s.order(w)
 	s.order(w)
 	if want := "{\"pid\":1,\"start_time\":10}\n"; orders.String() != want || s.why != "" {
@@ -104,6 +106,48 @@ func TestEnoughProcesses(t *testing.T) {
 	next.take(w, &Feed{Missed: 1})
 	if st := w.State(); st.Missed != 8 {
 		t.Errorf("%d children were missed, want 8", st.Missed)
+	}
+}
+
+// A tracer that the agent ends as it costs too much has not failed, also where it has no time to end in good order, and breaks
+// off in the midst of a line: the service is let alone, and that is why. One that fails by itself has failed.
+func TestTracersThatEndLate(t *testing.T) {
+	for what, test := range map[string]struct {
+		program, why, wrong, problem string
+	}{
+		"in time": {program: "cat >/dev/null", why: "it cost too much", problem: "let alone for 10m: it cost too much"},
+		"late": {
+			program: "cat >/dev/null; printf '{\"fa'; exit " + strconv.Itoa(LateExit), why: "it cost too much",
+			problem: "let alone for 10m: it cost too much",
+		},
+		"failed":    {program: "exit 1", why: endedItself, wrong: "the tracer failed"},
+		"by itself": {program: "exit 0", why: endedItself, wrong: endedItself},
+		"failed at its end": {
+			program: "cat >/dev/null; exit 1", why: "it cost too much", wrong: "the tracer failed",
+			problem: "let alone for 10m: it cost too much",
+		},
+	} {
+		w, s := quietWatch(t)
+		w.log = log.New(io.Discard, "", 0)
+		s.why, s.tracer = test.why, &tracerProcess{cmd: exec.Command("/bin/sh", "-c", test.program), feeds: make(chan *Feed)}
+		if test.why != endedItself {
+			s.pause = pauseTime
+		}
+		if err := s.tracer.start(); err != nil {
+			t.Fatal(err)
+		}
+		err := w.end(s)
+		if (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+			t.Errorf("%s: %v, want %q", what, err, test.wrong)
+		}
+		if is := w.State().Problem; is != test.problem {
+			t.Errorf("%s: %q, want %q", what, is, test.problem)
+		}
+		all := entriesOf(t, filepath.Join(w.history.dir, auditFile))
+		if last := all[len(all)-1]; last.What != auditTracerEnd || last.Why != test.why {
+			t.Errorf("%s: %+v", what, last)
+		}
+		w.history.close()
 	}
 }
 
@@ -118,10 +162,10 @@ func TestRefusedIsAudited(t *testing.T) {
 	s.tracer = &tracerProcess{orders: closing{io.Discard}}
 	s.take(w, &Feed{})
 	members := []*collect.Process{process(1, 10, "shop", 9, 0), process(2, 10, "locked", 5, 0)}
-	w.want(byMemory(members, time.Now().Add(-time.Hour)))
+	w.want(byMemory(members, time.Now().Add(-time.Hour)), "")
 	s.order(w)
 	s.take(w, &Feed{Refused: []int{2}, Watched: []int{1}})
-	w.want(nil)
+	w.want(nil, "")
 	s.order(w)
 	var got []string
 	for _, e := range entriesOf(t, filepath.Join(w.history.dir, auditFile)) {
@@ -137,12 +181,12 @@ func TestMembers(t *testing.T) {
 	now := time.Now()
 	w := &watch{news: make(chan struct{}, 1)}
 	small, large := process(1, 10, "small", 5, 0), process(2, 10, "large\x1b", 9, 0)
-	w.want(byMemory([]*collect.Process{small, large}, now))
+	w.want(byMemory([]*collect.Process{small, large}, now), "")
 	if all := w.members(); len(all) != 2 || all[0].PID != 2 || all[0].program != "large?" || all[0].seen != now {
 		t.Errorf("%+v", all)
 	}
 	again := process(1, 11, "small", 5, 0) // the PID is another's
-	w.want(byMemory([]*collect.Process{again, large}, now.Add(time.Minute)))
+	w.want(byMemory([]*collect.Process{again, large}, now.Add(time.Minute)), "")
 	if all := w.members(); all[0].seen != now || all[1].seen != now.Add(time.Minute) {
 		t.Errorf("%+v", all)
 	}

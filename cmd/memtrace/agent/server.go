@@ -159,15 +159,17 @@ func (a *Agent) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "well")
 }
 
-func serveIndex(w http.ResponseWriter, _ *http.Request) {
-	fmt.Fprint(w, `memtrace serve
+// indexTitle is how the agent's first page begins, by which another one knows it.
+const indexTitle = "memtrace serve\n"
 
+func serveIndex(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprint(w, indexTitle+`
 /metrics     for Prometheus
 /services    the same figures of services, as JSON
 /alerts      alerts as they are now, as JSON
 /-/healthy   200 while the figures are recent
 
-Of services whose rules say growth: true:
+Of services whose growth is watched:
 
 /services/NAME/growth             the call sites that its growth belongs to, as JSON
 /services/NAME/recordings         its recordings, as JSON

@@ -70,13 +70,16 @@ func marked(text string) string {
 	}, text)
 }
 
-// serviceOf names the service of a process. named says that a rule did, user who did otherwise, 0 being root. What users
-// can call as they like, groups of their own and programs, has their number in its name: it is not to be counted with
-// another's.
+// serviceOf names the service of a process. named says that a rule did; user is who has had the process called so, 0 being
+// root, and unknownUser for a rule that everybody's process fits. What users can call as they like, groups of their own and
+// programs, has their number in its name: it is not to be counted with another's.
 func (c *Config) serviceOf(p *collect.Process, group processGroup) (name string, user uint32, named bool) {
 	for i := range c.Services {
-		if c.Services[i].matches(p, group) {
-			return c.Services[i].Name, 0, true
+		if r := &c.Services[i]; r.matches(p, group) {
+			if r.anybodys() {
+				user = unknownUser
+			}
+			return r.Name, user, true
 		}
 	}
 	if c.Others == OthersNone {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -59,20 +60,27 @@ func startTracer(o tracerOptions) (*tracerProcess, error) {
 	p.cmd.Env = tracerEnvironment(o.cache)
 	p.cmd.Stderr = &lineLog{to: o.log, prefix: "growth of " + o.service + ": "}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for the agent, which ends it
+	if err := p.start(); err != nil {
+		return nil, fmt.Errorf("start a tracer: %w", err)
+	}
+	return p, nil
+}
+
+func (p *tracerProcess) start() error {
 	p.cmd.WaitDelay = time.Second
 	var err error
 	if p.orders, err = p.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("start a tracer: %w", err)
+		return err
 	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start a tracer: %w", err)
+		return err
 	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a tracer: %w", err)
+		return err
 	}
 	go p.read(out)
-	return p, nil
+	return nil
 }
 
 // tracerEnvironment is that of a memtrace which works for the agent.
@@ -121,15 +129,27 @@ func (p *tracerProcess) order(o Order) error {
 	return err
 }
 
+// errLate is about a tracer that was told to end, and had no time to do so in good order: on a busy machine, or with many
+// stacks. What it says on its way out may be half a line.
+var errLate = errors.New("the tracer took too long to end: its recording lacks what it would have written last")
+
 // end ends it, and gives take what it still has to tell.
 func (p *tracerProcess) end(take func(*Feed)) error {
 	_ = p.orders.Close() // it may have ended
-	late := time.AfterFunc(tracerPatience, func() { _ = p.cmd.Process.Kill() })
+	var killed atomic.Bool
+	late := time.AfterFunc(tracerPatience, func() {
+		killed.Store(true)
+		_ = p.cmd.Process.Kill()
+	})
 	defer late.Stop()
 	for f := range p.feeds {
 		take(f)
 	}
-	if err := errors.Join(p.broken, p.cmd.Wait()); err != nil {
+	err := p.cmd.Wait()
+	if killed.Load() || p.cmd.ProcessState.ExitCode() == LateExit {
+		return errLate
+	}
+	if err := errors.Join(p.broken, err); err != nil {
 		return fmt.Errorf("the tracer failed, and the agent's log has its own words: %w", err)
 	}
 	return nil

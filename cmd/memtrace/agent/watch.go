@@ -26,6 +26,7 @@ type watch struct {
 
 	mu      sync.Mutex
 	wanted  []member
+	because string       // it is watched, if not as a rule asks for it
 	watched map[int]bool // PIDs of the processes that the tracer watches, as it told last
 	state   WatchState
 }
@@ -40,6 +41,7 @@ type member struct {
 // WatchState is how the watching of a service's growth goes.
 type WatchState struct {
 	Service   string    `json:"service"`
+	Why       string    `json:"why"`               // it is watched
 	Up        bool      `json:"up"`                // a tracer runs
 	Since     time.Time `json:"since"`             // when it began; zero where none runs
 	Processes int       `json:"processes"`         // that it traces
@@ -107,9 +109,11 @@ func (w *watch) hasEnded() bool {
 	}
 }
 
-// want says which processes the service has now, those with most memory first.
-func (w *watch) want(now []member) {
+// want says which processes the service has now, those with most memory first, and why it is watched; "": a rule asks
+// for it.
+func (w *watch) want(now []member, because string) {
 	w.mu.Lock()
+	w.because = because
 	first := make(map[collect.Identity]time.Time, len(w.wanted))
 	for _, m := range w.wanted {
 		first[m.Identity] = m.seen
@@ -135,9 +139,11 @@ func (w *watch) members() []member {
 
 // State is how it goes now.
 func (w *watch) State() WatchState {
+	why := w.why()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.state
+	s.Why = why
 	for i := range w.wanted {
 		if !w.watched[w.wanted[i].PID] {
 			s.Unwatched++
@@ -161,8 +167,15 @@ func (w *watch) watches(pids []int) {
 	w.watched = watched
 }
 
-// why is by which rule the service is watched.
-func (w *watch) why() string { return "rule " + w.service + ": growth" }
+// why is by which rule the service is watched, or for what else.
+func (w *watch) why() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.because != "" {
+		return w.because
+	}
+	return "rule " + w.service + ": growth"
+}
 
 func (w *watch) change(do func(*WatchState)) {
 	w.mu.Lock()
@@ -221,15 +234,25 @@ func (w *watch) trace(ctx context.Context) (pause time.Duration, err error) {
 		What: auditTracer, Service: w.service, Why: w.why(), PID: s.tracer.cmd.Process.Pid, File: s.file(),
 	})
 	pause = s.follow(ctx, w)
-	err = s.tracer.end(func(f *Feed) { s.take(w, f) })
-	w.ended(s)
-	if err == nil && s.why == endedItself {
-		err = errors.New(endedItself)
-	}
+	err = w.end(s)
 	if ctx.Err() != nil {
 		err = nil // it was killed along with the agent, maybe
 	}
 	return pause, err
+}
+
+// end ends a segment's tracer. One that the agent ends has not failed, however long that takes: why it did is what counts.
+func (w *watch) end(s *segment) error {
+	err := s.tracer.end(func(f *Feed) { s.take(w, f) })
+	w.ended(s)
+	switch {
+	case s.why == endedItself && (err == nil || errors.Is(err, errLate)):
+		return errors.New(endedItself)
+	case errors.Is(err, errLate):
+		w.log.Printf("growth of %s: %s; %v", w.service, s.why, err)
+		return nil
+	}
+	return err
 }
 
 // ended notes the end of a tracer.
@@ -243,6 +266,7 @@ func (w *watch) ended(s *segment) {
 		st.Grown, st.Before, st.Unexplained, st.Recording = 0, 0, 0, ""
 		if s.pause > 0 {
 			st.Pauses++
+			st.Problem = fmt.Sprintf("let alone for %s: %s", short(s.pause), s.why)
 		}
 	})
 	for id, m := range s.ordered {

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/memtrace/memtrace/procfs/collect"
 )
 
 // watches are the services whose growth is watched.
 type watches struct {
-	history *history // nil: no rule has asked for growth yet
+	history *history // nil: no configuration has asked for growth yet
 	audit   *audit
 	log     *log.Logger
 	config  func() *Config
@@ -34,7 +32,7 @@ const pruneEvery = time.Hour
 // prepare opens the folder for recordings, if a configuration is the first to need it.
 func (w *watches) prepare(a *Agent, c *Config) error {
 	w.audit, w.log, w.config = a.audit, a.log, a.config.Load
-	if names, _ := c.watched(); len(names) == 0 || w.history != nil {
+	if !c.watches() || w.history != nil {
 		return nil
 	}
 	h, err := openHistory(c.Data)
@@ -46,15 +44,17 @@ func (w *watches) prepare(a *Agent, c *Config) error {
 	return nil
 }
 
-// update tells each watch of its service's processes, begins those that rules ask for and ends the others.
-func (w *watches) update(c *Config, members map[string][]*collect.Process, now time.Time) {
+// update tells each watch of its service's processes, begins those that rules ask for or that are among the top, and ends
+// the others.
+func (w *watches) update(c *Config, b *book, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return
 	}
-	var names []string
-	names, w.omitted = c.watched()
+	ruled, omitted := c.watched()
+	names := slices.Concat(ruled, b.top.names())
+	w.omitted = omitted
 	if w.all == nil {
 		w.all = make(map[string]*watch)
 	}
@@ -73,7 +73,7 @@ func (w *watches) update(c *Config, members map[string][]*collect.Process, now t
 			x.begin(context.Background())
 			w.all[name] = x
 		}
-		x.want(byMemory(members[name], now))
+		x.want(byMemory(b.members[name], now), b.top.why(name))
 	}
 }
 

@@ -226,3 +226,40 @@ func TestWrongConditions(t *testing.T) {
 		}
 	}
 }
+
+// A Growth is known from its third point on, and goes by the last span alone once that is over, with few points. A step
+// does not count as growth.
+func TestGrowthSinceItIsKnown(t *testing.T) {
+	const interval, longest = 10 * time.Second, time.Hour
+	var g Growth
+	value, at := 100.0, begin
+	run := func(d time.Duration, perSecond float64) {
+		for end := at.Add(d); at.Before(end); at = at.Add(interval) {
+			g.Add(at, value, interval, longest)
+			value += perSecond * interval.Seconds()
+		}
+	}
+	run(2*interval, 5)
+	if grown, known := g.Grown(); grown != 0 || known != 0 {
+		t.Errorf("of two points: %v in %v", grown, known)
+	}
+	for _, d := range []time.Duration{interval, time.Minute, 10 * time.Minute, time.Hour, 10 * time.Hour} {
+		run(d, 5)
+		grown, known := g.Grown()
+		if since := min(at.Sub(begin), longest); known < (since-interval)*3/4 || known > since*5/4 || grown != 5*known.Seconds() {
+			t.Errorf("after %v: %v in %v", at.Sub(begin), grown, known)
+		}
+		if n := len(g.course.points); n > 2*maxPoints {
+			t.Errorf("%d points", n)
+		}
+	}
+	run(90*time.Minute, 0)
+	if grown, _ := g.Grown(); grown != 0 {
+		t.Errorf("it has stopped, and %v grew", grown)
+	}
+	value += 1 << 30
+	run(20*time.Minute, 0)
+	if grown, _ := g.Grown(); grown != 0 {
+		t.Errorf("a step of 1 GiB counts as %v", grown)
+	}
+}

@@ -72,3 +72,40 @@ func slopeOf(points []point) float64 {
 	slices.Sort(slopes)
 	return (slopes[(n-1)/2] + slopes[n/2]) / 2
 }
+
+// A Growth is by how much a figure grows, over a span that begins with its first value and is whole once it is as long as
+// the longest.
+type Growth struct {
+	course course
+	span   time.Duration
+}
+
+// firstSpan is how many intervals the span begins with: it is doubled whenever it is full, and every second point goes.
+const firstSpan = 16
+
+// Add takes a value in. interval is the time between two of them, longest that of the whole span.
+func (g *Growth) Add(at time.Time, value float64, interval, longest time.Duration) {
+	g.span = min(max(g.span, firstSpan*interval), longest)
+	if p := g.course.points; len(p) > 0 && at.Sub(p[0].at) >= g.span && g.span < longest {
+		g.span = min(2*g.span, longest)
+		kept := p[:0]
+		for i := range p {
+			if i%2 == 0 {
+				kept = append(kept, p[i])
+			}
+		}
+		g.course.points = kept
+	}
+	g.course.add(at, value, g.span)
+}
+
+// Grown is by how much it has grown over the time that it has been known for, by the median of its slopes. That is 0 as
+// long as nothing can be said.
+func (g *Growth) Grown() (bytes float64, known time.Duration) {
+	p := g.course.points
+	if len(p) < minPoints {
+		return 0, 0
+	}
+	known = p[len(p)-1].at.Sub(p[0].at)
+	return g.course.slope * known.Seconds(), known
+}

@@ -203,7 +203,7 @@ func resolveService(c threshold.Condition) (figure, error) {
 
 func grown(f *Figures, s *Service) (value, whole uint64, partial bool, err error) {
 	if s.Grown == nil {
-		return 0, 0, false, errors.New("nobody watches its growth now: its rule needs growth: true")
+		return 0, 0, false, errors.New("nobody watches its growth now: give its rule growth: true, or see watch_top")
 	}
 	whole, _ = f.meminfo("MemTotal")
 	return *s.Grown, whole, false, nil

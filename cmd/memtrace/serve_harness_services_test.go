@@ -1,0 +1,264 @@
+//go:build integration && services
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer/recording"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/cmd/memtrace/agent"
+	"github.com/memtrace/memtrace/procfs/proctest"
+)
+
+// leakyService is a private copy of slow_leak under a name of its own, so that a rule can mean it alone.
+type leakyService struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func startLeaky(t *testing.T, command ...string) *leakyService {
+	t.Helper()
+	s := &leakyService{cmd: exec.Command(command[0], command[1:]...)}
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.out = bufio.NewReader(out)
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // it has ended, unless the test failed
+	return s
+}
+
+// leaked is what it says that it has leaked by now, bytes.
+func (s *leakyService) leaked(t *testing.T) uint64 {
+	t.Helper()
+	if _, err := io.WriteString(s.in, "?\n"); err != nil {
+		t.Fatalf("the service was harmed: %v", err)
+	}
+	line, err := s.out.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the service was harmed: %v", err)
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// end ends it. It was not harmed if it ends as it should.
+func (s *leakyService) end(t *testing.T) {
+	t.Helper()
+	_ = s.in.Close()
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the service: %v", err)
+	}
+}
+
+// copyAs is a copy of a test program under another name.
+func copyAs(t *testing.T, program, name string) string {
+	t.Helper()
+	return copyOf(t, testProgram(program), name)
+}
+
+// copyOf is a copy of a file in a folder that all may read.
+func copyOf(t *testing.T, file, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "memtrace") // another user may have to read it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, name)
+	if err := errors.Join(proctest.WriteProgram(path, text), os.Chmod(dir, 0o755), os.Chmod(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// growthAgent is a memtrace serve that watches growth.
+type growthAgent struct {
+	cmd                   *exec.Cmd
+	address, config, data string
+	said                  *bytes.Buffer
+}
+
+// startGrowthAgent has the rules of config, and a folder. command is memtrace, with what is to go before it; none: as it is.
+func startGrowthAgent(t *testing.T, config, data string, command ...string) *growthAgent {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "memtrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	file := filepath.Join(dir, "memtrace.yaml")
+	if err := errors.Join(os.WriteFile(file, []byte(config), 0o644), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if len(command) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command = []string{self}
+	}
+	command = append(command, "serve", "--listen", "127.0.0.1:0", "--config", file, "--data", data)
+	a := &growthAgent{cmd: exec.Command(command[0], command[1:]...), config: file, data: data, said: new(bytes.Buffer)}
+	const notForTracers = "MEMTRACE_RECORD_LEAKS=true" // somebody's default for record, which is refused without probes
+	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), asMemtrace+"=1", notForTracers), a.said
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("it said nothing: %v; %s", a.cmd.Wait(), a.said)
+	}
+	a.address = strings.TrimSuffix(line, "/\n")
+	return a
+}
+
+func (a *growthAgent) end(t *testing.T) {
+	t.Helper()
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.cmd.Wait(); err != nil {
+		t.Errorf("%v: %s", err, a.said)
+	}
+}
+
+type growthAnswer struct {
+	Watch agent.WatchState
+	Sites []agent.Site
+}
+
+func (a *growthAgent) growth(t *testing.T, service string) (g growthAnswer) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(fetchText(t, a.address+"/services/"+service+"/growth")), &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// growsBy waits until the site with most growth is remember's, and has grown by so much.
+func (a *growthAgent) growsBy(t *testing.T, service string, bytes uint64) (top agent.Site) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s grows by %d bytes", service, bytes), func() bool {
+		g := a.growth(t, service)
+		if len(g.Sites) > 0 {
+			top = g.Sites[0]
+		}
+		return len(g.Sites) > 0 && top.Function == "remember" && top.Grown >= bytes
+	})
+	return top
+}
+
+// recordings are those of a service, the oldest first.
+func (a *growthAgent) recordings(t *testing.T, service string) (all []agent.Segment) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(fetchText(t, a.address+"/services/"+service+"/recordings")), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// recordingHolds waits until a recording has so many bytes of the leak, and returns what memtrace report says of it then. What is being
+// written is a second behind what the agent was told, and more on a busy machine.
+func recordingHolds(t *testing.T, file string, bytes uint64) (r report.Report) {
+	t.Helper()
+	var last string
+	defer func() {
+		if t.Failed() {
+			t.Logf("memtrace report %s: %s", file, last)
+		}
+	}()
+	eventually(t, fmt.Sprintf("%s holds %d bytes of the leak", file, bytes), func() bool {
+		out, err := memtraceCommand(t, "report", file, "--format", "json").Output()
+		last = fmt.Sprintf("%v, %.2000s", err, out)
+		r = report.Report{}
+		return err == nil && json.Unmarshal(out, &r) == nil && heldByRemember(&r) >= bytes
+	})
+	return r
+}
+
+func heldByRemember(r *report.Report) (live uint64) {
+	for _, s := range r.Sites {
+		if slices.ContainsFunc(s.Stack, func(f *report.Frame) bool { return f.Function == "remember" }) {
+			live += s.LiveBytes
+		}
+	}
+	return live
+}
+
+// endedInOrder reports whether a recording has what its tracer wrote at its end: the last Report.
+func endedInOrder(t *testing.T, file string) bool {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := recording.Open(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ended := r.Stored()
+	return ended
+}
+
+// tracersOf are the children of all threads of an agent.
+func tracersOf(t *testing.T, pid int) (children []int) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range tasks {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			n, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			children = append(children, n)
+		}
+	}
+	return children
+}
