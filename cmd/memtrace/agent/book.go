@@ -16,6 +16,7 @@ type book struct {
 	services map[string]*Service           // of this pass
 	listed   map[string]bool               // had metrics of their own in the last pass
 	members  map[string][]*collect.Process // of this pass, of services whose growth is watched
+	traced   map[string][]*collect.Process // of this pass, of services that an alert may have traced
 	passes   uint64
 	owners   *groupOwners
 	group    func(*collect.Process) processGroup // that a process is in
@@ -43,6 +44,7 @@ func newBook() *book {
 	b := &book{
 		before: make(map[collect.Identity]counts), now: make(map[collect.Identity]counts), totals: make(map[string]*counted),
 		services: make(map[string]*Service), listed: make(map[string]bool), members: make(map[string][]*collect.Process),
+		traced: make(map[string][]*collect.Process),
 		owners: openGroupOwners(),
 	}
 	b.group = func(p *collect.Process) processGroup { return groupOf(p, b.owners) }
@@ -57,6 +59,7 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 	clear(b.now)
 	clear(b.services)
 	clear(b.members)
+	clear(b.traced)
 	b.owners.begin()
 	for _, name := range watched {
 		b.members[name] = nil
@@ -70,16 +73,34 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 		if s == nil {
 			s = &Service{Name: name}
 			b.services[name] = s
+			if c.tracesOf(name) {
+				b.traced[name] = nil
+			}
 		}
 		s.add(p)
 		b.count(name, user, named, p)
 		if _, watched := b.members[name]; watched && named {
 			b.members[name] = append(b.members[name], p)
 		}
+		if traced, may := b.traced[name]; may && (named || !c.names(name)) {
+			b.traced[name] = append(traced, p)
+		}
 	}
 	b.before, b.now = b.now, b.before
 	b.forget()
 	return b.list(c)
+}
+
+// processes are those of this pass of a service that an alert may have traced.
+func (b *book) processes(service string) []*collect.Process { return b.traced[service] }
+
+// named says whether a rule has named a service, and which user else; 0 is root.
+func (b *book) named(service string) (byRule bool, user uint32) {
+	t := b.totals[service]
+	if t == nil {
+		return false, 0
+	}
+	return t.named, t.user
 }
 
 // count adds what a process did since the last pass to its service. Of one that ran before the agent began, only what
