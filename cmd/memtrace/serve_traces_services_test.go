@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // traceOf is the last trace that an alert had made; nil: there was none.
@@ -237,4 +240,96 @@ func TestServeTraceWithoutPrivileges(t *testing.T) {
 	if said := a.said.String(); !strings.Contains(said, "alerts ask for traces, which will fail: missing: CAP_DAC_READ_SEARCH, CAP_PERFMON, CAP_BPF, ") {
 		t.Errorf("it doesn't say what is missing: %s", said)
 	}
+}
+
+// Who has ended, or has the ID of one that has, is left out of a trace, and the rest is traced. Where nobody is left, it fails.
+func TestTraceForAnAlertLeavesOutWhoIsNotMeant(t *testing.T) {
+	t.Parallel()
+	service, stranger := startLeaky(t, copyAs(t, "slow_leak", "leaky_meant")), startLeaky(t, copyAs(t, "slow_leak", "leaky_other"))
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	meant, other, gone := service.cmd.Process.Pid, stranger.cmd.Process.Pid, ended.Process.Pid
+	wrong := []agent.Order{{PID: gone, StartTime: 1}, {PID: other, StartTime: startOf(t, other) - 1}}
+	file := filepath.Join(t.TempDir(), "x.memtrace")
+	lines, err := traceOrdered(t, file, append(wrong, agent.Order{PID: meant, StartTime: startOf(t, meant)}))
+	if err != nil || len(lines) != 2 {
+		t.Fatalf("%v: %+v", err, lines)
+	}
+	if r := lines[0].Refused; len(r) != 2 || r[0].PID != gone || r[1].PID != other || !strings.Contains(r[1].Why, "another process has had its ID since") {
+		t.Errorf("%+v", r)
+	}
+	if e := lines[1].Ended; e == nil || e.Early || e.RecordError != "" || e.WindowNS < 2e9 || e.Found.Checked != 1 {
+		t.Errorf("%+v", e)
+	}
+	out, err := memtraceCommand(t, "report", file, "--format", "json").Output()
+	var r report.Report
+	if err != nil || json.Unmarshal(out, &r) != nil || len(r.Processes) != 1 || r.Processes[0].PID != meant {
+		t.Errorf("%v: %+v", err, r.Processes)
+	}
+	lines, err = traceOrdered(t, filepath.Join(t.TempDir(), "none.memtrace"), wrong)
+	if err == nil || len(lines) != 1 || len(lines[0].Refused) != 2 {
+		t.Errorf("%v: %+v", err, lines)
+	}
+	checkUnprobed(t, other)
+	service.end(t)
+	stranger.end(t)
+}
+
+// traceOrdered is a trace of two seconds, as an agent has it made.
+func traceOrdered(t *testing.T, file string, orders []agent.Order) (all []agent.TraceFeed, err error) {
+	t.Helper()
+	cmd := memtraceCommand(t, "record", "--output", file, "--duration", "2s", "--leaks", "--follow=false", "--at-exit", "off", "--max-overhead", "5%")
+	cmd.Env = append(cmd.Env, agent.StartedByServe+"=1")
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	to := json.NewEncoder(in)
+	for _, o := range orders {
+		if err := to.Encode(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := io.WriteString(in, "\n"); err != nil {
+		t.Fatal(err)
+	}
+	// stdin stays open: its end would end the trace.
+	err = cmd.Wait()
+	for from := json.NewDecoder(&out); from.More(); {
+		var f agent.TraceFeed
+		if err := from.Decode(&f); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f)
+	}
+	if t.Failed() || err != nil {
+		t.Logf("it said: %s", &said)
+	}
+	return all, err
+}
+
+// startOf is when a process began, clock ticks since boot.
+func startOf(t *testing.T, pid int) uint64 {
+	t.Helper()
+	fs, err := procfs.New("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := fs.Process(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	st, err := p.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.StartTime
 }

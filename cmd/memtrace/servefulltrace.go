@@ -50,10 +50,14 @@ func traceForAlert(ctx context.Context, set settings) error {
 	if err := s.followAll(all, to); err != nil {
 		return err
 	}
-	s.out = &resultOutput{session: s, to: to}
+	out := &resultOutput{session: s, to: to}
+	s.out = out
 	end := func() {
 		time.AfterFunc(endPatience, func() { os.Exit(exitFailed) })
-		s.runInSession(s.stopUnchecked)
+		s.runInSession(func() {
+			out.early = true
+			s.stopUnchecked()
+		})
 	}
 	defer context.AfterFunc(ctx, end)()
 	go func() {
@@ -71,7 +75,7 @@ const (
 	// rings of a trace that somebody has started, and --max-overhead bounds how fast events come.
 	alertRings   = 64 << 20
 	maxAlertRing = 4 << 20
-	minAlertRing = 256 << 10
+	minAlertRing = 64 << 10
 )
 
 // alertRing is what the rings of one of so many CPUs hold, bytes.
@@ -140,11 +144,12 @@ type resultOutput struct {
 	noOutput
 	session *session
 	to      *json.Encoder
+	early   bool // it was ended before its time
 }
 
 // final fails at nothing: the recording is whole, and who was to be told may be gone.
 func (o *resultOutput) final(r *report.Report) error {
-	result := agent.TraceResult{WindowNS: r.WindowNS, Found: foundBy(r)}
+	result := agent.TraceResult{WindowNS: r.WindowNS, Early: o.early, Found: foundBy(r)}
 	if err := o.session.recorder.status().Err; err != nil {
 		result.RecordError = err.Error()
 	} else if err := o.session.recordError; err != nil {
@@ -218,7 +223,11 @@ func topSite(r *report.Report, leaks []agent.LeakFound) *agent.SiteFound {
 	if len(all) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(all, func(x, y *agent.SiteFound) int { return cmp.Compare(x.Bytes, y.Bytes) })
+	top := slices.MaxFunc(all, func(x, y *agent.SiteFound) int { return cmp.Compare(x.Bytes, y.Bytes) })
+	if top.Bytes == 0 {
+		return nil // nothing lives
+	}
+	return top
 }
 
 // lackedRights says what keeps a service of another user from being traced in full, "" where nothing does.

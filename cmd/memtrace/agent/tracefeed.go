@@ -18,7 +18,8 @@ type Refusal struct {
 
 // TraceResult is what a trace came to.
 type TraceResult struct {
-	WindowNS    uint64   `json:"window_ns"` // from the attach to the end
+	WindowNS    uint64   `json:"window_ns"`       // from the attach to the end
+	Early       bool     `json:"early,omitempty"` // a signal, or the end of its orders, has ended it
 	Found       Findings `json:"found"`
 	RecordError string   `json:"record_error,omitempty"`
 }

@@ -6,7 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 var traceMetrics = []metric{
 	ofAgent("memtrace_trace_started_total", "Traces of services that alerts have asked for, and that were started.", prometheus.CounterValue,
 		func(a *Agent) float64 { c, _, _ := a.traces.figures(); return float64(c.started) }),
-	ofAgent("memtrace_trace_failed_total", "Those that failed, or did not keep to their time.", prometheus.CounterValue,
+	ofAgent("memtrace_trace_failed_total", "Those that failed, did not keep to their time, or saw nothing for most of it.", prometheus.CounterValue,
 		func(a *Agent) float64 { c, _, _ := a.traces.figures(); return float64(c.failed) }),
 	ofAgent("memtrace_trace_dropped_total",
 		"Traces that alerts have asked for, and that were not made: the service was traced not long ago, the alert was over first, or too many waited.",

@@ -23,8 +23,9 @@ func TestWrongTraces(t *testing.T) {
 		"alerts:\n- name: a\n  when: rss(x)>1\n  trace: 11m":                            "line 4: alerts: alert 1: trace.for: 11m0s is not from 1s to 10m0s",
 		"alerts:\n- name: a\n  when: rss(x)>1\n  trace:\n    leaks: true\n    for: 1ms": "line 6: alerts: alert 1: trace.for: 1ms is not from 1s to 10m0s",
 		"alerts:\n- name: a\n  when: rss(x)>1\n  trace:\n    every: 1s":                 "line 5: alerts: alert 1: trace.every: 1s is not from 1m0s to ",
-		"alerts:\n- name: a\n  when: rss(x)>1\n  trace: {max_overhead: 0.01%}":          "line 4: alerts: alert 1: trace.max_overhead: \"0.01%\" is no share from 0.1% to 100%",
+		"alerts:\n- name: a\n  when: rss(x)>1\n  trace: {max_overhead: 0.01%}":          "line 4: alerts: alert 1: trace.max_overhead: \"0.01%\" is no share from 0.1% to 1000%",
 		"alerts:\n- name: a\n  when: rss(x)>1\n  trace: {max_overhead: 5}":              "line 4: alerts: alert 1: trace.max_overhead: \"5\" is no share",
+		"alerts:\n- name: a\n  when: rss(x)>1\n  trace: {max_overhead: 1001%}":          "is no share",
 		"alerts:\n- name: a\n  when: rss(x)>1\n  trace: {max_overhead: NaN%}":           "is no share",
 		"alerts:\n- name: a\n  when: rss(x)>1\n  trace:\n    fore: 1m":                  "line 5: there is no field fore; there are for, leaks, max_overhead, every",
 		"alerts:\n- name: a\n  when: rss(x)>1\n  trace: soon":                           "line 4: `soon` is not a time, such as 10s",
@@ -292,6 +293,43 @@ func TestFindingsAreShownSafely(t *testing.T) {
 	}
 	empty := &Findings{}
 	if s := empty.summary(); s != "no process was checked for leaks" {
+		t.Error(s)
+	}
+}
+
+// Why a trace ended, and whether that is a failure. One that saw nothing for most of its time has found no proof of anything.
+func TestHowTracesEnd(t *testing.T) {
+	minute := uint64(time.Minute)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	there := map[collect.Identity]member{{PID: 7}: {}}
+	for want, test := range map[string]struct {
+		ctx     context.Context
+		trace   fullTrace
+		tooLong bool
+		err     error
+		failed  bool
+	}{
+		"its time was over":                                 {trace: fullTrace{result: &TraceResult{WindowNS: minute, Found: Findings{FullSeconds: 60}}}},
+		"its processes have ended":                          {trace: fullTrace{result: &TraceResult{WindowNS: minute - 1}}},
+		"the agent ended":                                   {ctx: over, trace: fullTrace{result: &TraceResult{Early: true}}},
+		"a signal ended it":                                 {trace: fullTrace{result: &TraceResult{Early: true}}, failed: true},
+		"it took 2m0s longer than its time":                 {trace: fullTrace{traced: there}, tooLong: true, err: os.ErrProcessDone, failed: true},
+		"not all is recorded: no space":                     {trace: fullTrace{result: &TraceResult{WindowNS: minute, RecordError: "no space\nhere"}}, failed: true},
+		"none of its processes can be traced: no allocator": {trace: fullTrace{refused: "no allocator"}, err: os.ErrInvalid, failed: true},
+		"it failed, and the agent's log has its own words: invalid argument":           {trace: fullTrace{traced: there, refused: "x"}, err: os.ErrInvalid, failed: true},
+		"it failed, and the agent's log has its own words: it told nothing":            {trace: fullTrace{traced: there}, failed: true},
+		"for 40 of 60 seconds nothing was seen of it, to keep within max_overhead 5%:": {trace: fullTrace{result: &TraceResult{WindowNS: minute, Found: Findings{FullSeconds: 15, SampledSeconds: 5, PausedSeconds: 40}}}, failed: true},
+	} {
+		if test.ctx == nil {
+			test.ctx = t.Context()
+		}
+		test.trace.job = &traceJob{how: alert.DefaultTrace()}
+		if why, failed := test.trace.ended(test.ctx, test.tooLong, test.err); !strings.HasPrefix(why, want) || failed != test.failed {
+			t.Errorf("%q, failed %v; want %q", why, failed, want)
+		}
+	}
+	if s := (&Findings{Checked: 1, PausedSeconds: 1}).summary(); s != "no leaks among what was seen" {
 		t.Error(s)
 	}
 }

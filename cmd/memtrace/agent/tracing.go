@@ -31,8 +31,11 @@ type fullTrace struct {
 	lines  io.Reader
 	path   string // of the recording
 	traced map[collect.Identity]member
-	result *TraceResult
-	broken error // why there is no result
+
+	// What it told.
+	refused string // why it could not trace the last of those that it left out
+	result  *TraceResult
+	broken  error // why there is no result
 }
 
 // traceService traces a service for an alert. It returns when that is over, in good order also when ctx ends.
@@ -132,7 +135,6 @@ func (t *fullTrace) order() {
 
 // await takes what the trace tells, until it has ended.
 func (t *fullTrace) await(ctx context.Context) (e traceEnd) {
-	e.why = "its processes have ended"
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
@@ -140,30 +142,46 @@ func (t *fullTrace) await(ctx context.Context) (e traceEnd) {
 	}()
 	late := time.NewTimer(t.job.how.For + checkPatience)
 	defer late.Stop()
+	tooLong := false
 	select {
 	case <-told:
 	case <-ctx.Done():
-		e.why = "the agent ended"
 		t.stop(told)
 	case <-late.C:
-		e.why, e.failed = fmt.Sprintf("it took %v longer than its time", checkPatience), true
+		tooLong = true
 		t.stop(told)
 	}
 	_ = t.orders.Close() // it may have ended
 	err := t.cmd.Wait()
-	switch {
-	case t.result != nil:
+	if t.result != nil {
 		e.results = t.result.findings()
-		if e.why == "its processes have ended" && time.Duration(t.result.WindowNS) >= t.job.how.For {
-			e.why = "its time was over"
-		}
-		if t.result.RecordError != "" {
-			e.why, e.failed = "not all is recorded: "+brief(t.result.RecordError), true
-		}
-	case ctx.Err() == nil && !e.failed:
-		e.why, e.failed = fmt.Sprintf("it failed, and the agent's log has its own words: %v", firstOf(t.broken, err)), true
 	}
+	e.why, e.failed = t.ended(ctx, tooLong, err)
 	return e
+}
+
+// ended says why it ended, and whether that is a failure. err is that of its process.
+func (t *fullTrace) ended(ctx context.Context, tooLong bool, err error) (why string, failed bool) {
+	switch r := t.result; {
+	case r != nil && r.RecordError != "":
+		return "not all is recorded: " + brief(r.RecordError), true
+	case tooLong:
+		return fmt.Sprintf("it took %v longer than its time", checkPatience), true
+	case ctx.Err() != nil:
+		return "the agent ended", false
+	case r == nil && len(t.traced) == 0 && t.refused != "":
+		return "none of its processes can be traced: " + t.refused, true
+	case r == nil:
+		return fmt.Sprintf("it failed, and the agent's log has its own words: %v", firstOf(t.broken, err)), true
+	case r.Early:
+		return "a signal ended it", true
+	case r.Found.blind():
+		return fmt.Sprintf("for %.0f of %.0f seconds nothing was seen of it, to keep within max_overhead %s: a larger one shows more",
+			r.Found.PausedSeconds, r.Found.seconds(), t.job.how.MaxOverhead), true
+	case time.Duration(r.WindowNS) >= t.job.how.For:
+		return "its time was over", false
+	}
+	return "its processes have ended", false
 }
 
 // stop has it end in good order, or else at once.
@@ -204,6 +222,7 @@ func (t *fullTrace) refuse(r Refusal) {
 		}
 		delete(t.traced, id)
 		why := brief(r.Why)
+		t.refused = why
 		t.agent.audit.write(auditEntry{
 			What: auditRefused, Service: t.job.service, Why: why, PID: id.PID, Program: m.program,
 		})
@@ -246,6 +265,11 @@ func (r *TraceResult) findings() *Findings {
 	return &f
 }
 
+func (f *Findings) seconds() float64 { return f.FullSeconds + f.SampledSeconds + f.PausedSeconds }
+
+// blind reports whether nothing was seen for most of the time: the service allocates too fast for max_overhead.
+func (f *Findings) blind() bool { return f.PausedSeconds > f.seconds()/2 }
+
 // maxKinds is more than there are kinds of leaks.
 const maxKinds = 10
 
@@ -261,6 +285,8 @@ func (f *Findings) summary() string {
 	switch {
 	case f.Checked == 0:
 		parts = append(parts, "no process was checked for leaks")
+	case len(parts) == 0 && f.PausedSeconds > 0:
+		parts = append(parts, "no leaks among what was seen")
 	case len(parts) == 0:
 		parts = append(parts, "no leaks")
 	}

@@ -24,7 +24,8 @@ const (
 	maxTrace   = 10 * time.Minute
 	minEvery   = time.Minute
 	maxEvery   = 7 * 24 * time.Hour
-	leastShare = 0.1 // per cent
+	minShare   = 0.1 // per cent, as of --max-overhead
+	maxShare   = 1000
 )
 
 // DefaultTrace is what a Trace that says nothing means.
@@ -65,8 +66,8 @@ func (r *Rule) checkTrace() error {
 	}
 	text, percent := strings.CutSuffix(t.MaxOverhead, "%")
 	share, err := strconv.ParseFloat(text, 64)
-	if !percent || err != nil || math.IsNaN(share) || share < leastShare || share > 100 {
-		return wrong("trace.max_overhead", "%q is no share from 0.1%% to 100%%, such as 5%%", t.MaxOverhead)
+	if !percent || err != nil || math.IsNaN(share) || share < minShare || share > maxShare {
+		return wrong("trace.max_overhead", "%q is no share from 0.1%% to 1000%%, such as 5%%", t.MaxOverhead)
 	}
 	return nil
 }
