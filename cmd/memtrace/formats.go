@@ -38,6 +38,10 @@ A TIME is a number with a unit: 500ms, 10s, 5m, 336h. A SIZE is one with B, KiB,
 			},
 			{Title: "Alerts", Keys: fieldKeys(agent.AlertFields()), Text: "Each of alerts is a condition, for each service alone."},
 			{
+				Title: "Traces", Keys: fieldKeys(agent.TraceFields()),
+				Text: "trace of an alert is a time, or these fields: {for: 1m, every: 24h}. One service is traced at a time.",
+			},
+			{
 				Title: "Receivers", Keys: fieldKeys(agent.ReceiverFields()),
 				Text: "Each of receivers has a command, a webhook or a webhook_file.",
 			},
@@ -59,6 +63,9 @@ alerts:
   - {name: leak, when: "growth(*)>1MiB/h", over: 6h}
 receivers:
   - {name: chat, webhook: "https://chat.example.com/hook"}`},
+			{Text: "a service that has become large is traced for five minutes, once a day at most", File: `
+alerts:
+  - {name: shop is large, when: rss(shop)>2GiB, trace: {for: 5m, every: 24h}}`},
 		},
 	}
 }

@@ -42,8 +42,12 @@ func recordCommand(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if startedByServe() {
+	switch {
+	case !startedByServe():
+	case set.tracer.Touch:
 		return traceForAgent(c.Context, set)
+	default:
+		return traceForAlert(c.Context, set)
 	}
 	chosen := len(set.pids) > 0 || !set.chosen.empty()
 	switch {

@@ -24,6 +24,9 @@ const defaultServeConfig = "/etc/memtrace/memtrace.yaml"
 const serveDescription = "Watches the memory of all services of this machine for as long as it runs, and tells Prometheus at /metrics. " +
 	"It reads /proc within a stall budget, and costs its targets nothing else. Of services whose rules say growth: true, or that grow most (watch_top), it finds the call " +
 	"stacks that their growth belongs to, without a probe, keeps recordings, and has profiles for go tool pprof, Parca and Pyroscope.\n\n" +
+	"Alerts in the configuration tell a command or a webhook when memory, pressure, a service's size or its growth have crossed a limit for some " +
+	"time; one with trace: 1m has the service traced in full for that time as it begins, with a leak check at the end. " +
+	"Growth and traces take more rights than the rest (docs/serve.md).\n\n" +
 	"It listens on this machine alone unless told otherwise. Services are systemd's units, containers and programs, unless " + defaultServeConfig + " " +
 	"has rules of its own. SIGHUP and a changed file have it read again; one that is wrong leaves the old in force. " +
 	"memtrace.yaml(5) lists its keys."
@@ -61,6 +64,7 @@ func serveCommand(c *cli.Context) error {
 			tellSystemd(daemon.SdNotifyReady)
 		},
 		Alive: func() { tellSystemd(daemon.SdNotifyWatchdog) },
+		Lacks: lackedRights,
 	})
 	if err != nil {
 		return err

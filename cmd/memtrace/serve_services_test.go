@@ -185,7 +185,13 @@ func TestServeUnitIsHardened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, text := range map[string][]byte{"alone": unit, "with growth": slices.Concat(unit, []byte("\n"), growth)} {
+	trace, err := os.ReadFile("../../packaging/systemd/memtrace-trace.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string][]byte{
+		"alone": unit, "with growth": slices.Concat(unit, []byte("\n"), growth), "with traces": slices.Concat(unit, []byte("\n"), trace),
+	} {
 		file := filepath.Join(t.TempDir(), "memtrace.service")
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)

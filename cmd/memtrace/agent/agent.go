@@ -25,6 +25,8 @@ type Options struct {
 	Ready func(address string)
 	// Alive is called after each pass.
 	Alive func()
+	// Lacks says which rights to trace in full are missing, "" where none are; nil: nobody can say.
+	Lacks func() string
 }
 
 // Agent collects and serves.
@@ -41,6 +43,7 @@ type Agent struct {
 	audit     *audit
 	watches   watches
 	alerts    alerts
+	traces    *traces
 	profiles  slots  // that are being made
 	deltas    slots  // that are under way
 	pasts     slots  // recordings that are being read
@@ -60,6 +63,7 @@ func New(opt Options) (*Agent, error) {
 		return nil, err
 	}
 	a.config.Store(&c)
+	a.traces = newTraces(a.log, a.traceService)
 	a.warnOf(&c)
 	a.own.reloaded(true)
 	a.alerts.prepare(a, &c)
@@ -87,6 +91,7 @@ func openCollector(c *Config) (*collect.Collector, error) {
 // Close ends the tracers, and lets go of all processes.
 func (a *Agent) Close() error {
 	a.alerts.close()
+	a.endTracers()
 	a.watches.close()
 	return errors.Join(a.collector.Close(), a.machine.Close())
 }
@@ -98,7 +103,7 @@ func (a *Agent) Run(ctx context.Context, reload <-chan os.Signal) error {
 		return err
 	}
 	defer server.close()
-	defer a.watches.stop()
+	defer a.endTracers()
 	a.alerts.start(a.config.Load(), server.address)
 	if err := a.collect(); err != nil {
 		return err
@@ -131,6 +136,13 @@ func (a *Agent) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 }
 
+// endTracers ends all tracers at once, and returns when they have ended.
+func (a *Agent) endTracers() {
+	a.traces.close()
+	a.watches.stop()
+	a.traces.wait()
+}
+
 // collect makes a pass and publishes what it found.
 func (a *Agent) collect() error {
 	pass, err := a.collector.Collect(collect.User | collect.Cmdline | collect.Cgroup | collect.Shared | collect.Memory)
@@ -147,17 +159,26 @@ func (a *Agent) collect() error {
 	a.latest.Store(s)
 	a.watches.update(a.config.Load(), a.book, pass.At)
 	a.watches.prune(a.config.Load(), time.Now())
-	a.alerts.check(a.figures(s))
+	changes := a.alerts.check(a.figures(s))
+	a.traces.take(changes, s.At, a.book.named)
+	a.traces.step(s.At, a.book.processes)
 	return nil
 }
 
-// warnOf names rules by which any user can have their processes traced as another's.
+// warnOf names rules by which any user can have their processes traced as another's, and rights that are missing.
 func (a *Agent) warnOf(c *Config) {
 	for i := range c.Services {
-		if r := &c.Services[i]; r.Growth && r.anybodys() {
+		if r := &c.Services[i]; r.anybodys() && (r.Growth || c.tracesOf(r.Name)) {
 			a.log.Printf("warning: rule %s: every user can call a process so, and have it traced in place of the "+
 				"service's: add user, unit, container or cgroup", r.Name)
 		}
+	}
+	if a.opt.Lacks == nil || !c.traces() {
+		return
+	}
+	if lacks := a.opt.Lacks(); lacks != "" {
+		a.log.Printf("warning: alerts ask for traces, which will fail: %s: packaging/systemd/memtrace-trace.conf has what they take",
+			lacks)
 	}
 }
 

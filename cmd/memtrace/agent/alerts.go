@@ -43,7 +43,7 @@ func (x *alerts) reload(c *Config, now time.Time) {
 
 func (x *alerts) close() { x.notifier.Close() }
 
-func (x *alerts) check(f *alert.Figures) {
+func (x *alerts) check(f *alert.Figures) []alert.Change {
 	changes := x.book.Check(f)
 	for i := range changes {
 		word := "is over"
@@ -55,6 +55,7 @@ func (x *alerts) check(f *alert.Figures) {
 	for _, m := range x.source.Messages(changes) {
 		x.notifier.Send(m)
 	}
+	return changes
 }
 
 // figures are what alerts can be about.
@@ -89,8 +90,20 @@ func (w *watch) topSites() (names []string) {
 }
 
 // serveAlerts gives all alerts as they are now, as JSON.
-func (a *Agent) serveAlerts(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, map[string]any{"alerts": a.alerts.book.States()})
+func (a *Agent) serveAlerts(w http.ResponseWriter, r *http.Request) {
+	type state struct {
+		alert.State
+		Trace *TraceState `json:"trace,omitempty"` // the last one
+	}
+	all := []state{}
+	for _, s := range a.alerts.book.States() {
+		t := a.traces.of(s.Alert, s.Service)
+		if t != nil && t.Found != nil {
+			a.auditRead(r, s.Service)
+		}
+		all = append(all, state{s, t})
+	}
+	writeJSON(w, map[string]any{"alerts": all})
 }
 
 // alertMetrics are those of alerts and their receivers.

@@ -25,6 +25,8 @@ type auditEntry struct {
 	Seconds    float64 `json:"seconds,omitempty"`
 	CPUSeconds float64 `json:"cpu_seconds,omitempty"` // of the tracer
 	File       string  `json:"file,omitempty"`        // its recording
+	// Of a trace that ended. It is a pointer, as entries are compared.
+	Found *Findings `json:"found,omitempty"`
 	// Of what was read.
 	By   string `json:"by,omitempty"`   // the user, where web_config has users or client certificates
 	From string `json:"from,omitempty"` // address
@@ -38,6 +40,8 @@ const (
 	auditTrace       = "process_traced"
 	auditRefused     = "process_refused"
 	auditTraceEnd    = "process_left"
+	auditFullTrace   = "trace_started" // of all allocations, as an alert asked for it
+	auditFullEnd     = "trace_ended"
 	auditRead        = "read"
 	auditReadRefused = "read_refused"
 )

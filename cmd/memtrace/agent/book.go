@@ -18,6 +18,7 @@ type book struct {
 	listed   map[string]bool               // had metrics of their own in the last pass
 	members  map[string][]*collect.Process // of this pass, of services whose growth is watched
 	top      top
+	traced   map[string][]*collect.Process // of this pass, of services that an alert may have traced
 	passes   uint64
 	self     int // the agent's PID
 	owners   *groupOwners
@@ -47,6 +48,7 @@ func newBook() *book {
 	b := &book{
 		before: make(map[collect.Identity]counts), now: make(map[collect.Identity]counts), totals: make(map[string]*counted),
 		services: make(map[string]*Service), listed: make(map[string]bool), members: make(map[string][]*collect.Process),
+		traced: make(map[string][]*collect.Process),
 		owners: openGroupOwners(), self: os.Getpid(), top: newTop(),
 	}
 	b.group = func(p *collect.Process) processGroup { return groupOf(p, b.owners) }
@@ -61,6 +63,7 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 	clear(b.now)
 	clear(b.services)
 	clear(b.members)
+	clear(b.traced)
 	b.owners.begin()
 	for _, name := range slices.Concat(watched, b.top.names()) {
 		b.members[name] = nil
@@ -74,17 +77,35 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 		if s == nil {
 			s = &Service{Name: name}
 			b.services[name] = s
+			if c.tracesOf(name) {
+				b.traced[name] = nil
+			}
 		}
 		s.add(p)
 		b.count(name, user, named, p)
 		if _, watched := b.members[name]; watched && (named || b.top.has(name)) {
 			b.members[name] = append(b.members[name], p)
 		}
+		if traced, may := b.traced[name]; may && (named || !c.names(name)) {
+			b.traced[name] = append(traced, p)
+		}
 	}
 	b.top.choose(c, b, pass.At)
 	b.before, b.now = b.now, b.before
 	b.forget()
 	return b.list(c)
+}
+
+// processes are those of this pass of a service that an alert may have traced.
+func (b *book) processes(service string) []*collect.Process { return b.traced[service] }
+
+// named says whether a rule has named a service, and which user else; 0 is root.
+func (b *book) named(service string) (byRule bool, user uint32) {
+	t := b.totals[service]
+	if t == nil {
+		return false, 0
+	}
+	return t.named, t.user
 }
 
 // count adds what a process did since the last pass to its service. Of one that ran before the agent began, only what

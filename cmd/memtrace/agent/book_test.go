@@ -146,3 +146,23 @@ func TestUsersShareTheSeries(t *testing.T) {
 		}
 	}
 }
+
+// Processes are kept of services that an alert may have traced. Under a rule's name, only those are that the rule means.
+func TestProcessesOfTracedServices(t *testing.T) {
+	c, b := parsed(t, "others: program\nservices: [{name: shop, program: shopd}]\n"+
+		"alerts: [{name: a, when: rss(shop)>1, trace: 1m}, {name: b, when: growth(w*)>1/h, trace: 1m}, {name: c, when: rss(db)>1}]"), newRootsBook()
+	b.take(c, pass(process(1, 1, "shop", 9, 0), process(2, 1, "shopd", 5, 0), process(3, 1, "web", 5, 0), process(4, 1, "web", 5, 0), process(5, 1, "db", 5, 0)))
+	for service, want := range map[string]string{"shop": "2", "web": "3 4", "db": "", "none": ""} {
+		var pids []string
+		for _, p := range b.processes(service) {
+			pids = append(pids, fmt.Sprint(p.PID))
+		}
+		if is := strings.Join(pids, " "); is != want {
+			t.Errorf("%s: %q, want %q", service, is, want)
+		}
+	}
+	b.take(c, pass(process(3, 1, "web", 5, 0)))
+	if len(b.processes("web")) != 1 || b.processes("shop") != nil {
+		t.Error("processes of a pass before are kept")
+	}
+}

@@ -208,6 +208,26 @@ func (c *Config) watched() (names []string, omitted int) {
 	return names[:most], len(names) - most
 }
 
+// traces reports whether any alert may have a service traced.
+func (c *Config) traces() bool {
+	return slices.ContainsFunc(c.Alerts, func(r alert.Rule) bool { return r.Trace != nil })
+}
+
+// tracesOf reports whether an alert may have this service traced.
+func (c *Config) tracesOf(service string) bool {
+	for i := range c.Alerts {
+		if c.Alerts[i].Traces(service) {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether a rule has this name.
+func (c *Config) names(service string) bool {
+	return slices.ContainsFunc(c.Services, func(r Rule) bool { return r.Name == service })
+}
+
 func isPort(text string) bool {
 	_, err := strconv.ParseUint(text, 10, 16)
 	return err == nil

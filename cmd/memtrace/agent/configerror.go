@@ -35,12 +35,15 @@ func inWords(err error) error {
 	return errors.New(strings.Join(lines, "; "))
 }
 
+// fieldsOfTrace is what the parser knows the fields of an alert's trace as.
+const fieldsOfTrace = "alert.traceFields"
+
 func fieldsOf(name string) string {
 	of := reflect.TypeFor[Config]()
 	for _, other := range []reflect.Type{
-		reflect.TypeFor[Rule](), reflect.TypeFor[alert.Rule](), reflect.TypeFor[alert.Receiver](),
+		reflect.TypeFor[Rule](), reflect.TypeFor[alert.Rule](), reflect.TypeFor[alert.Receiver](), reflect.TypeFor[alert.Trace](),
 	} {
-		if other.String() == name {
+		if other.String() == name || other == reflect.TypeFor[alert.Trace]() && name == fieldsOfTrace {
 			of = other
 		}
 	}
@@ -67,6 +70,8 @@ func wanted(goType string) string {
 		return "an alert: write name: NAME and when: CONDITION"
 	case "alert.Receiver":
 		return "a receiver: write name: NAME and its command or webhook"
+	case fieldsOfTrace:
+		return "a time, such as 1m, nor fields, such as {for: 1m, every: 1h}"
 	case "[]alert.Rule", "[]alert.Receiver", "[]string":
 		return "a list: begin each with a dash"
 	case "[]agent.Rule":

@@ -22,5 +22,9 @@
 // what it costs is known by service. The ledger counts through all of them. history is the folder of recordings, audit
 // the log of what was traced and read.
 //
+// Services that alerts with trace fire for are traced in full, one after the other, by traces and traceService:
+//
+//	Book ── Change ──▶ traces (a queue) ──▶ memtrace record, for its time ──▶ recording, Findings ──▶ audit, /alerts
+//
 // What the metrics mean is in docs/serve.md, which a test holds to the metrics that exist.
 package agent

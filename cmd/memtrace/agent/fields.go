@@ -29,6 +29,9 @@ func AlertFields() []Field {
 	return fields(reflect.ValueOf(alert.Rule{For: &wait, Over: alert.DefaultOver, Severity: "warning"}), alertTexts)
 }
 
+// TraceFields are the keys of an alert's trace, in the order of alert.Trace.
+func TraceFields() []Field { return fields(reflect.ValueOf(alert.DefaultTrace()), traceTexts) }
+
 // ReceiverFields are the keys of a receiver, in the order of alert.Receiver.
 func ReceiverFields() []Field {
 	return fields(reflect.ValueOf(alert.Receiver{Timeout: alert.DefaultTimeout}), receiverTexts)
@@ -61,7 +64,7 @@ var configTexts = map[string]fieldText{
 		"a service is not chosen"},
 	"site_metrics": {"", fmt.Sprintf("how many call sites of a watched service have a metric of their own, at most %d",
 		maxSiteMetrics)},
-	"data": {"DIR", "where recordings and the audit log are kept, absolute; used where growth is watched. " +
+	"data": {"DIR", "where recordings and the audit log are kept, absolute; used where growth is watched, or an alert says trace. " +
 		"--data counts first"},
 	"keep_time": {"", "how long recordings are kept, at least " + short(leastKeepTime)},
 	"keep_size": {"", "how much the recordings of one service may take, at least 4MiB"},
@@ -88,6 +91,16 @@ var alertTexts = map[string]fieldText{
 	"over":     {"", "the span that growth and oom_kills are about, from 1m to 168h"},
 	"severity": {"WORD", "for receivers"},
 	"to":       {"NAMES", "a list of receivers; all without one"},
+	"trace": {"TIME|FIELDS", "of an alert about services: trace each one in full, for this time, as the alert begins to fire for it. " +
+		"A time, such as 1m, or fields: see Traces"},
+}
+
+var traceTexts = map[string]fieldText{
+	"for":   {"", "how long, from 1s to 10m"},
+	"leaks": {"", "false to leave out the leak check at the end"},
+	"max_overhead": {"SHARE", "what the probes may take of the service's own processor time, from 0.1% to 1000%: where they would take " +
+		"more, allocations are sampled, or the trace pauses"},
+	"every": {"", "a service is traced once in this time at most, whatever fires, from 1m to 168h"},
 }
 
 var receiverTexts = map[string]fieldText{

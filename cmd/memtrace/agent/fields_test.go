@@ -35,6 +35,7 @@ func TestFields(t *testing.T) {
 		texts  map[string]fieldText
 	}{
 		"rule": {RuleFields(), ruleTexts}, "alert": {AlertFields(), alertTexts}, "receiver": {ReceiverFields(), receiverTexts},
+		"trace": {TraceFields(), traceTexts},
 	} {
 		for _, f := range of.fields {
 			if f.Text == "" || f.Value == "" {
@@ -62,7 +63,7 @@ func TestServeDocumentHasTheKeys(t *testing.T) {
 			t.Errorf("docs/serve.md has no row %s", row)
 		}
 	}
-	for _, f := range slices.Concat(RuleFields(), AlertFields(), ReceiverFields()) {
+	for _, f := range slices.Concat(RuleFields(), AlertFields(), TraceFields(), ReceiverFields()) {
 		if !strings.Contains(string(text), "| `"+f.Name+"` |") && f.Name != "growth" {
 			t.Errorf("docs/serve.md has no row of %s", f.Name)
 		}

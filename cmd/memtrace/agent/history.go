@@ -10,22 +10,28 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // history is the agent's folder on disk:
 //
-//	services/NAME/TIME.memtrace   recordings of a service, each of the time from TIME on
-//	audit.jsonl                   what was traced and read: see audit
-//	cache/                        names of functions
-//	lock                          held by the agent that uses the folder
+//	services/NAME/TIME.memtrace          recordings of a service's growth, each of the time from TIME on
+//	services/NAME/traces/TIME.memtrace   its traces, which alerts asked for
+//	audit.jsonl                          what was traced and read: see audit
+//	cache/                               names of functions
+//	lock                                 held by the agent that uses the folder
 type history struct {
 	dir  string
 	lock *os.File
+
+	mu      sync.Mutex
+	tracing string // the trace that is being written, its path; "": none
 }
 
 const (
+	tracesFolder  = "traces"
 	segmentSuffix = ".memtrace"
 	segmentTime   = "20060102T150405Z"
 	// leastFree is what the agent leaves free of a disk: with less, nothing is recorded.
@@ -52,7 +58,7 @@ func openHistory(dir string) (*history, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("take %s: another memtrace serve uses it: end that one, or name another folder by data or --data", dir)
 	}
-	return &history{dir, lock}, nil
+	return &history{dir: dir, lock: lock}, nil
 }
 
 func (h *history) close() {
@@ -81,14 +87,39 @@ func (h *history) folder(service string) string {
 // Segment is a recording of a service.
 type Segment struct {
 	File  string    `json:"file"` // path
+	Kind  string    `json:"kind"` // growth, trace
 	Begin time.Time `json:"begin"`
 	End   time.Time `json:"end"`  // last written
 	Size  int64     `json:"size"` // bytes
 }
 
-// newSegment is the path of a recording that begins now. It fails where the disk is nearly full.
+// Kinds of recordings.
+const (
+	kindGrowth = "growth"
+	kindTrace  = "trace"
+)
+
+// newSegment is the path of a recording of a service's growth that begins now. It fails where the disk is nearly full.
 func (h *history) newSegment(service string, now time.Time) (string, error) {
-	dir := h.folder(service)
+	return newRecording(h.folder(service), now)
+}
+
+// beginTrace is newSegment of a trace. Nobody removes that until endTrace; there is one at a time.
+func (h *history) beginTrace(service string, now time.Time) (path string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tracing, err = newRecording(filepath.Join(h.folder(service), tracesFolder), now)
+	return h.tracing, err
+}
+
+// endTrace says that a trace is written no more.
+func (h *history) endTrace() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tracing = ""
+}
+
+func newRecording(dir string, now time.Time) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the folder for a service's recordings: %w", err)
 	}
@@ -118,10 +149,25 @@ func freeIn(dir string) (uint64, error) {
 	return st.Bavail * uint64(st.Bsize), nil
 }
 
-// segments are a service's recordings, the oldest first.
-func (h *history) segments(service string) ([]Segment, error) { return segmentsIn(h.folder(service)) }
+// segments are the recordings of a service's growth, the oldest first.
+func (h *history) segments(service string) ([]Segment, error) {
+	return segmentsIn(h.folder(service), kindGrowth)
+}
 
-func segmentsIn(folder string) ([]Segment, error) {
+// recordings are all of a service, traces too, the oldest first.
+func (h *history) recordings(service string) ([]Segment, error) {
+	return recordingsIn(h.folder(service))
+}
+
+func recordingsIn(folder string) ([]Segment, error) {
+	grown, err := segmentsIn(folder, kindGrowth)
+	traces, wrong := segmentsIn(filepath.Join(folder, tracesFolder), kindTrace)
+	all := slices.Concat(grown, traces)
+	slices.SortStableFunc(all, func(x, y Segment) int { return x.Begin.Compare(y.Begin) })
+	return all, errors.Join(err, wrong)
+}
+
+func segmentsIn(folder, kind string) ([]Segment, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -136,59 +182,11 @@ func segmentsIn(folder string) ([]Segment, error) {
 			continue
 		}
 		if info, err := e.Info(); err == nil { // else it was removed meanwhile
-			out = append(out, Segment{filepath.Join(folder, e.Name()), begin, info.ModTime(), info.Size()})
+			out = append(out, Segment{filepath.Join(folder, e.Name()), kind, begin, info.ModTime(), info.Size()})
 		}
 	}
 	slices.SortFunc(out, func(x, y Segment) int { return cmp.Compare(x.File, y.File) })
 	return out, nil
-}
-
-// prune removes a service's oldest recordings until the rest is young and small enough. The one that is being written
-// stays.
-func (h *history) prune(service, written string, c *Config, now time.Time) (size int64, removed int, err error) {
-	return pruneIn(h.folder(service), written, c, now)
-}
-
-// pruneOthers is prune for services that aren't watched, or no longer. A folder that has nothing left is removed.
-func (h *history) pruneOthers(watched map[string]bool, c *Config, now time.Time) (size int64, removed int, err error) {
-	top := filepath.Join(h.dir, "services")
-	entries, err := os.ReadDir(top)
-	if err != nil {
-		return 0, 0, fmt.Errorf("list the folders of recordings: %w", err)
-	}
-	mine := make(map[string]bool, len(watched))
-	for service := range watched {
-		mine[h.folder(service)] = true
-	}
-	for _, e := range entries {
-		folder := filepath.Join(top, e.Name())
-		if mine[folder] || !e.IsDir() {
-			continue
-		}
-		kept, gone, wrong := pruneIn(folder, "", c, now)
-		size, removed, err = size+kept, removed+gone, errors.Join(err, wrong)
-		_ = os.Remove(folder) // which the kernel refuses while anything is in it
-	}
-	return size, removed, err
-}
-
-func pruneIn(folder, written string, c *Config, now time.Time) (size int64, removed int, err error) {
-	all, err := segmentsIn(folder)
-	for _, s := range all {
-		size += s.Size
-	}
-	for _, s := range all {
-		if s.File == written || now.Sub(s.End) <= c.KeepTime && size <= int64(c.KeepSize) {
-			continue
-		}
-		if wrong := os.Remove(s.File); wrong != nil && !errors.Is(wrong, fs.ErrNotExist) {
-			err = errors.Join(err, fmt.Errorf("remove an old recording: %w", wrong))
-			continue
-		}
-		size -= s.Size
-		removed++
-	}
-	return size, removed, err
 }
 
 // segmentBounds are how long and how large a recording becomes: a quarter of what is kept, so that as little goes at a time.

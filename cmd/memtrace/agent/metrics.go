@@ -20,7 +20,7 @@ type metric struct {
 
 // metrics are all that the agent tells, apart from the standard process_ metrics of itself. docs/serve.md has them in
 // this order.
-var metrics = slices.Concat(serviceMetrics, watchMetrics, machineMetrics, alertMetrics, ownMetrics)
+var metrics = slices.Concat(serviceMetrics, watchMetrics, machineMetrics, alertMetrics, traceMetrics, ownMetrics)
 
 var serviceMetrics = []metric{
 	ofServices("memtrace_service_processes", "Processes of the service.", func(s *Service) float64 { return float64(s.Processes) }),

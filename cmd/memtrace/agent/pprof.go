@@ -62,7 +62,7 @@ func (a *Agent) answerProfile(w http.ResponseWriter, r *http.Request, x *watch, 
 		a.log.Printf("make a profile of %s: %v", x.service, err)
 		http.Error(w, "the profile could not be made; the agent's log says why", http.StatusInternalServerError)
 	default:
-		a.auditRead(r, x)
+		a.auditRead(r, x.service)
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Disposition", `attachment; filename="allocs.pb.gz"`)
 		_, _ = w.Write(out) // the client may be gone
@@ -206,7 +206,7 @@ func (a *Agent) serveGrowth(w http.ResponseWriter, r *http.Request) {
 	if x == nil {
 		return
 	}
-	a.auditRead(r, x)
+	a.auditRead(r, x.service)
 	top, rest := x.ledger.sites(maxSiteMetrics)
 	if top == nil {
 		top = []Site{}
@@ -218,26 +218,6 @@ func (a *Agent) serveGrowth(w http.ResponseWriter, r *http.Request) {
 		RestGrown   uint64 `json:"rest_grown"`
 		RestTouched uint64 `json:"rest_touched"`
 	}{x.State(), top, rest.Grown, rest.Touched})
-}
-
-// serveRecordings lists a service's recordings. They are read where they are: this would give them to everybody who reaches
-// the agent, and they can be read by its user alone.
-func (a *Agent) serveRecordings(w http.ResponseWriter, r *http.Request) {
-	x := a.watchOf(w, r.PathValue("name"))
-	if x == nil {
-		return
-	}
-	a.auditRead(r, x)
-	all, err := x.history.segments(x.service)
-	if err != nil {
-		a.log.Printf("%v", err)
-		http.Error(w, "the recordings can't be listed; the agent's log says why", http.StatusInternalServerError)
-		return
-	}
-	if all == nil {
-		all = []Segment{}
-	}
-	writeJSON(w, all)
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
@@ -257,22 +237,22 @@ func (a *Agent) watchOf(w http.ResponseWriter, service string) *watch {
 
 // refuse answers that what is known of a service is not given now.
 func (a *Agent) refuse(w http.ResponseWriter, r *http.Request, x *watch, status int, why string) {
-	e := a.reader(r, x)
+	e := a.reader(r, x.service)
 	e.What, e.Why = auditReadRefused, why
 	a.audit.read(e)
 	http.Error(w, why, status)
 }
 
 // auditRead notes who reads what is known of a service.
-func (a *Agent) auditRead(r *http.Request, x *watch) {
-	e := a.reader(r, x)
+func (a *Agent) auditRead(r *http.Request, service string) {
+	e := a.reader(r, service)
 	e.What = auditRead
 	a.audit.read(e)
 }
 
 // reader says who asks, and for what.
-func (a *Agent) reader(r *http.Request, x *watch) auditEntry {
-	e := auditEntry{Service: x.service, Path: r.URL.Path}
+func (a *Agent) reader(r *http.Request, service string) auditEntry {
+	e := auditEntry{Service: service, Path: r.URL.Path}
 	e.From, _, _ = net.SplitHostPort(r.RemoteAddr)
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		e.By = printable(r.TLS.VerifiedChains[0][0].Subject.CommonName)

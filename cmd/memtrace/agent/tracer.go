@@ -52,14 +52,10 @@ func startTracer(o tracerOptions) (*tracerProcess, error) {
 	if o.recording != "" {
 		args = append(args, "--output", o.recording, "--max-size", fmt.Sprint(o.most))
 	}
-	if o.cache == "" {
-		args = append(args, "--no-symbol-cache")
+	p := &tracerProcess{
+		cmd:   tracerCommand(args, o.cache, &lineLog{to: o.log, prefix: "growth of " + o.service + ": "}),
+		feeds: make(chan *Feed),
 	}
-	p := &tracerProcess{cmd: exec.Command("/proc/self/exe", args...), feeds: make(chan *Feed)}
-	p.cmd.Args[0] = "memtrace"
-	p.cmd.Env = tracerEnvironment(o.cache)
-	p.cmd.Stderr = &lineLog{to: o.log, prefix: "growth of " + o.service + ": "}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for the agent, which ends it
 	if err := p.start(); err != nil {
 		return nil, fmt.Errorf("start a tracer: %w", err)
 	}
@@ -67,7 +63,6 @@ func startTracer(o tracerOptions) (*tracerProcess, error) {
 }
 
 func (p *tracerProcess) start() error {
-	p.cmd.WaitDelay = time.Second
 	var err error
 	if p.orders, err = p.cmd.StdinPipe(); err != nil {
 		return err
@@ -81,6 +76,20 @@ func (p *tracerProcess) start() error {
 	}
 	go p.read(out)
 	return nil
+}
+
+// tracerCommand is another memtrace that traces for the agent.
+func tracerCommand(args []string, cache string, said io.Writer) *exec.Cmd {
+	if cache == "" {
+		args = append(args, "--no-symbol-cache")
+	}
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Args[0] = "memtrace"
+	cmd.Env = tracerEnvironment(cache)
+	cmd.Stderr = said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for the agent, which ends it
+	cmd.WaitDelay = time.Second
+	return cmd
 }
 
 // tracerEnvironment is that of a memtrace which works for the agent.

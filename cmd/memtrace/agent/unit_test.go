@@ -50,7 +50,15 @@ func TestUnitHasRoomForTracers(t *testing.T) {
 	if growth["OOMPolicy"] != "continue" {
 		t.Errorf("OOMPolicy=%s: systemd stops the unit when a tracer is killed", growth["OOMPolicy"])
 	}
-	for file, settings := range map[string]map[string]string{"memtrace.service": alone, "memtrace-growth.conf": growth} {
+	trace := settingsOf(t, "memtrace-trace.conf")
+	// Drop-ins are read in the order of their names, so that this one has the last word: it has room for growth, too.
+	least = bytesOf(t, growth["MemoryMax"]) + bytesOf(t, fullMemory) + 96<<20 + 100<<20
+	if most := bytesOf(t, trace["MemoryMax"]); most < least || trace["OOMPolicy"] != "continue" {
+		t.Errorf("MemoryMax is %d MiB; with a trace, %d may be taken; OOMPolicy=%s", most>>20, least>>20, trace["OOMPolicy"])
+	}
+	for file, settings := range map[string]map[string]string{
+		"memtrace.service": alone, "memtrace-growth.conf": growth, "memtrace-trace.conf": trace,
+	} {
 		if mode, set := settings["KillMode"]; set && mode != "control-group" {
 			t.Errorf("%s has KillMode=%s: tracers get no SIGTERM before SIGKILL", file, mode)
 		}

@@ -6,6 +6,7 @@ import (
 	"log"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,7 +17,8 @@ type watches struct {
 	log     *log.Logger
 	config  func() *Config
 
-	pruned time.Time // when old recordings of services that aren't watched were removed last
+	pruned    time.Time   // when old recordings of services that aren't watched were removed last
+	pruneSoon atomic.Bool // a trace has left a recording
 
 	mu       sync.Mutex
 	all      map[string]*watch
@@ -26,13 +28,13 @@ type watches struct {
 	closed   bool
 }
 
-// pruneEvery is how often recordings of services that aren't watched are looked through.
+// pruneEvery is how often recordings of services that aren't watched are looked through, beside after each trace.
 const pruneEvery = time.Hour
 
-// prepare opens the folder for recordings, if a configuration is the first to need it.
+// prepare opens the folder for recordings, if a configuration is the first to need it, for growth or for traces.
 func (w *watches) prepare(a *Agent, c *Config) error {
 	w.audit, w.log, w.config = a.audit, a.log, a.config.Load
-	if !c.watches() || w.history != nil {
+	if !c.watches() && !c.traces() || w.history != nil {
 		return nil
 	}
 	h, err := openHistory(c.Data)
@@ -79,7 +81,7 @@ func (w *watches) update(c *Config, b *book, now time.Time) {
 
 // prune removes what is too old or too much of services that aren't watched, or no longer. One goroutine calls it.
 func (w *watches) prune(c *Config, now time.Time) {
-	if w.history == nil || !w.pruned.IsZero() && now.Sub(w.pruned) < pruneEvery {
+	if soon := w.pruneSoon.Swap(false); w.history == nil || !soon && !w.pruned.IsZero() && now.Sub(w.pruned) < pruneEvery {
 		return
 	}
 	w.pruned = now

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -28,7 +29,9 @@ func wrongAt(list string, index int, what string, err error) error {
 	path := []any{list, index}
 	var field *alert.WrongField
 	if errors.As(err, &field) && field.Field != "" {
-		path = append(path, field.Field)
+		for part := range strings.SplitSeq(field.Field, ".") {
+			path = append(path, part)
+		}
 	}
 	return &wrongField{path, fmt.Errorf("%s: %s %d: %w", list, what, index+1, err)}
 }

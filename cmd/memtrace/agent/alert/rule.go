@@ -19,6 +19,7 @@ type Rule struct {
 	Over     time.Duration  `yaml:"over"`     // that growth and oom_kills are looked at; 0: DefaultOver
 	Severity string         `yaml:"severity"` // "": warning
 	To       []string       `yaml:"to"`       // names of receivers; none: all of them
+	Trace    *Trace         `yaml:"trace"`    // the service is traced as it begins to fire; nil: it isn't
 
 	condition threshold.Condition
 	figure    figure
@@ -91,7 +92,7 @@ func (r *Rule) Prepare(receivers []Receiver) error {
 		return wrong("over", "it is for growth and oom_kills: %s is a figure of an instant; for says how long it must be met",
 			r.condition.Metric)
 	}
-	return nil
+	return r.checkTrace()
 }
 
 // key tells a rule from those that mean something else: after another configuration was read, an alert goes on.

@@ -1,0 +1,57 @@
+package agent
+
+// A memtrace that an agent has started (StartedByServe) with probes traces what an alert asks for: it takes Orders, a line
+// each, until an empty line, and writes a TraceFeed once it traces, and another one at its end. When stdin ends, it ends in
+// good order, without a leak check.
+
+// TraceFeed is a line of what such a memtrace tells.
+type TraceFeed struct {
+	Refused []Refusal    `json:"refused,omitempty"` // of those that were ordered
+	Ended   *TraceResult `json:"ended,omitempty"`
+}
+
+// Refusal is a process that could not be traced.
+type Refusal struct {
+	PID int    `json:"pid"`
+	Why string `json:"why"`
+}
+
+// TraceResult is what a trace came to.
+type TraceResult struct {
+	WindowNS    uint64   `json:"window_ns"`       // from the attach to the end
+	Early       bool     `json:"early,omitempty"` // a signal, or the end of its orders, has ended it
+	Found       Findings `json:"found"`
+	RecordError string   `json:"record_error,omitempty"`
+}
+
+// Findings are what a trace has found. Sizes are bytes.
+type Findings struct {
+	Checked int         `json:"checked_processes"` // whose memory was searched for leaks
+	Leaks   []LeakFound `json:"leaks"`             // by kind, the worst first; those without a verdict last
+	Top     *SiteFound  `json:"top,omitempty"`     // where most of the worst kind was allocated, or else most of what lives
+	Lost    uint64      `json:"lost_events,omitempty"`
+	// How long all allocations were seen, a sample of them, and none, to keep within max_overhead.
+	FullSeconds    float64 `json:"full_seconds"`
+	SampledSeconds float64 `json:"sampled_seconds,omitempty"`
+	PausedSeconds  float64 `json:"paused_seconds,omitempty"`
+}
+
+// LeakFound is the sum of leaks of a kind.
+type LeakFound struct {
+	Kind   string `json:"kind"` // definite, indirect, possible, growing, old
+	Bytes  uint64 `json:"bytes"`
+	Blocks uint64 `json:"blocks"`
+}
+
+// SiteFound is a call site. Bytes and Blocks are those of the kind of leak, or what lives where that is empty.
+type SiteFound struct {
+	Function string `json:"function"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Kind     string `json:"kind,omitempty"`
+	Bytes    uint64 `json:"bytes"`
+	Blocks   uint64 `json:"blocks"`
+}
+
+// maxTraceFeed bounds a line, bytes.
+const maxTraceFeed = 1 << 20

@@ -1,0 +1,304 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/agent/alert"
+	"github.com/memtrace/memtrace/procfs/collect"
+)
+
+// traces have services traced that alerts fire for, one at a time on the machine. Further ones wait, and one whose alert is
+// over meanwhile is not made. A service is traced once in its alert's Every at most, so that an alert that comes and goes
+// can't keep it slowed. The collecting goroutine calls take and step; they read no clock.
+type traces struct {
+	log   *log.Logger
+	trace func(context.Context, *traceJob) traceEnd
+	ctx   context.Context
+	end   context.CancelFunc
+	group sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting []*traceJob // in the order in which they begin
+	running *traceJob   // nil: none
+	began   map[string]time.Time
+	states  map[traceID]*TraceState
+	counts  traceCounts
+	closed  bool
+}
+
+// traceID is an alert and a service. An alert is known by its name: /alerts has it so.
+type traceID struct{ alert, service string }
+
+// traceJob is a trace that an alert has asked for.
+type traceJob struct {
+	traceID
+	key   string // of the alert's rule
+	how   alert.Trace
+	named bool   // a rule has named the service
+	user  uint32 // who has named it otherwise; 0 for root
+	began time.Time
+	was   *TraceState // before it was asked for; nil: there was none
+
+	processes []member // chosen as it begins
+	left      int      // processes of the service that are not among them
+}
+
+// traceEnd is what became of a trace.
+type traceEnd struct {
+	file    string // path of the recording; "": there is none
+	took    time.Duration
+	cpu     time.Duration // of the tracer
+	why     string        // it ended
+	failed  bool
+	results *Findings // nil: it told none
+}
+
+// traceCounts are counted since the agent began.
+type traceCounts struct {
+	started, failed, dropped uint64
+	cpu                      time.Duration
+}
+
+// TraceState is what became of the traces that an alert had made of a service.
+type TraceState struct {
+	State   string    `json:"state"`             // waiting, running, done, failed; none: it had none yet
+	Since   time.Time `json:"since"`             // when it came to be so
+	File    string    `json:"file,omitempty"`    // path of the recording
+	Seconds float64   `json:"seconds,omitempty"` // that it took
+	Why     string    `json:"why,omitempty"`     // it ended
+	Found   *Findings `json:"found,omitempty"`
+	Dropped string    `json:"dropped,omitempty"` // why there was none when the alert fired last
+}
+
+const (
+	traceNone    = "none"
+	traceWaiting = "waiting"
+	traceRunning = "running"
+	traceDone    = "done"
+	traceFailed  = "failed"
+
+	// maxFullyTraced is how many processes of a service a trace is of: those with most resident memory.
+	maxFullyTraced = 16
+	maxWaiting     = 16
+	// What is remembered of services and alerts: users can make as many services as they like.
+	maxRemembered = 10_000
+	maxStates     = 1000
+)
+
+func newTraces(l *log.Logger, trace func(context.Context, *traceJob) traceEnd) *traces {
+	x := &traces{log: l, trace: trace, began: make(map[string]time.Time), states: make(map[traceID]*TraceState)}
+	x.ctx, x.end = context.WithCancel(context.Background())
+	return x
+}
+
+// take queues what begins to fire, and takes back what is over and hasn't begun. who says whether a rule has named a
+// service, and which user else.
+func (x *traces) take(changes []alert.Change, now time.Time, who func(service string) (named bool, user uint32)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range changes {
+		c := &changes[i]
+		if !c.Firing {
+			x.cancel(c, now)
+			continue
+		}
+		if !c.Rule.Traces(c.Service) {
+			continue
+		}
+		j := &traceJob{traceID: traceID{c.Rule.Name, c.Service}, key: c.Rule.Key(), how: *c.Rule.Trace}
+		j.named, j.user = who(c.Service)
+		if why := x.refuses(j, now); why != "" {
+			x.drop(j, why, now)
+			continue
+		}
+		j.was = x.states[j.traceID]
+		x.set(j.traceID, TraceState{State: traceWaiting, Since: now})
+		// What rules name goes before what users may have made up.
+		at := len(x.waiting)
+		if j.named {
+			if first := slices.IndexFunc(x.waiting, func(o *traceJob) bool { return !o.named }); first >= 0 {
+				at = first
+			}
+		}
+		x.waiting = slices.Insert(x.waiting, at, j)
+	}
+}
+
+// refuses says why there is to be no trace, "" where there is. The lock is held.
+func (x *traces) refuses(j *traceJob, now time.Time) string {
+	for _, o := range append(slices.Clone(x.waiting), x.running) {
+		switch {
+		case o == nil:
+		case o.service == j.service:
+			return "alert " + o.alert + " has it traced already"
+		case !j.named && j.user != 0 && !o.named && o.user == j.user:
+			return fmt.Sprintf("another service of user %d is to be traced first: one of those that a user has named at a time", j.user)
+		}
+	}
+	if at, known := x.began[j.service]; known && now.Sub(at) < j.how.Every {
+		return fmt.Sprintf("it was traced %v ago, less than %v (every)", now.Sub(at).Round(time.Second), j.how.Every)
+	}
+	if len(x.waiting) >= maxWaiting {
+		return fmt.Sprintf("%d others wait", maxWaiting)
+	}
+	return ""
+}
+
+// cancel takes a trace back that hasn't begun. The lock is held.
+func (x *traces) cancel(c *alert.Change, now time.Time) {
+	x.waiting = slices.DeleteFunc(x.waiting, func(j *traceJob) bool {
+		is := j.key == c.Rule.Key() && j.service == c.Service
+		if is {
+			x.drop(j, "the alert was over before its turn came", now)
+		}
+		return is
+	})
+}
+
+// drop notes a trace that is not made. The lock is held.
+func (x *traces) drop(j *traceJob, why string, now time.Time) {
+	x.counts.dropped++
+	x.log.Printf("alert %s: %q is not traced: %s", j.alert, j.service, why)
+	s, was := TraceState{State: traceNone, Since: now}, x.states[j.traceID]
+	if was != nil && was.State == traceWaiting {
+		was = j.was
+	}
+	if was != nil {
+		s = *was // what the last one has found stays
+	}
+	s.Dropped = why
+	x.set(j.traceID, s)
+}
+
+// set notes how an alert's trace is, and forgets the oldest of those that are over where there are too many. The lock is held.
+func (x *traces) set(id traceID, s TraceState) {
+	if x.states[id] == nil && len(x.states) >= maxStates {
+		var oldest *traceID
+		for other, o := range x.states {
+			if o.State != traceWaiting && o.State != traceRunning && (oldest == nil || o.Since.Before(x.states[*oldest].Since)) {
+				oldest = &other
+			}
+		}
+		if oldest != nil {
+			delete(x.states, *oldest)
+		}
+	}
+	x.states[id] = &s
+}
+
+// step has the next trace begin if none runs. members are a service's processes as of this pass.
+func (x *traces) step(now time.Time, members func(service string) []*collect.Process) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for x.running == nil && len(x.waiting) > 0 && !x.closed {
+		j := x.waiting[0]
+		x.waiting = x.waiting[1:]
+		all := traceable(members(j.service))
+		if len(all) == 0 {
+			x.drop(j, "it has no processes that can be traced", now)
+			continue
+		}
+		j.processes = byMemory(all, now)
+		j.left = max(len(all)-maxFullyTraced, 0)
+		j.processes = j.processes[:min(len(all), maxFullyTraced)]
+		x.begin(j, now)
+	}
+}
+
+// traceable leaves out what has no memory any more, and the agent itself with all that it has started.
+func traceable(all []*collect.Process) []*collect.Process {
+	own := os.Getpid()
+	return slices.DeleteFunc(slices.Clone(all), func(p *collect.Process) bool {
+		return p.PID == own || p.PPID == own || p.State == 'Z' || p.State == 'X'
+	})
+}
+
+// begin has a trace run. The lock is held.
+func (x *traces) begin(j *traceJob, now time.Time) {
+	x.running, j.began = j, now
+	x.remember(j.service, now)
+	x.counts.started++
+	x.set(j.traceID, TraceState{State: traceRunning, Since: now})
+	x.group.Go(func() {
+		e := x.trace(x.ctx, j)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.ended(j, &e)
+	})
+}
+
+// remember notes that a service is traced, and forgets those whose time matters no more. The lock is held.
+func (x *traces) remember(service string, now time.Time) {
+	x.began[service] = now
+	if len(x.began) <= maxRemembered {
+		return
+	}
+	type traced struct {
+		service string
+		at      time.Time
+	}
+	all := make([]traced, 0, len(x.began))
+	for s, at := range x.began {
+		all = append(all, traced{s, at})
+	}
+	slices.SortFunc(all, func(a, b traced) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.service, b.service)) })
+	for _, t := range all[:len(all)-maxRemembered] {
+		delete(x.began, t.service)
+	}
+}
+
+// ended notes what became of a trace. The lock is held.
+func (x *traces) ended(j *traceJob, e *traceEnd) {
+	x.running = nil
+	x.counts.cpu += e.cpu
+	s := TraceState{
+		State: traceDone, Since: j.began.Add(e.took), File: e.file, Seconds: e.took.Seconds(), Why: e.why, Found: e.results,
+	}
+	if e.failed {
+		s.State = traceFailed
+		x.counts.failed++
+	}
+	if was := x.states[j.traceID]; was != nil {
+		s.Dropped = was.Dropped // it fired again meanwhile
+	}
+	x.set(j.traceID, s)
+}
+
+// of is how an alert's trace of a service is, nil where there was none.
+func (x *traces) of(alert, service string) *TraceState {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.states[traceID{alert, service}]
+	if s == nil {
+		return nil
+	}
+	is := *s
+	return &is
+}
+
+// figures are the counts, and how many traces run and wait.
+func (x *traces) figures() (c traceCounts, running, waiting int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running != nil {
+		running = 1
+	}
+	return x.counts, running, len(x.waiting)
+}
+
+// close has what runs end, and begins nothing any more. wait returns once it has ended.
+func (x *traces) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	x.end()
+}
+
+func (x *traces) wait() { x.group.Wait() }
