@@ -18,6 +18,7 @@ type book struct {
 	members  map[string][]*collect.Process // of this pass, of services whose growth is watched
 	passes   uint64
 	owners   *groupOwners
+	pods     *pods
 	group    func(*collect.Process) processGroup // that a process is in
 }
 
@@ -43,9 +44,9 @@ func newBook() *book {
 	b := &book{
 		before: make(map[collect.Identity]counts), now: make(map[collect.Identity]counts), totals: make(map[string]*counted),
 		services: make(map[string]*Service), listed: make(map[string]bool), members: make(map[string][]*collect.Process),
-		owners: openGroupOwners(),
+		owners: openGroupOwners(), pods: &pods{links: podLinks},
 	}
-	b.group = func(p *collect.Process) processGroup { return groupOf(p, b.owners) }
+	b.group = func(p *collect.Process) processGroup { return groupOf(p, b.owners, b.pods) }
 	return b
 }
 
@@ -58,6 +59,7 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 	clear(b.services)
 	clear(b.members)
 	b.owners.begin()
+	b.pods.begin(c.Pods)
 	for _, name := range watched {
 		b.members[name] = nil
 	}
