@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The configuration in the manifests for Kubernetes is one that the agent takes, also with the lines that are commented
+// out, and it listens where a scraper reaches it.
+func TestConfigurationOfTheManifests(t *testing.T) {
+	var config string
+	for document := range strings.SplitSeq(packaged(t, "kubernetes/memtrace.yaml"), "\n---\n") {
+		var is struct {
+			Kind string            `yaml:"kind"`
+			Data map[string]string `yaml:"data"`
+		}
+		if err := yaml.Unmarshal([]byte(document), &is); err != nil {
+			t.Fatal(err)
+		}
+		if is.Kind == "ConfigMap" {
+			config = is.Data["memtrace.yaml"]
+		}
+	}
+	uncommented := regexp.MustCompile(`(?m)^( *)# (web_config:|- )`).ReplaceAllString(config, "$1$2")
+	for _, text := range []string{config, uncommented} {
+		c := parsed(t, text)
+		if IsLoopback(c.Listen) || len(c.Services) == 0 {
+			t.Errorf("%+v of\n%s", c, text)
+		}
+	}
+	if c := parsed(t, uncommented); c.WebConfig == "" || len(c.Services) < 2 || c.Pods != Default().Pods {
+		t.Errorf("%+v of\n%s", c, uncommented)
+	}
+}
+
+func packaged(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../packaging", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Alert rules ask for metrics that there are, by labels that they have.
+func TestMetricsOfRules(t *testing.T) {
+	labels := map[string][]string{
+		// Of the process collector, and what Prometheus itself says of a scrape.
+		"process_cpu_seconds_total": nil, "process_resident_memory_bytes": nil, "process_start_time_seconds": nil, "up": nil,
+	}
+	for _, m := range metrics {
+		labels[m.name] = m.labels
+	}
+	comment := regexp.MustCompile(`(?m)^.*(description|summary)"?: .*$`)
+	name := regexp.MustCompile(`\b((?:memtrace|process)_[a-z_]+|up)\b(?:\{([^}]*)\})?`)
+	label := regexp.MustCompile(`([a-z_]+) *(?:=~|!~|!=|=)`)
+	for file, least := range map[string]int{
+		"prometheus/memtrace.rules.yaml": 9,
+	} {
+		var asked []string
+		text := strings.ReplaceAll(comment.ReplaceAllString(packaged(t, file), ""), `\"`, `"`)
+		for _, found := range name.FindAllStringSubmatch(text, -1) {
+			has, ok := labels[found[1]]
+			if !ok {
+				t.Errorf("%s: there is no metric %s", file, found[1])
+			}
+			for _, l := range label.FindAllStringSubmatch(found[2], -1) {
+				if l[1] != "instance" && l[1] != "job" && !slices.Contains(has, l[1]) {
+					t.Errorf("%s: %s has no label %s", file, found[1], l[1])
+				}
+			}
+			asked = append(asked, found[1])
+		}
+		slices.Sort(asked)
+		if n := len(slices.Compact(asked)); n < least {
+			t.Errorf("%s asks for %d metrics", file, n)
+		}
+	}
+}
