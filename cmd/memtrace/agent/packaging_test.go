@@ -48,8 +48,8 @@ func packaged(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Alert rules ask for metrics that there are, by labels that they have.
-func TestMetricsOfRules(t *testing.T) {
+// Alert rules and the dashboard ask for metrics that there are, by labels that they have.
+func TestMetricsOfRulesAndDashboard(t *testing.T) {
 	labels := map[string][]string{
 		// Of the process collector, and what Prometheus itself says of a scrape.
 		"process_cpu_seconds_total": nil, "process_resident_memory_bytes": nil, "process_start_time_seconds": nil, "up": nil,
@@ -61,7 +61,7 @@ func TestMetricsOfRules(t *testing.T) {
 	name := regexp.MustCompile(`\b((?:memtrace|process)_[a-z_]+|up)\b(?:\{([^}]*)\})?`)
 	label := regexp.MustCompile(`([a-z_]+) *(?:=~|!~|!=|=)`)
 	for file, least := range map[string]int{
-		"prometheus/memtrace.rules.yaml": 9,
+		"prometheus/memtrace.rules.yaml": 9, "grafana/memtrace.json": 40,
 	} {
 		var asked []string
 		text := strings.ReplaceAll(comment.ReplaceAllString(packaged(t, file), ""), `\"`, `"`)
