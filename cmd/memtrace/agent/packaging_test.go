@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -82,4 +85,68 @@ func TestMetricsOfRulesAndDashboard(t *testing.T) {
 			t.Errorf("%s asks for %d metrics", file, n)
 		}
 	}
+}
+
+// Parca and Alloy ask for what the agent serves, and for nothing else: each of them has five kinds of profiles that are
+// asked for unless the configuration says otherwise (Parca's pkg/config, Alloy's pyroscope.scrape).
+func TestScrapersOfProfilesAskForWhatThereIs(t *testing.T) {
+	var parca struct {
+		Scrape []struct {
+			Discovery []struct {
+				URL     string        `yaml:"url"`
+				Refresh time.Duration `yaml:"refresh_interval"`
+			} `yaml:"http_sd_configs"`
+			Profiling struct {
+				Kinds map[string]profileKind `yaml:"pprof_config"`
+			} `yaml:"profiling_config"`
+			Job      string        `yaml:"job_name"`
+			Interval time.Duration `yaml:"scrape_interval"`
+		} `yaml:"scrape_configs"`
+		Storage map[string]any `yaml:"object_storage"`
+	}
+	d := yaml.NewDecoder(strings.NewReader(packaged(t, "parca/parca.yaml")))
+	d.KnownFields(true)
+	if err := d.Decode(&parca); err != nil || len(parca.Scrape) != 1 || len(parca.Scrape[0].Discovery) != 1 {
+		t.Fatalf("%v: %+v", err, parca)
+	}
+	alloy := packaged(t, "alloy/memtrace.alloy")
+	kinds := make(map[string]profileKind)
+	for _, found := range regexp.MustCompile(`profile\.(\w+) \{\n([^}]*)\}`).FindAllStringSubmatch(alloy, -1) {
+		_, path, _ := strings.Cut(found[2], `path    = "`)
+		path, _, _ = strings.Cut(path, `"`)
+		kinds[found[1]] = profileKind{strings.Contains(found[2], "enabled = true"), path}
+	}
+	listed := regexp.MustCompile(`(?s)discovery\.http "memtrace" \{.*?url += "([^"]*)"`).FindStringSubmatch(alloy)
+	if listed == nil {
+		t.Fatalf("where it finds them is not in\n%s", alloy)
+	}
+	a, address, _ := running(t, "interval: 1h")
+	known(t, a, "shop", &Feed{})
+	for who, c := range map[string]struct {
+		url   string
+		kinds map[string]profileKind
+	}{
+		"Parca": {parca.Scrape[0].Discovery[0].URL, parca.Scrape[0].Profiling.Kinds}, "Alloy": {listed[1], kinds},
+	} {
+		want := map[string]profileKind{
+			"memory": {true, pprofPath}, "block": {}, "goroutine": {}, "mutex": {}, "process_cpu": {},
+		}
+		if !maps.Equal(c.kinds, want) {
+			t.Errorf("%s asks for %v, want %v", who, c.kinds, want)
+		}
+		at, err := url.Parse(c.url)
+		if err != nil || at.Host != Default().Listen {
+			t.Errorf("%s finds the services at %s: %v", who, c.url, err)
+			continue
+		}
+		status, body, _ := get(t, address+at.Path, "")
+		if status != 200 || !strings.Contains(body, `"shop"`) {
+			t.Errorf("%s is told %d: %s", who, status, body)
+		}
+	}
+}
+
+type profileKind struct {
+	Enabled bool   `yaml:"enabled"`
+	Path    string `yaml:"path"`
 }
