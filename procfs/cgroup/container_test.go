@@ -153,13 +153,16 @@ func TestPod(t *testing.T) {
 	for group, want := range map[string][2]string{
 		slices + "/kubepods-burstable-pod" + hash + ".slice/cri-containerd-" + testID + ".scope": {hash, testID},
 		slices + "/kubepods-burstable-pod" + unitUID + ".slice/crio-conmon-" + testID + ".scope": {uid, ""},
-		slices: {}, "/kubepods/burstable/pod" + hash + "/" + testID: {hash, testID}, "/kubepods/besteffort/pod" + uid: {uid, ""},
+		slices: {},
+		"/kubepods/burstable/pod" + hash + "/" + testID:                                      {hash, testID},
+		"/kubepods/besteffort/pod" + uid:                                                     {uid, ""},
 		"/kubepods/pod" + uid + "/" + testID + "/kubelet/kubepods/pod" + other + "/" + inner: {uid, testID},
-		"/../../pod" + uid + "/" + testID:                                              {uid, testID},
-		"/../../kubepods-burstable-pod" + unitUID + ".slice/crio-" + testID + ".scope": {uid, testID},
-		"/../cri-containerd-" + testID + ".scope":                                      {}, "/pod" + uid + "/" + testID: {}, // not of a kubelet
-		"/machine.slice/machine-libpod_pod_" + inner + ".slice/libpod-" + testID + ".scope": {}, "/": {}, "": {},
-		"/system.slice/podman.service": {},
+		"/../../pod" + uid + "/" + testID:                                                    {uid, testID},
+		"/../../kubepods-burstable-pod" + unitUID + ".slice/crio-" + testID + ".scope":       {uid, testID},
+		"/../cri-containerd-" + testID + ".scope":                                            {},
+		"/pod" + uid + "/" + testID:                                                          {}, // not of a kubelet
+		"/machine.slice/machine-libpod_pod_" + inner + ".slice/libpod-" + testID + ".scope":  {},
+		"/system.slice/podman.service":                                                       {}, "/": {}, "": {},
 	} {
 		if uid, id := Pod(group); uid != want[0] || id != want[1] {
 			t.Errorf("%s: %q, %q, not %q", group, uid, id, want)

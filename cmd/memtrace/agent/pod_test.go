@@ -67,13 +67,15 @@ func TestPodsOfGroups(t *testing.T) {
 		slice(podUID) + "/docker-" + containerID + ".scope":                                    app,
 		slice(podUID): web,
 		slice(staticUID) + "/cri-containerd-" + sandboxID + ".scope":                                apiserver,
-		"/kubepods/burstable/pod" + podUID + "/" + containerID:                                      app, // version 1, cgroupfs
+		"/kubepods/burstable/pod" + podUID + "/" + containerID:                                      app,
 		"/kubepods/pod" + podUID + "/crio-" + containerID:                                           app,
 		"/kubepods/besteffort/pod" + staticUID + "/" + sandboxID:                                    apiserver,
 		"/system.slice/containerd.service/" + unit + ":cri-containerd:" + containerID:               app,
 		"/../../" + unit + "/cri-containerd-" + containerID + ".scope":                              app,
 		slice("00000000-36ca-48a8-b20a-b0b5c8a90fb8") + "/cri-containerd-" + containerID + ".scope": {},
-		"/system.slice/nginx.service":                                                               {}, "/": {}, "/kubepods/burstable/podx": {},
+		"/system.slice/nginx.service":                                                               {},
+		"/":                                                                                         {},
+		"/kubepods/burstable/podx":                                                                  {},
 	} {
 		if got := p.of(group); got != want {
 			t.Errorf("%s: %+v, want %+v", group, got, want)
