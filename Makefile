@@ -175,6 +175,7 @@ lint:
 UNVETTED := -vet=off
 unit:
 	$(AS_USER) env GO=$(GO) .ci/tests unit $(UNVETTED) -timeout 5m -- ./... ./testdata/bench/... ./testdata/testlog
+	cd packaging && $(AS_USER) $(GO) test $(UNVETTED) ./...
 
 # Needs root. One package at a time: they attach probes and watch for leftovers. Within one, tests that mostly
 # wait run side by side. What stands in files without these tags has run in `make unit`.

@@ -74,8 +74,14 @@ func examineRights(x *agent.Examined, unit *serviceUnit, own uint64) []agent.Fin
 	if x.Watched > 0 {
 		f = append(f, rightsFor("growth", forGrowth(), unit, own, agent.Wrong))
 	}
+	if x.Traces {
+		f = append(f, rightsFor(tracesOnAlerts, needed(), unit, own, agent.Wrong))
+	}
 	return f
 }
+
+// tracesOnAlerts is what an alert with trace asks for.
+const tracesOnAlerts = "traces on alerts"
 
 // rightsFor looks whether somebody has all capabilities that something takes. without is what it is to have none.
 func rightsFor(what string, wanted []capability, unit *serviceUnit, own uint64, without agent.State) agent.Finding {
@@ -83,6 +89,10 @@ func rightsFor(what string, wanted []capability, unit *serviceUnit, own uint64, 
 		return capabilityNames(slices.DeleteFunc(slices.Clone(wanted), func(c capability) bool { return allows(set, c) }))
 	}
 	lacks, f := missing(own), agent.Finding{What: what, NotAllowed: true}
+	dropIn := "growth.conf"
+	if what == tracesOnAlerts {
+		dropIn = "trace.conf"
+	}
 	if unit.file == "" {
 		if lacks == "" {
 			f.Text = "this user has " + capabilityNames(wanted)
@@ -90,7 +100,7 @@ func rightsFor(what string, wanted []capability, unit *serviceUnit, own uint64, 
 		}
 		f.State, f.Text = without, "this user lacks "+lacks
 		f.Remedy = "run memtrace serve as root, or by packaging/systemd/memtrace.service (with memtrace-growth.conf for " +
-			"growth)"
+			"growth, memtrace-trace.conf for traces)"
 		return f
 	}
 	unitLacks := missing(unit.capabilities())
@@ -104,8 +114,8 @@ func rightsFor(what string, wanted []capability, unit *serviceUnit, own uint64, 
 		f.State, f.Text = without, fmt.Sprintf("this user lacks %s, and %s doesn't give %s", lacks, unit.file, unitLacks)
 	}
 	if unitLacks != "" {
-		f.Remedy = "packaging/systemd/memtrace-growth.conf as /etc/systemd/system/memtrace.service.d/growth.conf, then " +
-			"systemctl daemon-reload && systemctl restart memtrace"
+		f.Remedy = fmt.Sprintf("packaging/systemd/memtrace-%s as /etc/systemd/system/memtrace.service.d/%s, then "+
+			"systemctl daemon-reload && systemctl restart memtrace", dropIn, dropIn)
 	}
 	return f
 }
@@ -120,14 +130,20 @@ func examineKernel(x *agent.Examined) (out []agent.Finding) {
 	}
 	out = append(out, examineFile("memory pressure", "/proc/pressure/memory", without,
 		"boot with psi=1, a kernel of 4.20 at least with CONFIG_PSI; until then psi.* of alerts is unknown"))
-	if x.Watched == 0 {
+	if x.Watched == 0 && !x.Traces {
 		return out
 	}
 	if fs, err := procfs.New("/proc"); err == nil {
 		if err := checkNamespace(fs); err != nil {
-			out = append(out, agent.Finding{What: "growth", State: agent.Wrong, Text: err.Error(),
+			out = append(out, agent.Finding{What: "processes", State: agent.Wrong, Text: err.Error(),
 				Remedy: "podman run --pid=host, hostPID: true", NotAllowed: true})
 		}
+	}
+	if x.Traces {
+		out = append(out, examineProbes())
+	}
+	if x.Watched == 0 {
+		return append(out, examineFeatures(tracer.Basics())...)
 	}
 	out = append(out, examineFeatures(tracer.WithoutProbes())...)
 	faults, err := tracer.ChooseFaultSource("")
@@ -135,6 +151,16 @@ func examineKernel(x *agent.Examined) (out []agent.Finding) {
 		return append(out, agent.Finding{What: "page faults", Text: "are seen by " + string(faults)})
 	}
 	return append(out, featureFinding("page faults", err, "the kernel needs CONFIG_KPROBES, or on x86 tracepoints"))
+}
+
+// examineProbes looks how a trace would set its probes.
+func examineProbes() agent.Finding {
+	const what = "probes"
+	mechanism, err := tracer.ChooseMechanism("")
+	if err != nil {
+		return featureFinding(what, err, "take a kernel that has uprobes (CONFIG_UPROBE_EVENTS)")
+	}
+	return agent.Finding{What: what, Text: "are set by " + string(mechanism)}
 }
 
 func examineFile(what, path string, without agent.State, remedy string) agent.Finding {
@@ -186,20 +212,28 @@ func examineMemory(x *agent.Examined, unit *serviceUnit) []agent.Finding {
 	}
 	limit, group := ownLimit()
 	if limit == 0 {
-		return []agent.Finding{{What: "memory", Text: fmt.Sprintf("no control group bounds it; with %d tracers at their "+
-			"most it takes %d MiB", x.Watched, x.Memory>>20)}}
+		return []agent.Finding{{What: "memory", Text: fmt.Sprintf("no control group bounds it; with %s at their "+
+			"most it takes %d MiB", tracersOf(x), x.Memory>>20)}}
 	}
 	return []agent.Finding{memoryFinding(x, limit, "the limit of control group "+group)}
 }
 
 func memoryFinding(x *agent.Examined, limit uint64, where string) agent.Finding {
-	f := agent.Finding{What: "memory", Text: fmt.Sprintf("%s is %d MiB; with %d tracers at their most it takes %d", where,
-		limit>>20, x.Watched, x.Memory>>20)}
+	f := agent.Finding{What: "memory", Text: fmt.Sprintf("%s is %d MiB; with %s at their most it takes %d", where,
+		limit>>20, tracersOf(x), x.Memory>>20)}
 	if limit < x.Memory {
 		f.State, f.Remedy = agent.Less, fmt.Sprintf("raise it to %d MiB, or lower max_watched: the kernel kills tracers "+
 			"otherwise", x.Memory>>20)
 	}
 	return f
+}
+
+func tracersOf(x *agent.Examined) string {
+	text := render.Counted(uint64(x.Watched), "tracer", "tracers")
+	if x.Traces {
+		text += " and a trace"
+	}
+	return text
 }
 
 // ownLimit is the smallest limit of this process's control group and those above it, 0 where there is none.

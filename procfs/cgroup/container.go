@@ -102,6 +102,28 @@ func podUID(component string) string {
 	return strings.ReplaceAll(name[i+len("-pod"):], "_", "-")
 }
 
+// Pod returns the UID of the outermost pod that a control group is of, and the
+// ID of the outermost container in it; "" where there is none. The kubelet makes
+// the groups of its pods below kubepods, and a pod may have a kubelet of its own
+// in it. Seen from another control group namespace, what lies above the pod is
+// missing: /../../podUID/ID.
+func Pod(group string) (uid, container string) {
+	kubelets := strings.HasPrefix(group, "/../")
+	for component := range strings.SplitSeq(group, "/") {
+		if kubelets = kubelets || strings.Contains(component, "kubepods"); !kubelets {
+			continue
+		}
+		if uid == "" {
+			slice, _, _ := strings.Cut(component, ":")
+			uid = podUID(slice)
+		}
+		if uid != "" && container == "" {
+			container = ContainerID(component)
+		}
+	}
+	return uid, container
+}
+
 // unescapeUnit undoes what systemd does to characters in the names of units
 // (systemd.unit(5), "String escaping"): a dash is \x2d.
 func unescapeUnit(name string) string { return strings.ReplaceAll(name, `\x2d`, "-") }

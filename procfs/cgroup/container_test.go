@@ -127,6 +127,13 @@ func TestLayoutsOfRuntimes(t *testing.T) {
 				t.Errorf("%s: Within(%q, %q) is %v", name, group, is.container, !is.here)
 			}
 		}
+		wantUID, wantID := "", ""
+		if strings.Contains(group, uid) || strings.Contains(group, unitUID) {
+			wantUID, wantID = uid, testID
+		}
+		if gotUID, gotID := Pod(group); gotUID != wantUID || gotID != wantID {
+			t.Errorf("%s: Pod(%q) is %q, %q, not %q, %q", name, group, gotUID, gotID, wantUID, wantID)
+		}
 	}
 	for _, monitor := range []string{
 		"/machine.slice/libpod-conmon-" + testID + ".scope", "/libpod_parent/conmon", "/system.slice/crio-conmon-" + testID + ".scope",
@@ -134,6 +141,31 @@ func TestLayoutsOfRuntimes(t *testing.T) {
 	} {
 		if Within(monitor, testID) {
 			t.Errorf("the monitor in %s is taken for the container", monitor)
+		}
+	}
+}
+
+// The pod is the one that the machine's own kubelet made. Static pods have a hash for a UID.
+func TestPod(t *testing.T) {
+	const uid, other = "2f8c1a34-1111-2222-3333-444455556666", "99999999-1111-2222-3333-444455556666"
+	const hash, slices = "187bff14cccb94f179e943eacce55bb3", "/kubepods.slice/kubepods-burstable.slice"
+	unitUID, inner := strings.ReplaceAll(uid, "-", "_"), strings.Repeat("9a", 32)
+	for group, want := range map[string][2]string{
+		slices + "/kubepods-burstable-pod" + hash + ".slice/cri-containerd-" + testID + ".scope": {hash, testID},
+		slices + "/kubepods-burstable-pod" + unitUID + ".slice/crio-conmon-" + testID + ".scope": {uid, ""},
+		slices: {},
+		"/kubepods/burstable/pod" + hash + "/" + testID:                                      {hash, testID},
+		"/kubepods/besteffort/pod" + uid:                                                     {uid, ""},
+		"/kubepods/pod" + uid + "/" + testID + "/kubelet/kubepods/pod" + other + "/" + inner: {uid, testID},
+		"/../../pod" + uid + "/" + testID:                                                    {uid, testID},
+		"/../../kubepods-burstable-pod" + unitUID + ".slice/crio-" + testID + ".scope":       {uid, testID},
+		"/../cri-containerd-" + testID + ".scope":                                            {},
+		"/pod" + uid + "/" + testID:                                                          {}, // not of a kubelet
+		"/machine.slice/machine-libpod_pod_" + inner + ".slice/libpod-" + testID + ".scope":  {},
+		"/system.slice/podman.service":                                                       {}, "/": {}, "": {},
+	} {
+		if uid, id := Pod(group); uid != want[0] || id != want[1] {
+			t.Errorf("%s: %q, %q, not %q", group, uid, id, want)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type book struct {
 	passes   uint64
 	self     int // the agent's PID
 	owners   *groupOwners
+	pods     *pods
 	group    func(*collect.Process) processGroup // that a process is in
 }
 
@@ -49,9 +50,9 @@ func newBook() *book {
 		before: make(map[collect.Identity]counts), now: make(map[collect.Identity]counts), totals: make(map[string]*counted),
 		services: make(map[string]*Service), listed: make(map[string]bool), members: make(map[string][]*collect.Process),
 		traced: make(map[string][]*collect.Process),
-		owners: openGroupOwners(), self: os.Getpid(), top: newTop(),
+		owners: openGroupOwners(), pods: &pods{links: podLinks}, self: os.Getpid(), top: newTop(),
 	}
-	b.group = func(p *collect.Process) processGroup { return groupOf(p, b.owners) }
+	b.group = func(p *collect.Process) processGroup { return groupOf(p, b.owners, b.pods) }
 	return b
 }
 
@@ -65,6 +66,7 @@ func (b *book) take(c *Config, pass *collect.Pass) (services []Service, omitted 
 	clear(b.members)
 	clear(b.traced)
 	b.owners.begin()
+	b.pods.begin(c.Pods)
 	for _, name := range slices.Concat(watched, b.top.names()) {
 		b.members[name] = nil
 	}

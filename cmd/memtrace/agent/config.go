@@ -29,6 +29,7 @@ type Config struct {
 	MaxServices int           `yaml:"max_services"` // with metrics of their own; the others are summed
 	Services    []Rule        `yaml:"services"`     // in order: the first that matches names a process
 	Others      string        `yaml:"others"`       // how the others are named: see below
+	Pods        string        `yaml:"pods"`         // the kubelet's folder of logs, which has pods' names
 
 	// Of services whose growth is watched, as a rule asks for it, or as they are among the top.
 	MaxWatched    int           `yaml:"max_watched"`     // services; each costs a tracer of its own
@@ -59,7 +60,7 @@ func (s *Size) UnmarshalYAML(n *yaml.Node) error {
 
 // How processes that no rule matches are named.
 const (
-	OthersUnit    = "unit"    // by systemd unit or container, else by program
+	OthersUnit    = "unit"    // by pod, systemd unit or container, else by program
 	OthersProgram = "program" // by program alone
 	OthersNone    = "none"    // not at all: they are summed in the service "other"
 )
@@ -74,6 +75,7 @@ const (
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:9417", Interval: 10 * time.Second, StallBudget: 2 * time.Millisecond, MaxServices: 200, Others: OthersUnit,
+		Pods:       "/var/log/pods",
 		MaxWatched: 5, WatchTopBy: TopByGrowth, WatchTopLeast: 256 << 10,
 		Data: "/var/lib/memtrace", KeepTime: 14 * 24 * time.Hour, KeepSize: 256 << 20,
 	}
@@ -156,6 +158,8 @@ func (c *Config) check() error {
 		return wrongIn("services", "%d rules are more than %d", len(c.Services), maxRules)
 	case c.Others != OthersUnit && c.Others != OthersProgram && c.Others != OthersNone:
 		return wrongIn("others", "%q is none of %s, %s, %s", c.Others, OthersUnit, OthersProgram, OthersNone)
+	case c.Pods != "" && !filepath.IsAbs(c.Pods):
+		return wrongIn("pods", "%q is no path from the root on, such as /var/log/pods", c.Pods)
 	}
 	if err := c.checkGrowth(); err != nil {
 		return err

@@ -42,6 +42,7 @@ const (
 type Examined struct {
 	Findings []Finding
 	Watched  int      // services whose growth may be watched at a time
+	Traces   bool     // an alert has services traced
 	Memory   uint64   // bytes that the agent and its tracers may take
 	Pressure bool     // an alert is about memory pressure
 	Files    []string // that it reads: its configuration, and what that names
@@ -82,18 +83,23 @@ func (x *Examined) add(f ...Finding) { x.Findings = append(x.Findings, f...) }
 // What the agent and its parts may take: see packaging/systemd. Bytes.
 const (
 	ownMemory    = 100 << 20
-	tracerAtMost = (128 + 32) << 20 // tracerMemory, and what the kernel has for it
+	tracerAtMost = (128 + 32) << 20       // tracerMemory, and what the kernel has for it
+	traceAtMost  = (256 + 96 + 100) << 20 // fullMemory, its rings, and its maps and tables in the kernel
 )
 
 func (x *Examined) about(c *Config, file string) {
 	ruled, _ := c.watched()
 	x.Watched = min(c.MaxWatched, len(ruled)+c.WatchTop)
 	x.Memory = ownMemory
-	if c.watches() {
+	x.Traces = c.traces()
+	if c.watches() || x.Traces {
 		x.Data = c.Data
 	}
 	if x.Watched > 0 {
 		x.Memory += uint64(x.Watched)*tracerAtMost + 64<<20 // a recording that is read
+	}
+	if x.Traces {
+		x.Memory += traceAtMost
 	}
 	for i := range c.Alerts {
 		x.Pressure = x.Pressure || strings.HasPrefix(c.Alerts[i].When, "psi.")
@@ -215,8 +221,8 @@ const DataFolder = "data folder"
 // examineData looks whether recordings can be kept.
 func (c *Config) examineData() Finding {
 	const what = DataFolder
-	if !c.watches() {
-		return fine(what, "none is needed: nothing asks for growth by call stack")
+	if !c.watches() && !c.traces() {
+		return fine(what, "none is needed: nothing asks for growth by call stack or a trace")
 	}
 	another := "or name another folder by data or --data"
 	there := c.Data // or the next above it that is

@@ -162,4 +162,13 @@ func TestExamineMemory(t *testing.T) {
 	if most := bytesOf(t, settingsOf(t, "memtrace-growth.conf")["MemoryMax"]); x.Watched != 5 || x.Memory > most {
 		t.Errorf("%d tracers and %d bytes, and the unit has %d", x.Watched, x.Memory, most)
 	}
+	const traced = `{watch_top: 9, alerts: [{name: a, when: "rss(shop)>1GiB", trace: 1m}]}`
+	if err := os.WriteFile(file, []byte(traced), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	without := x.Memory
+	x = Examine(Options{ConfigFile: file})
+	if most := bytesOf(t, settingsOf(t, "memtrace-trace.conf")["MemoryMax"]); !x.Traces || x.Memory <= without || x.Memory > most {
+		t.Errorf("a trace (%v) beside %d tracers takes %d bytes, and the unit has %d", x.Traces, x.Watched, x.Memory, most)
+	}
 }

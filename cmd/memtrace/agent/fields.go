@@ -53,7 +53,9 @@ var configTexts = map[string]fieldText{
 	"services": {"RULES", fmt.Sprintf("a list of rules, at most %d: the first that matches a process names its service",
 		maxRules)},
 	"others": {OthersUnit + "|" + OthersProgram + "|" + OthersNone, "what a process without a rule belongs to: " +
-		"its systemd unit or container, else its program (unit); its program alone (program); the service other (none)"},
+		"its pod, systemd unit or container, else its program (unit); its program alone (program); the service other (none)"},
+	"pods": {"DIR", "where the kubelet keeps the logs of pods, absolute: the names in it are those of namespaces and pods; " +
+		"empty to leave pods without names"},
 	"max_watched": {"", fmt.Sprintf("how many services have their growth watched, in the order of their rules, then those "+
 		"of watch_top, at most %d; each costs a tracer of its own", maxMaxWatched)},
 	"watch_top": {"", fmt.Sprintf("how many services without such a rule have their growth watched: those that have grown "+
@@ -79,6 +81,8 @@ var ruleTexts = map[string]fieldText{
 	"unit":      {"PATTERN", "the systemd unit: postgresql@*.service"},
 	"container": {"ID", "the ID of a container or a pod, or its first digits; or its name where the control group has it"},
 	"cgroup":    {"PATH", "a control group and all below it, as in /proc/PID/cgroup: /kubepods.slice"},
+	"namespace": {"PATTERN", "the Kubernetes namespace of the pod: shop-*"},
+	"pod":       {"PATTERN", "the pod's name: postgres-0, shop-*"},
 	"user":      {"USER", "whose process it is, by name or number; unit and container then go by this user's own groups, too"},
 	"growth":    {"", "true to find the call stacks that the service's growth belongs to. It asks nothing of a process"},
 }

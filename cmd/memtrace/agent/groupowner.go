@@ -4,10 +4,12 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/procfs/cgroup"
 	"github.com/memtrace/memtrace/procfs/collect"
 )
@@ -21,12 +23,13 @@ type processGroup struct {
 	path  string
 	named
 
+	pod  pod // zero: none, or none that the kubelet names
 	user uint32
 }
 
 // groupOf is that of a process. What runs in a user's session is the user's, setuid programs included: they have the
 // name by which the user calls them.
-func groupOf(p *collect.Process, owners *groupOwners) processGroup {
+func groupOf(p *collect.Process, owners *groupOwners, pods *pods) processGroup {
 	g := processGroup{user: unknownUser}
 	if p.Outcome(collect.User).Ok() {
 		g.user = p.UID
@@ -34,7 +37,9 @@ func groupOf(p *collect.Process, owners *groupOwners) processGroup {
 	if !p.Outcome(collect.Cgroup).Ok() {
 		return g
 	}
-	g.known, g.path, g.named = true, p.Cgroup, owners.of(p.Cgroup)
+	g.known, g.path = true, owners.onHost(p.Cgroup)
+	g.named = owners.of(g.path)
+	g.pod = pods.of(g.byRoot)
 	if uid, ok := sessionUser(g.byRoot); ok {
 		g.user = uid
 	}
@@ -65,6 +70,7 @@ func sessionUser(group string) (uid uint32, ok bool) {
 // who can make groups in its parent, so the parents' owners are asked, from the root down.
 type groupOwners struct {
 	root  string           // where the hierarchy is mounted; "": it is not, and paths alone say what they can
+	own   string           // the group that this process takes for the root, "" for the root itself
 	known map[string]named // by group, of one pass
 }
 
@@ -81,7 +87,80 @@ func openGroupOwners() *groupOwners {
 		return &groupOwners{}
 	}
 	defer h.Close()
+	// In a container, the agent's own group may be mounted as the root, and others are outside. The machine's first
+	// process has all of them, where it can be seen. If it can't, paths say what they can.
+	machine := path.Join("/proc/1/root", h.Root())
+	own, apart := groupIn(machine, h.Root()), !sameGroupNamespace()
+	switch {
+	case own != "" && own != "/" && apart:
+		return &groupOwners{root: machine, own: own}
+	case own != "" && own != "/":
+		return &groupOwners{root: machine}
+	case own == "" && (apart || !ownGroupIn(h.Root())):
+		return &groupOwners{}
+	}
 	return &groupOwners{root: h.Root()}
+}
+
+// ownGroupIn reports whether a hierarchy has the group of this process where its path says.
+func ownGroupIn(root string) bool {
+	proc, err := procfs.New("/proc")
+	if err != nil {
+		return false
+	}
+	p, err := proc.Process(os.Getpid())
+	if err != nil {
+		return false
+	}
+	defer p.Close()
+	group, err := p.Cgroup()
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat(path.Join(root, group))
+	return err == nil
+}
+
+// sameGroupNamespace reports whether this process sees groups as the machine's first one does. With a namespace of its
+// own, it sees others as /../../NAME.
+func sameGroupNamespace() bool {
+	own, err := os.Readlink("/proc/self/ns/cgroup")
+	first, errFirst := os.Readlink("/proc/1/ns/cgroup")
+	return err != nil || errFirst != nil || own == first
+}
+
+// groupIn is the group in a hierarchy that is mounted elsewhere as its own root; "" where it is not found.
+func groupIn(hierarchy, mounted string) (group string) {
+	own, err := os.Stat(mounted)
+	if err != nil {
+		return ""
+	}
+	left := maxGroups
+	_ = filepath.WalkDir(hierarchy, func(dir string, entry fs.DirEntry, err error) error {
+		if left--; left < 0 {
+			return fs.SkipAll
+		}
+		if err != nil || !entry.IsDir() {
+			return nil // gone, or not for us
+		}
+		if info, err := entry.Info(); err == nil && os.SameFile(info, own) {
+			group = path.Join("/", strings.TrimPrefix(dir, hierarchy))
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return group
+}
+
+// maxGroups is how many files and directories of a hierarchy are looked at: a machine has thousands.
+const maxGroups = 1 << 20
+
+// onHost is a group as the machine has it, of one that this process sees from its namespace.
+func (g *groupOwners) onHost(group string) string {
+	if g == nil || g.own == "" || !path.IsAbs(group) {
+		return group
+	}
+	return path.Join(g.own, group)
 }
 
 // begin is for a new pass: groups may be others by now.
@@ -126,8 +205,14 @@ func makerIn(dir string) (owner uint32, root bool) {
 		return unknownUser, false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
+	return st.Uid, ok && onlyRoots(info)
+}
+
+// onlyRoots reports whether nobody but root may write to a file or a directory.
+func onlyRoots(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
 	const writable fs.FileMode = 0o022
-	return st.Uid, ok && st.Uid == 0 && info.Mode().Perm()&writable == 0
+	return ok && st.Uid == 0 && info.Mode().Perm()&writable == 0
 }
 
 // byPath goes by how systemd calls a user's own groups: user@UID.service.

@@ -19,8 +19,10 @@ type Rule struct {
 	Program   string `yaml:"program"`   // pattern of the name that ps shows, at most 15 letters: nginx, kworker*
 	Command   string `yaml:"command"`   // regular expression, found anywhere in the command line
 	Unit      string `yaml:"unit"`      // pattern of a systemd unit: postgresql@*.service
-	Container string `yaml:"container"` // a container's or pod's ID, or its first digits; or its name where the group has it
+	Container string `yaml:"container"` // a container's or pod's ID, or its first digits; or its name where that is known
 	Cgroup    string `yaml:"cgroup"`    // a control group and all below it: /kubepods.slice
+	Namespace string `yaml:"namespace"` // pattern of a Kubernetes namespace
+	Pod       string `yaml:"pod"`       // pattern of a pod's name: shop-*
 	User      string `yaml:"user"`      // by name or number; the user's own groups then count for unit and container
 	Growth    bool   `yaml:"growth"`    // find the call stacks that the service's growth belongs to
 
@@ -37,12 +39,14 @@ func (r *Rule) prepare() error {
 		return fmt.Errorf("the name %s is that of all processes without a service: take another one", otherServices)
 	case !isServiceName(r.Name):
 		return fmt.Errorf("the name %q has control characters, or more than %d bytes", r.Name, maxServiceName)
-	case r.Program == "" && r.Command == "" && r.Unit == "" && r.Container == "" && r.Cgroup == "" && r.User == "":
-		return fmt.Errorf("%s asks nothing of a process: give program, command, unit, container, cgroup or user", r.Name)
+	case r.Program == "" && r.Command == "" && r.User == "" && !r.asksForGroup():
+		return fmt.Errorf("%s asks nothing of a process: give program, command, unit, container, cgroup, namespace, pod "+
+			"or user", r.Name)
 	case r.Cgroup != "" && !strings.HasPrefix(r.Cgroup, "/"):
 		return fmt.Errorf("%s: cgroup: a control group's path begins with /, as in /proc/PID/cgroup: %q doesn't", r.Name, r.Cgroup)
 	}
-	for key, pattern := range map[string]string{"program": r.Program, "unit": r.Unit} {
+	patterns := map[string]string{"program": r.Program, "unit": r.Unit, "namespace": r.Namespace, "pod": r.Pod}
+	for key, pattern := range patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return fmt.Errorf("%s: %s: %q is no pattern: %w", r.Name, key, pattern, err)
 		}
@@ -80,7 +84,12 @@ func uidOf(name string) (uint32, error) {
 
 // anybodys reports whether every user's process can be the rule's: programs are called what their users like.
 func (r *Rule) anybodys() bool {
-	return r.User == "" && r.Unit == "" && r.Container == "" && r.Cgroup == ""
+	return r.User == "" && !r.asksForGroup()
+}
+
+// asksForGroup reports whether the rule goes by the control group.
+func (r *Rule) asksForGroup() bool {
+	return r.Unit != "" || r.Container != "" || r.Cgroup != "" || r.Namespace != "" || r.Pod != ""
 }
 
 // matches reports whether a process is the rule's. What could not be read of it matches nothing.
@@ -94,7 +103,7 @@ func (r *Rule) matches(p *collect.Process, group processGroup) bool {
 	if r.User != "" && (group.user == unknownUser || group.user != r.uid) {
 		return false
 	}
-	return r.Unit == "" && r.Container == "" && r.Cgroup == "" || group.known && r.matchesGroup(group)
+	return !r.asksForGroup() || group.known && r.matchesGroup(group)
 }
 
 // matchesGroup goes by what root has called the group, and by what a user has only if the rule asks for that user.
@@ -104,7 +113,9 @@ func (r *Rule) matchesGroup(group processGroup) bool {
 		as = group.byRoot
 	}
 	return (r.Unit == "" || fits(r.Unit, unitOf(as))) &&
-		(r.Container == "" || cgroup.Within(as, r.Container)) &&
+		(r.Container == "" || r.Container == group.pod.container || cgroup.Within(as, r.Container)) &&
+		(r.Namespace == "" || group.pod != pod{} && fits(r.Namespace, group.pod.namespace)) &&
+		(r.Pod == "" || group.pod != pod{} && fits(r.Pod, group.pod.name)) &&
 		(r.Cgroup == "" || isBelow(group.path, path.Clean(r.Cgroup)))
 }
 

@@ -85,6 +85,9 @@ func (c *Config) serviceOf(p *collect.Process, group processGroup) (name string,
 	if c.Others == OthersNone {
 		return otherServices, 0, false
 	}
+	if c.Others == OthersUnit && group.pod != (pod{}) {
+		return ofUser(group.pod.namespace+"/"+group.pod.name, 0), 0, false
+	}
 	if c.Others == OthersUnit && group.known {
 		if name, part := groupName(group.path); name != "" {
 			user = group.ownerOf(part)

@@ -263,3 +263,14 @@ func TestGrowthSinceItIsKnown(t *testing.T) {
 		t.Errorf("a step of 1 GiB counts as %v", grown)
 	}
 }
+
+// A pattern is of names, not of paths: pods have a / in theirs.
+func TestPatternsOfPodsNames(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"*": true, "shop/*": true, "shop*": true, "*/web-?": true, "shop/web-1": true, "web-*": false, "shop?web-1": true, "prod/*": false,
+	} {
+		if r := rule(t, "rss("+pattern+")>100", 0); r.covers("shop/web-1") != want {
+			t.Errorf("%s: %v", pattern, !want)
+		}
+	}
+}

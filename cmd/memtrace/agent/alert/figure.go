@@ -271,9 +271,12 @@ func (r *Rule) covers(name string) bool {
 	if r.condition.Subject == name || r.condition.Subject == "*" {
 		return true
 	}
-	ok, err := path.Match(r.condition.Subject, name)
+	ok, err := path.Match(asOneName(r.condition.Subject), asOneName(name))
 	return err == nil && ok
 }
+
+// asOneName has * and ? of a pattern match the / in names of pods, too: shop/web-1 is no path.
+func asOneName(text string) string { return strings.ReplaceAll(text, "/", "\x00") }
 
 // text is a figure as people read it.
 func text(v float64, unit Unit) string {
