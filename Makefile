@@ -2,6 +2,7 @@
 # make install     with manual pages and completions; PREFIX=/usr/local, DESTDIR
 # make build-viewer  what shows recordings and Reports on macOS and Windows
 # sudo make demo   builds, starts a service that leaks, traces it for 10 s
+# sudo make demo-serve   builds, starts 51 services, of which memtrace serve finds and names the one that leaks
 # sudo make test   everything that CI checks
 # The rest stands in CONTRIBUTING.md.
 
@@ -55,7 +56,7 @@ VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\)
 VM_LONGEST := newest 5.10
 VM_KERNELS ?= $(VM_LONGEST) $(filter-out $(VM_LONGEST),$(VM_ALL_KERNELS))
 
-.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-harm vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-python bench-programs bench-touch bench-frees bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo test \
+.PHONY: all build build-viewer man docs install uninstall release test-packages test-packages-built generate check-generate lint unit integration test-loaded test-loaded-part vm-kernels vm-test vm-harm vm-test-arm64 vm-matrix bench bench-grid bench-sustained bench-leaks bench-stacks bench-python bench-programs bench-touch bench-frees bench-ladder bench-names bench-recording bench-all harm-cycles fuzz fuzz-long demo demo-serve test \
         check-root check-go deps-demo deps-test deps-bench clean
 .DEFAULT_GOAL := build
 
@@ -363,6 +364,11 @@ demo: check-root deps-demo build
 	trap 'exit 130' INT TERM HUP; \
 	echo "Tracing build/testdata/demo_service (PID $$service) for 10 s:"; \
 	./memtrace -p $$service -d 10s
+
+# One of 51 services leaks 1 KiB a second; memtrace serve finds it, names the line, tells a receiver of alerts. Until Ctrl-C.
+demo-serve: check-root deps-demo build
+	@$(AS_USER) $(MAKE) --no-print-directory $(TP_OUT)/demo_leak
+	@testdata/demo-serve $(TP_OUT)/demo_leak $(GO) $(AS_USER)
 
 # One after the other, whatever -j says, and all of them, whatever fails; the quick ones first.
 test: check-root deps-test
