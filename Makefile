@@ -34,7 +34,7 @@ VM_TIMEOUT ?= 800
 # that are to be followed within two seconds, which an emulator does not keep to; and what needs a compiler.
 # Too slow there, for the same reason: at-exit checks and births, which hold what they look at, and the untraced heaps;
 # the last three need programs that the VMs lack.
-VM_SLOW := BlocksBeingHandedOut|FirstThreadEndedBefore|Container|SampledChildren|InterruptedMemtrace|SIGKILLLeaves|BlockedSignal|LineRingTellsLaps|KilledMemtraceLeaves|TwoTracersOnOne|TargetThatExits|PIDIsReused|ModestPrograms|SampledReport|Calibration|CorporaEndToEnd|DamagedFile|OtherAllocators|StoppedTracer|OverheadIsLimited|JobDoesNotPass|StartedProgramsBegin|PauseAndResume|SampledLeaks|ProcessEndsDuring|VerdictsAt|ChildrenAreSeen|PreforkServer|SIGKILLWhile|ShellScript|UntracedHeap|NothingIsLostByMoving|RootScripts|ChooseBy|TargetUnder
+VM_SLOW := BlocksBeingHandedOut|FirstThreadEndedBefore|Container|SampledChildren|InterruptedMemtrace|SIGKILLLeaves|BlockedSignal|LineRingTellsLaps|KilledMemtraceLeaves|TwoTracersOnOne|TargetThatExits|PIDIsReused|ModestPrograms|SampledReport|Calibration|CorporaEndToEnd|DamagedFile|OtherAllocators|StoppedTracer|OverheadIsLimited|GrowthUnderLoad|JobDoesNotPass|StartedProgramsBegin|PauseAndResume|SampledLeaks|ProcessEndsDuring|VerdictsAt|ChildrenAreSeen|PreforkServer|SIGKILLWhile|ShellScript|UntracedHeap|NothingIsLostByMoving|RootScripts|ChooseBy|TargetUnder
 # These need programs and libraries that the VMs lack, or are too slow there.
 VM_ALLOCATORS := OperatorNewOf|OwnFunction|USDTMechanisms|USDTSample|USDTStacks|OneFamily|OwnInterfaces|OwnAllocator|AllProcesses|Namespaces|PythonLayer|AllocatorTable
 # What programs, allocators and the C library do, on every kernel alike; and children, signals and stops by the dozen.

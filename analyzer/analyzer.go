@@ -82,6 +82,7 @@ type Analyzer struct {
 	measured             []SiteMemory // of each site; for Sampler.Sample alone, for one process after the other
 	regions              regionSites
 	touchRoom            int // chunks of touched pages that there still may be
+	spanSites            []spanSite
 	stacks               stackStore
 	threads              lastAllocs
 	windows              uint64   // closed so far, since warmAt

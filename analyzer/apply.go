@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/analyzer/stats"
 	"github.com/memtrace/memtrace/tracer/event"
 )
@@ -256,7 +257,11 @@ func (a *Analyzer) fault(p *process, e *event.Event) {
 		a.events.FaultMajor++
 	}
 	if e.Flags&event.FaultTouch != 0 {
-		a.touch(p, e)
+		if a.basis() == report.FirstTouchBasis {
+			a.touch(p, e)
+		} else {
+			a.touchInSpan(p, e)
+		}
 		if e.Flags&event.FaultKernel != 0 {
 			return
 		}
@@ -267,6 +272,7 @@ func (a *Analyzer) fault(p *process, e *event.Event) {
 		a.events.FaultMinor++
 	}
 	if e.Flags&event.FaultTouch == 0 {
+		a.touchOutsideSpan(p, e)
 		a.events.FaultUnattributed += uint64(p.faults.add(e.Addr))
 	}
 }

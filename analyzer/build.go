@@ -60,6 +60,7 @@ func (a *Analyzer) Report(opt ReportOptions) *report.Report {
 	for i := range r.Regions {
 		a.nameRegion(&r.Regions[i])
 	}
+	a.nameFirstTouched(r.Touched)
 	r.Identify()
 	return r
 }
@@ -79,6 +80,7 @@ func (a *Analyzer) draftOf(opt ReportOptions) *draft {
 		Events:    a.events,
 		Processes: a.reportProcesses(opt.Top),
 		Leaks:     a.allLeaks(a.at),
+		Touched:   a.firstTouched(opt.Top),
 		Shed:      a.shed(),
 		Warnings:  a.warnings(),
 	}

@@ -48,6 +48,7 @@ func (a *Analyzer) forget(p *process) {
 	p.heap.close()
 	a.dropRegions(p)
 	p.dropTouches()
+	a.dropSpanTouches(p, false)
 	for i, q := range a.processes {
 		if q == p {
 			a.processes = append(a.processes[:i], a.processes[i+1:]...)
@@ -85,6 +86,7 @@ func (a *Analyzer) exec(p *process, pid uint32, at uint64) {
 	a.tellGone(p, ByExec, a.since(at))
 	a.dropRegions(p)
 	p.dropTouches()
+	a.dropSpanTouches(p, false)
 	p.heap.close()
 	a.remember(a.unseenWarnings(p))
 	base := p.image
@@ -147,6 +149,7 @@ func (a *Analyzer) exit(p *process, pid uint32, at uint64) {
 	a.dropInherited(p)
 	a.endRegions(p)
 	a.endTouches(p)
+	a.dropSpanTouches(p, true)
 	if p.group != nil {
 		p.group.leave(a, p, ByExit, at)
 	}

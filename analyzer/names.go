@@ -31,6 +31,7 @@ func (a *Analyzer) Unnamed(opt ReportOptions) []UnnamedStack {
 			q.ask(r.Regions[i].PID, s.image, s.stack)
 		}
 	}
+	a.askForFirstTouched(&q, r.Touched)
 	for _, p := range a.processes {
 		if p.pools == nil {
 			continue
@@ -67,6 +68,11 @@ func (a *Analyzer) UnnamedOf(pid uint32, through func(addr uint64) bool) []Unnam
 	}
 	for stack := range p.image.regions {
 		name(stack)
+	}
+	if p.spans != nil {
+		for stack := range p.spans.sites {
+			name(stack)
+		}
 	}
 	return q.out
 }

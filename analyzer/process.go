@@ -24,6 +24,7 @@ type process struct {
 	pools    *pools       // nil: no event told of one
 	regions  *regionTable // nil until the first
 	touched  *touchTable  // nil until a page fault has a stack
+	spans    *spanTouches // the same of a trace that has probes at other times
 	pages    correlation
 	unseen   unseen
 	goHeap   *goHeap       // nil: it has no memory profile of Go's runtime that was read

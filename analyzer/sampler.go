@@ -17,9 +17,13 @@ import (
 type Sampler struct {
 	residency Residency
 	mappings  *mappingSums // of a process without an allocator
-	proc      *process     // whose memory was read last
-	execs     int          // which of its programs that was
-	runtime   runtimeReader
+	// Touching has the pages compared with those that were touched first while the allocator had no probes, in a trace
+	// that has some at other times. It is set once there has been such a span.
+	Touching bool
+
+	proc    *process // whose memory was read last
+	execs   int      // which of its programs that was
+	runtime runtimeReader
 }
 
 // Sample reads p's memory and gives it to take. base is the memory from before the attach, nil where the
@@ -31,7 +35,7 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 		return 0, nil
 	}
 	if s.proc != proc || s.execs != proc.execs {
-		*s = Sampler{proc: proc, execs: proc.execs, runtime: s.runtime.ofNextProgram()}
+		*s = Sampler{proc: proc, execs: proc.execs, runtime: s.runtime.ofNextProgram(), Touching: s.Touching}
 	}
 	if proc.info.Unprobed && s.mappings == nil {
 		s.mappings = new(mappingSums)
@@ -48,6 +52,8 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 	defer func() { a.measured, r.sites, r.touched = r.sites, nil, nil }()
 	if a.config.Tracer.Attach == report.NoProbes && a.touchesOf(proc) != nil {
 		r.touched = &touchReader{table: proc.touched, first: base != nil && !proc.touched.begun}
+	} else if s.Touching {
+		r.touched = a.spanReader(proc)
 	}
 	// Leaked blocks are measured as if each leak were one more site.
 	sites := int(a.sites.used)
@@ -69,7 +75,9 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 	if t := r.touched; t != nil {
 		t.out.PID, t.out.Now = pid, now
 		take(t.out)
-		m.Sites, m.Blocks.Resident = t.residence(), t.out.Explained
+		if !t.inSpans {
+			m.Sites, m.Blocks.Resident = t.residence(), t.out.Explained
+		}
 	}
 	for i := range proc.verdicts {
 		leak := res.Sites[sites+i]

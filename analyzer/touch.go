@@ -109,6 +109,10 @@ func (a *Analyzer) applyTouches(in *input.Touches) {
 	if p == nil || p.exited {
 		return
 	}
+	if a.basis() != report.FirstTouchBasis {
+		a.applySpanTouches(p, in)
+		return
+	}
 	t := a.touchesOf(p)
 	if t == nil {
 		return

@@ -14,21 +14,17 @@ import (
 type touchReader struct {
 	table *touchTable
 	first bool // what is there and nobody's was there before the trace
-	out   input.Touches
-	sites map[siteID]uint64 // resident bytes
-	keys  []uint64
-	busy  map[uint64]bool // pages that the kernel may be about to put there
+	// inSpans: the table is a spanTouches'. A page that no fault was seen of is then that of the nearest page's owner,
+	// and nobody's where that was there before.
+	inSpans bool
+	out     input.Touches
+	sites   map[siteID]uint64 // resident bytes
+	keys    []uint64
+	busy    map[uint64]bool // pages that the kernel may be about to put there
 }
 
 // maxTouchRanges bounds each list of a reading: a recording can hold it. The rest is for the next reading.
 const maxTouchRanges = 1 << 17
-
-// fileAround is how many bytes of a file the kernel maps around a fault (mm/memory.c, fault_around_bytes), and
-// hugeAround what a huge page takes.
-const (
-	fileAround = 64 << 10
-	hugeAround = 2 << 20
-)
 
 // readTouched reads the page states of all mappings that have any, and compares.
 func (r *Residency) readTouched() error {
@@ -171,6 +167,9 @@ func (t *touchReader) addNew(m *mapping, page uint64) {
 		return
 	}
 	id, ok := t.neighbour(m, page)
+	if t.inSpans {
+		id, ok = t.neighbourInSpans(m, page)
+	}
 	if !ok {
 		return
 	}
@@ -208,6 +207,28 @@ func (t *touchReader) neighbour(m *mapping, page uint64) (siteID, bool) {
 		}
 	}
 	return 0, false
+}
+
+// neighbourInSpans is 0, as the analyzer finds the site by itself, and whether the page came with one that has a site.
+func (t *touchReader) neighbourInSpans(m *mapping, page uint64) (siteID, bool) {
+	around := m.around >> pageShift
+	if around <= 1 {
+		return 0, false
+	}
+	_, ok := t.table.nearest(page, around)
+	return 0, ok
+}
+
+// spanReader compares a process with its ledger, which may still be to come.
+func (a *Analyzer) spanReader(p *process) *touchReader {
+	if p.spans != nil {
+		return &touchReader{table: p.spans.table, first: !p.spans.table.begun, inSpans: true}
+	}
+	if p.group != nil || p.groupEntry != nil {
+		return nil
+	}
+	room := 0
+	return &touchReader{table: newTouchTable(&room), first: true, inSpans: true}
 }
 
 // siteAt is the site of a page. Where its chunk has nothing, page goes to the chunk's end in the direction of the search.

@@ -36,6 +36,13 @@ const (
 	maxLatest = 1 << 12
 )
 
+// fileAround is how many bytes of a file the kernel maps around a fault (mm/memory.c, fault_around_bytes), and
+// hugeAround what a huge page takes.
+const (
+	fileAround = 64 << 10
+	hugeAround = 2 << 20
+)
+
 type touchChunk struct {
 	owned  uint64 // a bit for each page that has an owner
 	owners [touchPages]touchOwner

@@ -39,6 +39,7 @@ const struct unwind_segment *unused_segment __attribute__((unused));
 const enum table_word unused_word __attribute__((unused));
 const enum loss unused_loss __attribute__((unused));
 const enum hit unused_hit __attribute__((unused));
+const enum sampling_key unused_sampling_key __attribute__((unused));
 const struct signal_key unused_signal_key __attribute__((unused));
 
 /* n × size as calloc computes it. An overflow makes the call fail: it is then a size that does so, too. */

@@ -23,14 +23,17 @@ type MemtraceBlame struct {
 type MemtraceHit uint32
 
 const (
-	MemtraceHitHIT_ENTRY     MemtraceHit = 0
-	MemtraceHitHIT_RETURN    MemtraceHit = 1
-	MemtraceHitHIT_RECORDED  MemtraceHit = 2
-	MemtraceHitHIT_PREDICTED MemtraceHit = 3
-	MemtraceHitHIT_TIMED     MemtraceHit = 4
-	MemtraceHitHIT_TIMED_NS  MemtraceHit = 5
-	MemtraceHitHIT_EXIT      MemtraceHit = 6
-	MemtraceHitHIT_KINDS     MemtraceHit = 8
+	MemtraceHitHIT_ENTRY       MemtraceHit = 0
+	MemtraceHitHIT_RETURN      MemtraceHit = 1
+	MemtraceHitHIT_RECORDED    MemtraceHit = 2
+	MemtraceHitHIT_PREDICTED   MemtraceHit = 3
+	MemtraceHitHIT_TIMED       MemtraceHit = 4
+	MemtraceHitHIT_TIMED_NS    MemtraceHit = 5
+	MemtraceHitHIT_EXIT        MemtraceHit = 6
+	MemtraceHitHIT_TOUCH       MemtraceHit = 7
+	MemtraceHitHIT_TOUCH_TIMED MemtraceHit = 8
+	MemtraceHitHIT_TOUCH_NS    MemtraceHit = 9
+	MemtraceHitHIT_KINDS       MemtraceHit = 16
 )
 
 type MemtraceInterpreter struct {
@@ -153,6 +156,14 @@ type MemtraceRingLine struct {
 	_      structs.HostLayout
 	Record MemtraceRecordRealloc
 }
+
+type MemtraceSamplingKey uint32
+
+const (
+	MemtraceSamplingKeySAMPLING_INTERVAL MemtraceSamplingKey = 0
+	MemtraceSamplingKeySAMPLING_TOUCH    MemtraceSamplingKey = 1
+	MemtraceSamplingKeySAMPLING_KEYS     MemtraceSamplingKey = 2
+)
 
 type MemtraceScratch struct {
 	_        structs.HostLayout
@@ -339,8 +350,8 @@ type MemtraceThread struct {
 	Left     uint32
 	FreeFile uint32
 	Touching uint32
+	Touches  uint32
 	ByExit   uint32
-	_        [4]byte
 	Recorded uint64
 	Timed    uint64
 	Known    [32]struct {
@@ -477,6 +488,7 @@ const (
 	MemtraceVarRingLines                 = "ring_lines"
 	MemtraceVarSampleSeed                = "sample_seed"
 	MemtraceVarStackDepth                = "stack_depth"
+	MemtraceVarTouchInTurns              = "touch_in_turns"
 	MemtraceVarTracerTgid                = "tracer_tgid"
 	MemtraceVarUnusedChunk               = "unused_chunk"
 	MemtraceVarUnusedHit                 = "unused_hit"
@@ -485,6 +497,7 @@ const (
 	MemtraceVarUnusedLoss                = "unused_loss"
 	MemtraceVarUnusedPython              = "unused_python"
 	MemtraceVarUnusedRealloc             = "unused_realloc"
+	MemtraceVarUnusedSamplingKey         = "unused_sampling_key"
 	MemtraceVarUnusedSegment             = "unused_segment"
 	MemtraceVarUnusedSignalKey           = "unused_signal_key"
 	MemtraceVarUnusedStack               = "unused_stack"
@@ -614,38 +627,40 @@ type MemtraceMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemtraceVariableSpecs struct {
-	AllMemory       *ebpf.VariableSpec `ebpf:"all_memory"`
-	ByTables        *ebpf.VariableSpec `ebpf:"by_tables"`
-	CanSample       *ebpf.VariableSpec `ebpf:"can_sample"`
-	FixedCookie     *ebpf.VariableSpec `ebpf:"fixed_cookie"`
-	Follow          *ebpf.VariableSpec `ebpf:"follow"`
-	FreshThread     *ebpf.VariableSpec `ebpf:"fresh_thread"`
-	HasAtomics      *ebpf.VariableSpec `ebpf:"has_atomics"`
-	HasForked       *ebpf.VariableSpec `ebpf:"has_forked"`
-	HasInterpreters *ebpf.VariableSpec `ebpf:"has_interpreters"`
-	HasTaskStorage  *ebpf.VariableSpec `ebpf:"has_task_storage"`
-	Log2Table       *ebpf.VariableSpec `ebpf:"log2_table"`
-	PressBytes      *ebpf.VariableSpec `ebpf:"press_bytes"`
-	PressInterval   *ebpf.VariableSpec `ebpf:"press_interval"`
-	PressLines      *ebpf.VariableSpec `ebpf:"press_lines"`
-	RingBits        *ebpf.VariableSpec `ebpf:"ring_bits"`
-	RingLines       *ebpf.VariableSpec `ebpf:"ring_lines"`
-	SampleSeed      *ebpf.VariableSpec `ebpf:"sample_seed"`
-	StackDepth      *ebpf.VariableSpec `ebpf:"stack_depth"`
-	TracerTgid      *ebpf.VariableSpec `ebpf:"tracer_tgid"`
-	UnusedChunk     *ebpf.VariableSpec `ebpf:"unused_chunk"`
-	UnusedHit       *ebpf.VariableSpec `ebpf:"unused_hit"`
-	UnusedLayout    *ebpf.VariableSpec `ebpf:"unused_layout"`
-	UnusedLine      *ebpf.VariableSpec `ebpf:"unused_line"`
-	UnusedLoss      *ebpf.VariableSpec `ebpf:"unused_loss"`
-	UnusedPython    *ebpf.VariableSpec `ebpf:"unused_python"`
-	UnusedRealloc   *ebpf.VariableSpec `ebpf:"unused_realloc"`
-	UnusedSegment   *ebpf.VariableSpec `ebpf:"unused_segment"`
-	UnusedSignalKey *ebpf.VariableSpec `ebpf:"unused_signal_key"`
-	UnusedStack     *ebpf.VariableSpec `ebpf:"unused_stack"`
-	UnusedWord      *ebpf.VariableSpec `ebpf:"unused_word"`
-	WakeBytes       *ebpf.VariableSpec `ebpf:"wake_bytes"`
-	WakeLines       *ebpf.VariableSpec `ebpf:"wake_lines"`
+	AllMemory         *ebpf.VariableSpec `ebpf:"all_memory"`
+	ByTables          *ebpf.VariableSpec `ebpf:"by_tables"`
+	CanSample         *ebpf.VariableSpec `ebpf:"can_sample"`
+	FixedCookie       *ebpf.VariableSpec `ebpf:"fixed_cookie"`
+	Follow            *ebpf.VariableSpec `ebpf:"follow"`
+	FreshThread       *ebpf.VariableSpec `ebpf:"fresh_thread"`
+	HasAtomics        *ebpf.VariableSpec `ebpf:"has_atomics"`
+	HasForked         *ebpf.VariableSpec `ebpf:"has_forked"`
+	HasInterpreters   *ebpf.VariableSpec `ebpf:"has_interpreters"`
+	HasTaskStorage    *ebpf.VariableSpec `ebpf:"has_task_storage"`
+	Log2Table         *ebpf.VariableSpec `ebpf:"log2_table"`
+	PressBytes        *ebpf.VariableSpec `ebpf:"press_bytes"`
+	PressInterval     *ebpf.VariableSpec `ebpf:"press_interval"`
+	PressLines        *ebpf.VariableSpec `ebpf:"press_lines"`
+	RingBits          *ebpf.VariableSpec `ebpf:"ring_bits"`
+	RingLines         *ebpf.VariableSpec `ebpf:"ring_lines"`
+	SampleSeed        *ebpf.VariableSpec `ebpf:"sample_seed"`
+	StackDepth        *ebpf.VariableSpec `ebpf:"stack_depth"`
+	TouchInTurns      *ebpf.VariableSpec `ebpf:"touch_in_turns"`
+	TracerTgid        *ebpf.VariableSpec `ebpf:"tracer_tgid"`
+	UnusedChunk       *ebpf.VariableSpec `ebpf:"unused_chunk"`
+	UnusedHit         *ebpf.VariableSpec `ebpf:"unused_hit"`
+	UnusedLayout      *ebpf.VariableSpec `ebpf:"unused_layout"`
+	UnusedLine        *ebpf.VariableSpec `ebpf:"unused_line"`
+	UnusedLoss        *ebpf.VariableSpec `ebpf:"unused_loss"`
+	UnusedPython      *ebpf.VariableSpec `ebpf:"unused_python"`
+	UnusedRealloc     *ebpf.VariableSpec `ebpf:"unused_realloc"`
+	UnusedSamplingKey *ebpf.VariableSpec `ebpf:"unused_sampling_key"`
+	UnusedSegment     *ebpf.VariableSpec `ebpf:"unused_segment"`
+	UnusedSignalKey   *ebpf.VariableSpec `ebpf:"unused_signal_key"`
+	UnusedStack       *ebpf.VariableSpec `ebpf:"unused_stack"`
+	UnusedWord        *ebpf.VariableSpec `ebpf:"unused_word"`
+	WakeBytes         *ebpf.VariableSpec `ebpf:"wake_bytes"`
+	WakeLines         *ebpf.VariableSpec `ebpf:"wake_lines"`
 }
 
 // MemtraceObjects contains all objects after they have been loaded into the kernel.
@@ -741,38 +756,40 @@ func (m *MemtraceMaps) Close() error {
 //
 // It can be passed to LoadMemtraceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemtraceVariables struct {
-	AllMemory       *ebpf.Variable `ebpf:"all_memory"`
-	ByTables        *ebpf.Variable `ebpf:"by_tables"`
-	CanSample       *ebpf.Variable `ebpf:"can_sample"`
-	FixedCookie     *ebpf.Variable `ebpf:"fixed_cookie"`
-	Follow          *ebpf.Variable `ebpf:"follow"`
-	FreshThread     *ebpf.Variable `ebpf:"fresh_thread"`
-	HasAtomics      *ebpf.Variable `ebpf:"has_atomics"`
-	HasForked       *ebpf.Variable `ebpf:"has_forked"`
-	HasInterpreters *ebpf.Variable `ebpf:"has_interpreters"`
-	HasTaskStorage  *ebpf.Variable `ebpf:"has_task_storage"`
-	Log2Table       *ebpf.Variable `ebpf:"log2_table"`
-	PressBytes      *ebpf.Variable `ebpf:"press_bytes"`
-	PressInterval   *ebpf.Variable `ebpf:"press_interval"`
-	PressLines      *ebpf.Variable `ebpf:"press_lines"`
-	RingBits        *ebpf.Variable `ebpf:"ring_bits"`
-	RingLines       *ebpf.Variable `ebpf:"ring_lines"`
-	SampleSeed      *ebpf.Variable `ebpf:"sample_seed"`
-	StackDepth      *ebpf.Variable `ebpf:"stack_depth"`
-	TracerTgid      *ebpf.Variable `ebpf:"tracer_tgid"`
-	UnusedChunk     *ebpf.Variable `ebpf:"unused_chunk"`
-	UnusedHit       *ebpf.Variable `ebpf:"unused_hit"`
-	UnusedLayout    *ebpf.Variable `ebpf:"unused_layout"`
-	UnusedLine      *ebpf.Variable `ebpf:"unused_line"`
-	UnusedLoss      *ebpf.Variable `ebpf:"unused_loss"`
-	UnusedPython    *ebpf.Variable `ebpf:"unused_python"`
-	UnusedRealloc   *ebpf.Variable `ebpf:"unused_realloc"`
-	UnusedSegment   *ebpf.Variable `ebpf:"unused_segment"`
-	UnusedSignalKey *ebpf.Variable `ebpf:"unused_signal_key"`
-	UnusedStack     *ebpf.Variable `ebpf:"unused_stack"`
-	UnusedWord      *ebpf.Variable `ebpf:"unused_word"`
-	WakeBytes       *ebpf.Variable `ebpf:"wake_bytes"`
-	WakeLines       *ebpf.Variable `ebpf:"wake_lines"`
+	AllMemory         *ebpf.Variable `ebpf:"all_memory"`
+	ByTables          *ebpf.Variable `ebpf:"by_tables"`
+	CanSample         *ebpf.Variable `ebpf:"can_sample"`
+	FixedCookie       *ebpf.Variable `ebpf:"fixed_cookie"`
+	Follow            *ebpf.Variable `ebpf:"follow"`
+	FreshThread       *ebpf.Variable `ebpf:"fresh_thread"`
+	HasAtomics        *ebpf.Variable `ebpf:"has_atomics"`
+	HasForked         *ebpf.Variable `ebpf:"has_forked"`
+	HasInterpreters   *ebpf.Variable `ebpf:"has_interpreters"`
+	HasTaskStorage    *ebpf.Variable `ebpf:"has_task_storage"`
+	Log2Table         *ebpf.Variable `ebpf:"log2_table"`
+	PressBytes        *ebpf.Variable `ebpf:"press_bytes"`
+	PressInterval     *ebpf.Variable `ebpf:"press_interval"`
+	PressLines        *ebpf.Variable `ebpf:"press_lines"`
+	RingBits          *ebpf.Variable `ebpf:"ring_bits"`
+	RingLines         *ebpf.Variable `ebpf:"ring_lines"`
+	SampleSeed        *ebpf.Variable `ebpf:"sample_seed"`
+	StackDepth        *ebpf.Variable `ebpf:"stack_depth"`
+	TouchInTurns      *ebpf.Variable `ebpf:"touch_in_turns"`
+	TracerTgid        *ebpf.Variable `ebpf:"tracer_tgid"`
+	UnusedChunk       *ebpf.Variable `ebpf:"unused_chunk"`
+	UnusedHit         *ebpf.Variable `ebpf:"unused_hit"`
+	UnusedLayout      *ebpf.Variable `ebpf:"unused_layout"`
+	UnusedLine        *ebpf.Variable `ebpf:"unused_line"`
+	UnusedLoss        *ebpf.Variable `ebpf:"unused_loss"`
+	UnusedPython      *ebpf.Variable `ebpf:"unused_python"`
+	UnusedRealloc     *ebpf.Variable `ebpf:"unused_realloc"`
+	UnusedSamplingKey *ebpf.Variable `ebpf:"unused_sampling_key"`
+	UnusedSegment     *ebpf.Variable `ebpf:"unused_segment"`
+	UnusedSignalKey   *ebpf.Variable `ebpf:"unused_signal_key"`
+	UnusedStack       *ebpf.Variable `ebpf:"unused_stack"`
+	UnusedWord        *ebpf.Variable `ebpf:"unused_word"`
+	WakeBytes         *ebpf.Variable `ebpf:"wake_bytes"`
+	WakeLines         *ebpf.Variable `ebpf:"wake_lines"`
 }
 
 // MemtracePrograms contains all programs after they have been loaded into the kernel.

@@ -5,12 +5,14 @@ import "time"
 // A Level is how much of the targets' allocations is seen.
 type Level int
 
-// Levels, from the dearest to the cheapest. Between Full and Paused each
-// samples at an interval of its own.
+// Levels, from the dearest to the cheapest. Between Full and None each
+// samples at an interval of its own. From None on the allocators have no probes: at None page faults have
+// stacks, which tell who touches memory first, and at Paused nothing is seen.
 const (
 	Full Level = iota
 	Sampled
 	Sparse
+	None
 	Paused
 )
 
@@ -19,6 +21,8 @@ func (l Level) String() string {
 	switch l {
 	case Full:
 		return "full"
+	case None:
+		return "none"
 	case Paused:
 		return "paused"
 	}
@@ -36,21 +40,27 @@ func (l Level) String() string {
 //   - a burst leads down at once, to the finest level that it would keep within the limit at;
 //   - a mean above the limit leads one level down;
 //   - a finer level that would have kept below most of the limit for a while leads one level up.
+//
+// Where even Sparse is too dear it goes to None, if CanTouch, and from there to Paused if that is too dear, too. From
+// both it comes back by a look: nothing else tells what the probes would cost.
 type Budget struct {
 	Limit     float64 // share of the targets' own time
 	Floor     Level   // the finest level allowed
 	Costs     Costs
 	StartFull bool // begin at Floor: the targets are seen from their first instruction
+	CanTouch  bool // there is a level None
 
 	level   Level
 	looking bool          // at Sparse, for a look
 	since   time.Duration // when the level began
-	pause   time.Duration // of the pause under way, at least
-	fails   int           // looks in a row that led back to a pause
+	pause   time.Duration // of the time without probes under way, at least
+	fails   int           // looks in a row that led back to one
 	started bool
 
 	record float64 // ns of a recorded call beyond its hits
+	touch  float64 // ns of a page fault's stack and record
 	total  stretch // since the beginning
+	owned  float64 // ns, of that: the targets' own time, as the limit is reckoned of
 	debt   float64 // ns: cost beyond the limit that is not made up for yet
 
 	burst stretch // since the cost was last within the limit
@@ -85,13 +95,14 @@ const (
 	partTime       = 250 * time.Millisecond // of a part
 	minLevelTime   = 500 * time.Millisecond // after a change of level, before one that is not for a burst
 	finerLevelTime = 3 * time.Second        // for which the finer level must have kept within the limit
-	minPause       = 2 * time.Second        // doubled with each look that led back to a pause
+	minPause       = 2 * time.Second        // without probes; doubled with each look that led back to it
 	maxPause       = time.Minute
 	budgetSmooth   = time.Second
 	budgetMargin   = 0.7  // of the limit: below it, a finer level is worth a try
 	idleOwn        = 0.02 // processors: targets that take less are reckoned as if they took this
 
 	firstRecord   = 600    // ns, until it has been timed
+	firstTouch    = 1500   // likewise
 	recordedShare = 1. / 8 // of the calls at Sampled that are recorded, as long as nothing is known of their sizes
 )
 
@@ -106,7 +117,7 @@ func (b *Budget) start(now time.Duration) {
 	if b.started {
 		return
 	}
-	b.started, b.record = true, firstRecord
+	b.started, b.record, b.touch = true, firstRecord, firstTouch
 	b.Restart(now)
 }
 
@@ -121,6 +132,10 @@ func (b *Budget) Restart(now time.Duration) {
 
 // Overhead is the share that the probes have taken of the targets' own time so far.
 func (b *Budget) Overhead() float64 { return share(b.total.cost, b.total.own+b.total.cost) }
+
+// LimitedShare is the same of targets that take next to nothing as if they took a small share of a processor: the
+// limit is meant so.
+func (b *Budget) LimitedShare() float64 { return share(b.total.cost, b.owned+b.total.cost) }
 
 func share(cost, cpu float64) float64 {
 	if cpu <= cost {
@@ -142,7 +157,7 @@ func (b *Budget) Idle(h Hits) bool {
 func (b *Budget) Due(now time.Duration) bool {
 	b.start(now)
 	age := now - b.since
-	return b.level == Paused && age >= b.pause && (b.debt <= 0 || age >= maxPause)
+	return b.level >= None && age >= b.pause && (b.debt <= 0 || age >= maxPause)
 }
 
 // Look begins a look. The probes are there, at Level, from now on.
@@ -162,13 +177,17 @@ func (b *Budget) Observe(now, step time.Duration, h Hits, cpu uint64) Level {
 	s := stretch{step, h, cost, float64(cpu) - cost}
 	b.total.add(s)
 	s.own = max(s.own, idleOwn*float64(step))
+	b.owned += s.own
 	b.debt = max(0, b.debt+cost-b.Limit*s.own)
+	if b.level == None { // the last hits of probes that were on their way off tell nothing of it
+		s.cost = float64(h.Touch) * b.touch
+	}
 	switch {
 	case b.level == Paused:
 	case b.looking:
 		b.observeLook(now, s)
 	case b.isBurst(s):
-		b.enter(b.finest(b.level+1, b.burst, b.Limit), now)
+		b.enter(b.belowBurst(), now)
 	default:
 		b.observePart(now, s)
 	}
@@ -178,11 +197,30 @@ func (b *Budget) Observe(now, step time.Duration, h Hits, cpu uint64) Level {
 // timeRecords takes in what recorded calls took by the clock. A thread that had to wait for its processor meanwhile makes a call
 // look many times too dear; so one step doesn't count for much more than what was known.
 func (b *Budget) timeRecords(h Hits) {
-	if h.Timed == 0 {
-		return
+	timed(&b.record, h.TimedNS, h.Timed)
+	timed(&b.touch, h.TouchNS, h.TouchTimed)
+}
+
+func timed(known *float64, ns, n uint64) {
+	if n != 0 {
+		*known += (min(float64(ns)/float64(n), 4**known) - *known) / 4
 	}
-	is := min(float64(h.TimedNS)/float64(h.Timed), 4*b.record)
-	b.record += (is - b.record) / 4
+}
+
+// lowest is the level without probes.
+func (b *Budget) lowest() Level {
+	if b.CanTouch {
+		return None
+	}
+	return Paused
+}
+
+// belowBurst is the level to go to from a burst.
+func (b *Budget) belowBurst() Level {
+	if b.level == None {
+		return Paused
+	}
+	return b.finest(b.level+1, b.burst, b.Limit)
 }
 
 // isBurst takes in a step and reports whether the cost beyond the limit is more than a burst may have.
@@ -203,7 +241,7 @@ func (b *Budget) observeLook(now time.Duration, s stretch) {
 		return
 	}
 	to := b.finest(b.Floor, b.look, budgetMargin*b.Limit)
-	if to == Paused && b.look.cost <= b.Limit*b.look.own {
+	if to >= None && b.look.cost <= b.Limit*b.look.own {
 		to = b.level
 	}
 	if to == b.level {
@@ -232,9 +270,11 @@ func (b *Budget) observePart(now time.Duration, s stretch) {
 
 func (b *Budget) decide(now time.Duration, s stretch) {
 	switch {
+	case b.mean > b.Limit && b.level == Sparse:
+		b.enter(b.lowest(), now)
 	case b.mean > b.Limit:
 		b.enter(b.level+1, now)
-	case b.level > b.Floor && b.at(b.level-1, s) < budgetMargin*b.Limit:
+	case b.level > b.Floor && b.level < None && b.at(b.level-1, s) < budgetMargin*b.Limit:
 		if b.fitsSince == 0 {
 			b.fitsSince = now
 		}
@@ -248,10 +288,11 @@ func (b *Budget) decide(now time.Duration, s stretch) {
 
 func (b *Budget) enter(l Level, now time.Duration) {
 	switch {
-	case l == Paused && b.looking:
+	case l == Paused && b.level == None: // which had a pause to keep to, too
+	case l >= None && b.looking:
 		b.pause = min(minPause<<b.fails, maxPause)
 		b.fails = min(b.fails+1, 10)
-	case l == Paused:
+	case l >= None:
 		b.pause = minPause
 	case b.looking:
 		b.fails = 0
@@ -262,7 +303,8 @@ func (b *Budget) enter(l Level, now time.Duration) {
 }
 
 func (b *Budget) costOf(h Hits) float64 {
-	return float64(h.Entry)*b.Costs.Entry + float64(h.Return+h.Recorded)*b.Costs.Return + float64(h.Exit)*b.Costs.Exit + float64(h.Recorded+h.Predicted)*b.record
+	return float64(h.Entry)*b.Costs.Entry + float64(h.Return+h.Recorded)*b.Costs.Return + float64(h.Exit)*b.Costs.Exit +
+		float64(h.Recorded+h.Predicted)*b.record + float64(h.Touch)*b.touch
 }
 
 // recordedCall is what a call that is recorded costs, by how many are predicted.
@@ -274,14 +316,14 @@ func (b *Budget) recordedCall(h Hits) float64 {
 	return probes + b.record
 }
 
-// finest is the finest level from one on that would have kept within a limit; Paused where none would.
+// finest is the finest level from one on that would have kept within a limit; the lowest one where none would.
 func (b *Budget) finest(from Level, s stretch, limit float64) Level {
-	for l := from; l < Paused; l++ {
+	for l := from; l < None; l++ {
 		if b.at(l, s) <= limit {
 			return l
 		}
 	}
-	return Paused
+	return b.lowest()
 }
 
 // at is the share that a level would have taken, other than that at which a stretch was seen. Return instructions trap at

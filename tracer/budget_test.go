@@ -12,7 +12,10 @@ type workload struct {
 	busy      float64 // processors
 	predicted float64 // share of the mallocs
 	exits     float64 // share of the mallocs whose return instruction is probed, at every level
+	touches   float64 // page faults a second of its own time
 }
+
+const touchNS = 2000 // what the stack of one takes
 
 // trace runs a Budget over a load for a time and returns the share of the
 // cost in the program's own time over all, and the time at each level.
@@ -37,12 +40,16 @@ func (l workload) trace(b *Budget, from, until time.Duration) (overhead float64,
 		case Sparse:
 			h = Hits{Entry: uint64(2 * pairs)}
 		}
-		if level != Paused {
+		if level < None {
 			h.Exit = uint64(pairs * l.exits)
+		}
+		if level == None {
+			h.Touch = uint64(l.touches * l.busy * step.Seconds())
+			h.TouchTimed, h.TouchNS = (h.Touch+15)/16, (h.Touch+15)/16*touchNS
 		}
 		h.Timed, h.TimedNS = (h.Recorded+h.Predicted)/64, (h.Recorded+h.Predicted)/64*800
 		c := float64(h.Entry)*b.Costs.Entry + float64(h.Recorded)*(b.Costs.Return+800) + float64(h.Predicted)*800
-		c += float64(h.Exit) * b.Costs.Exit
+		c += float64(h.Exit)*b.Costs.Exit + float64(h.Touch)*touchNS
 		cost, own = cost+c, own+work
 		b.Observe(now+step, step, h, uint64(work+c))
 	}
@@ -55,11 +62,11 @@ func TestBudgetIsKept(t *testing.T) {
 		full bool  // it begins so
 		mode Level // where most of the time goes
 	}{
-		"idle":                 {workload{0, 0.01, 0, 0}, false, Full},
-		"few calls":            {workload{20_000, 1, 0, 0}, false, Full},
-		"full is too dear":     {workload{52_000, 1, 0, 0}, false, Sampled},
-		"not with predictions": {workload{52_000, 1, 1, 0}, true, Full},
-		"entries alone are":    {workload{2_000_000, 1, 0, 0}, false, Paused},
+		"idle":                 {workload{0, 0.01, 0, 0, 0}, false, Full},
+		"few calls":            {workload{20_000, 1, 0, 0, 0}, false, Full},
+		"full is too dear":     {workload{52_000, 1, 0, 0, 0}, false, Sampled},
+		"not with predictions": {workload{52_000, 1, 1, 0, 0}, true, Full},
+		"entries alone are":    {workload{2_000_000, 1, 0, 0, 0}, false, Paused},
 	} {
 		b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}, StartFull: c.full}
 		overhead, at := c.load.trace(b, 0, 5*time.Minute)
@@ -95,8 +102,8 @@ func TestBudgetCountsSteppedReturns(t *testing.T) {
 // A load at the limit must not have it change its mind all the time.
 func TestBudgetHasHysteresis(t *testing.T) {
 	for name, l := range map[string]workload{
-		"returns that are replaced": {48_000, 1, 0, 0},
-		"returns that are stepped":  {5800, 1, 1, 1}, // 4.9 % for each call to be seen, 5.2 for all to be recorded
+		"returns that are replaced": {48_000, 1, 0, 0, 0},
+		"returns that are stepped":  {5800, 1, 1, 1, 0}, // 4.9 % for each call to be seen, 5.2 for all to be recorded
 	} {
 		b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800, Exit: 16_000}}
 		changes, last := 0, b.Level()
@@ -114,11 +121,11 @@ func TestBudgetHasHysteresis(t *testing.T) {
 
 func TestBudgetComesBack(t *testing.T) {
 	b := &Budget{Limit: 0.05, Costs: Costs{Entry: 500, Return: 800}}
-	workload{5_000_000, 1, 0, 0}.trace(b, 0, time.Minute)
+	workload{5_000_000, 1, 0, 0, 0}.trace(b, 0, time.Minute)
 	if b.Level() == Full {
 		t.Fatal("a program that does nothing but allocate is traced fully")
 	}
-	workload{1000, 1, 0, 0}.trace(b, time.Minute, 3*time.Minute)
+	workload{1000, 1, 0, 0, 0}.trace(b, time.Minute, 3*time.Minute)
 	if b.Level() != Full {
 		t.Errorf("two minutes after the storm the level is %v", b.Level())
 	}
@@ -126,7 +133,7 @@ func TestBudgetComesBack(t *testing.T) {
 
 func TestBudgetKeepsToItsFloor(t *testing.T) {
 	b := &Budget{Limit: 0.05, Floor: Sampled, Costs: Costs{Entry: 500, Return: 800}}
-	if _, at := (workload{1000, 1, 0, 0}).trace(b, 0, time.Minute); at[Full] != 0 {
+	if _, at := (workload{1000, 1, 0, 0, 0}).trace(b, 0, time.Minute); at[Full] != 0 {
 		t.Errorf("%v of full tracing where only samples were asked for", at[Full])
 	}
 }
@@ -159,6 +166,75 @@ func TestBudgetSamplesABurst(t *testing.T) {
 	}
 }
 
+// Where the page faults of a burst keep within the limit they tell who grows, and it is not paused.
+func TestBudgetTouchesInABurst(t *testing.T) {
+	b := onePercent()
+	b.CanTouch = true
+	workload{calls: 10, busy: 0.01}.trace(b, 0, 10*time.Second)
+	load := redis
+	load.touches = 1000 // 0.2 %
+	overhead, at := load.trace(b, 10*time.Second, time.Minute)
+	if at[Paused] != 0 || at[None] < 45*time.Second || at[Full] > time.Second {
+		t.Errorf("a burst with few page faults: %v", at)
+	}
+	if overhead > 0.01 {
+		t.Errorf("the probes took %.1f %% of its time", 100*overhead)
+	}
+	if _, at := (workload{calls: 1000, busy: 1}).trace(b, time.Minute, 4*time.Minute); b.Level() != Full || at[None] > maxPause+time.Second {
+		t.Errorf("three minutes after it, the level is %v: %v", b.Level(), at)
+	}
+}
+
+// Where they alone are above the limit nothing is left but a pause.
+func TestBudgetPausesWhereTouchesAreTooDear(t *testing.T) {
+	b := onePercent()
+	b.CanTouch = true
+	load := redis
+	load.touches = 50_000 // 10 %
+	overhead, at := load.trace(b, 0, 5*time.Minute)
+	if at[Paused] < 4*time.Minute || at[None] > 20*time.Second {
+		t.Errorf("a burst with many page faults: %v", at)
+	}
+	if overhead > 0.011 {
+		t.Errorf("the probes took %.1f %% of its time", 100*overhead)
+	}
+}
+
+// What probes still cost while they are being taken off is no reason to stop looking at page faults.
+func TestBudgetForgivesTheLastHits(t *testing.T) {
+	b := onePercent()
+	b.CanTouch = true
+	b.Observe(time.Second, time.Second, Hits{Entry: 2_000_000}, 1e9)
+	if b.Level() != None {
+		t.Fatalf("a burst leads to %v", b.Level())
+	}
+	b.Observe(1050*time.Millisecond, 50*time.Millisecond, Hits{Entry: 100_000}, 5e7)
+	if b.Level() != None {
+		t.Errorf("100,000 hits of probes on their way off lead to %v", b.Level())
+	}
+}
+
+// The looks come as seldom as in a pause, whether it tries page faults or not.
+func TestBudgetLooksSeldomAtPageFaults(t *testing.T) {
+	for name, touches := range map[string]float64{"few": 100, "many": 100_000} {
+		b := onePercent()
+		b.CanTouch = true
+		load, looks := redis, 0
+		load.touches = touches
+		const step = 10 * time.Millisecond
+		for now := time.Duration(0); now < 4*time.Minute; now += step {
+			if b.Due(now) {
+				looks++
+				b.Look(now)
+			}
+			load.trace(b, now, now+step)
+		}
+		if looks < 4 || looks > 9 {
+			t.Errorf("%s page faults: %d looks in four minutes", name, looks)
+		}
+	}
+}
+
 // One short burst is no reason to see less.
 func TestBudgetBearsAMoment(t *testing.T) {
 	b := onePercent()
@@ -171,9 +247,9 @@ func TestBudgetBearsAMoment(t *testing.T) {
 
 func TestBudgetClimbsAtOnce(t *testing.T) {
 	for name, quiet := range map[string]workload{
-		"idle":                       {0, 0, 0, 0},
-		"nearly idle":                {200, 0.001, 0, 0},
-		"busy, and allocates little": {2000, 1, 0, 0},
+		"idle":                       {0, 0, 0, 0, 0},
+		"nearly idle":                {200, 0.001, 0, 0, 0},
+		"busy, and allocates little": {2000, 1, 0, 0, 0},
 	} {
 		b := onePercent()
 		if b.Level() != Sparse {

@@ -21,15 +21,25 @@ type Hits struct {
 	Timed     uint64 // of the recorded and the predicted: whose recording was timed
 	TimedNS   uint64 // what that took, all together
 	Exit      uint64 // executions of return instructions that are probed, by whichever function
+
+	Touch      uint64 // page faults that had a stack
+	TouchTimed uint64 // of those: whose stack and record were timed
+	TouchNS    uint64 // what that took, all together
 }
 
 // Sub is what came since an earlier count.
 func (h Hits) Sub(o Hits) Hits {
-	return Hits{h.Entry - o.Entry, h.Return - o.Return, h.Recorded - o.Recorded, h.Predicted - o.Predicted, h.Timed - o.Timed, h.TimedNS - o.TimedNS, h.Exit - o.Exit}
+	return Hits{
+		h.Entry - o.Entry, h.Return - o.Return, h.Recorded - o.Recorded, h.Predicted - o.Predicted, h.Timed - o.Timed, h.TimedNS - o.TimedNS,
+		h.Exit - o.Exit, h.Touch - o.Touch, h.TouchTimed - o.TouchTimed, h.TouchNS - o.TouchNS,
+	}
 }
 
 func (h Hits) add(o Hits) Hits {
-	return Hits{h.Entry + o.Entry, h.Return + o.Return, h.Recorded + o.Recorded, h.Predicted + o.Predicted, h.Timed + o.Timed, h.TimedNS + o.TimedNS, h.Exit + o.Exit}
+	return Hits{
+		h.Entry + o.Entry, h.Return + o.Return, h.Recorded + o.Recorded, h.Predicted + o.Predicted, h.Timed + o.Timed, h.TimedNS + o.TimedNS,
+		h.Exit + o.Exit, h.Touch + o.Touch, h.TouchTimed + o.TouchTimed, h.TouchNS + o.TouchNS,
+	}
 }
 
 // shapeHits makes room for the counts of all CPUs.
@@ -82,6 +92,7 @@ func (t *Tracer) Hits() (h Hits) {
 		Entry: t.hits.sum(bpf.MemtraceHitHIT_ENTRY), Return: t.hits.sum(bpf.MemtraceHitHIT_RETURN),
 		Recorded: t.hits.sum(bpf.MemtraceHitHIT_RECORDED), Predicted: t.hits.sum(bpf.MemtraceHitHIT_PREDICTED),
 		Timed: t.hits.sum(bpf.MemtraceHitHIT_TIMED), TimedNS: t.hits.sum(bpf.MemtraceHitHIT_TIMED_NS),
-		Exit: t.hits.sum(bpf.MemtraceHitHIT_EXIT),
+		Exit: t.hits.sum(bpf.MemtraceHitHIT_EXIT), Touch: t.hits.sum(bpf.MemtraceHitHIT_TOUCH),
+		TouchTimed: t.hits.sum(bpf.MemtraceHitHIT_TOUCH_TIMED), TouchNS: t.hits.sum(bpf.MemtraceHitHIT_TOUCH_NS),
 	}
 }

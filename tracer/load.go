@@ -47,6 +47,9 @@ type Config struct {
 	// 0: every block is recorded.
 	Sampling bool
 	Interval uint32
+	// TouchInTurns allows TakeTouches, where the kernel can and the rest of the Config doesn't forbid it; it is false in
+	// Tracer.Config else. It is for Sampling alone.
+	TouchInTurns bool
 	// Pressure has blocks sampled, one hit every so many bytes, while a ring is half full or the
 	// reader is far behind; 0: events are lost then.
 	Pressure uint32
@@ -72,7 +75,7 @@ func (c Config) programs() []string {
 	case Perf:
 		names = append(names, bpf.MemtraceProgPerfReturn) // which needs no cookie; the others are loaded by the probe
 	}
-	if c.Touch {
+	if c.Touch || c.TouchInTurns {
 		return append(names, touchPrograms[c.Faults]...)
 	}
 	return append(names, faultPrograms[c.Faults]...)
@@ -88,7 +91,7 @@ var faultPrograms = map[FaultSource][]string{
 	FaultTracepoint:    {bpf.MemtraceProgFaultTracepoint},
 }
 
-// touchPrograms are those that take stacks, for Config.Touch.
+// touchPrograms are those that take stacks, for Config.Touch and TouchInTurns.
 var touchPrograms = map[FaultSource][]string{
 	FaultKprobe:        {bpf.MemtraceProgTouchKprobe, bpf.MemtraceProgTouchKretprobe},
 	FaultFexit:         {bpf.MemtraceProgTouchFexit},
@@ -175,6 +178,7 @@ func (k *kernelHalf) configure(c Config) error {
 		bpf.MemtraceVarFollow:         !c.NoFollow,
 		bpf.MemtraceVarByTables:       c.Unwind == UnwindDwarf,
 		bpf.MemtraceVarCanSample:      c.Sampling,
+		bpf.MemtraceVarTouchInTurns:   c.TouchInTurns,
 		bpf.MemtraceVarSampleSeed:     c.Seed,
 		bpf.MemtraceVarLog2Table:      log2Table(),
 		bpf.MemtraceVarAllMemory:      allMemory(),

@@ -123,7 +123,7 @@ func (t *Tracer) SetInterval(bytes uint32) error {
 	if !t.config.Sampling {
 		return fmt.Errorf("set the sampling interval: the tracer was made to record every block")
 	}
-	if err := t.kernel.coll.Maps[bpf.MemtraceMapSampling].Put(uint32(0), bytes); err != nil {
+	if err := t.kernel.coll.Maps[bpf.MemtraceMapSampling].Put(uint32(bpf.MemtraceSamplingKeySAMPLING_INTERVAL), bytes); err != nil {
 		return fmt.Errorf("set the sampling interval to %d bytes: %w", bytes, err)
 	}
 	return nil

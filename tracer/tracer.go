@@ -92,7 +92,10 @@ func (c Config) resolve() (Config, error) {
 		return c, err
 	}
 	c.Mechanism, c.Faults = mechanism, faults
-	return c.resolveUnwind()
+	if c, err = c.resolveUnwind(); err != nil {
+		return c, err
+	}
+	return c.resolveTouchInTurns()
 }
 
 // resolveTouch is resolve for a trace without probes, which is nothing without faults and their stacks.

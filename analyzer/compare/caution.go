@@ -46,6 +46,9 @@ func (s *Side) cautions(f *Figure) (out []string) {
 	if o := r.Overhead; o != nil && o.PausedNS > 0 {
 		say("nothing was traced for %s, to stay within --max-overhead", report.HumanTime(o.PausedNS))
 	}
+	if o := r.Overhead; o != nil && o.NoneNS > 0 {
+		say("no allocation was traced for %s, to stay within --max-overhead", report.HumanTime(o.NoneNS))
+	}
 	if n := s.unnamed(); n > 0 {
 		say("%s without names yet count as one", counted(n, "site"))
 	}

@@ -26,6 +26,7 @@ func TestCautions(t *testing.T) {
 		"same sample": {sampled(512), sampled(512), live, ""},
 		"shed":        {func(r *report.Report) { r.Shed = &report.Shed{Allocations: 3, Blocks: 4} }, plain, live, "before: to stay within --memory, 3 allocations"},
 		"paused":      {plain, func(r *report.Report) { r.Overhead = &report.Overhead{PausedNS: 2e9} }, live, "after: nothing was traced for 2s"},
+		"no probes":   {plain, func(r *report.Report) { r.Overhead = &report.Overhead{NoneNS: 2e9} }, live, "after: no allocation was traced for 2s"},
 		"untraced":    {func(r *report.Report) { r.Tracer.Attach = report.NotTraced }, plain, live, "read from outside"},
 		"attached":    {plain, func(r *report.Report) { r.Processes[0].Attached = true }, live, "before was traced from the start of its program, and after from an attach on"},
 		"window":      {func(r *report.Report) { r.WindowNS, r.Processes[0].Exited = 1e9, false }, plain, allocated, "allocated adds up from the attach on, and the traces took 1s and 10s"},

@@ -208,6 +208,13 @@ func check(r *report.Report) error {
 			return err
 		}
 	}
+	if r.Touched != nil {
+		for i := range r.Touched.Sites {
+			if err := checkStack(r.Touched.Sites[i].Stack); err != nil {
+				return err
+			}
+		}
+	}
 	if r.Outcome == nil {
 		return nil
 	}

@@ -157,6 +157,9 @@ func TestAJobThatCouldNotBeCheckedDoesNotPass(t *testing.T) {
 		"nothing was seen for 3s": func(r *report.Report, _ *Options, _ *Evidence) {
 			r.Overhead = &report.Overhead{Limit: 0.05, PausedNS: uint64(3 * time.Second)}
 		},
+		"no allocation was seen for 4s": func(r *report.Report, _ *Options, _ *Evidence) {
+			r.Overhead = &report.Overhead{Limit: 0.05, NoneNS: uint64(3 * time.Second), PausedNS: uint64(time.Second)}
+		},
 		"blocks were sampled for 2s": func(r *report.Report, _ *Options, _ *Evidence) {
 			r.Pressure = &report.Pressure{Phases: 1, SampledNS: uint64(2 * time.Second)}
 		},

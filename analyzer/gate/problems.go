@@ -29,8 +29,13 @@ func (j *Judge) problems(r *report.Report) (out []string) {
 	if traced && r.Basis == "" && r.Tracer.Attach != report.NotTraced && r.Events.Alloc+r.Events.Realloc == 0 && !allocatedNothing(r) && !j.goTells(r) && len(silent) == 0 {
 		add("no allocation was seen, so nothing was checked: the process allocated nothing meanwhile, or by functions that memtrace does not know (memtrace doctor -p PID shows what it would probe)")
 	}
-	if o := r.Overhead; traced && o != nil && o.PausedNS > 0 {
-		add("nothing was seen for %s, to keep to --max-overhead: what was allocated before or meanwhile was not checked (raise the limit, or leave it out)", seconds(o.PausedNS))
+	if o := r.Overhead; traced && o != nil && o.PausedNS+o.NoneNS > 0 {
+		what := "nothing"
+		if o.NoneNS > 0 {
+			what = "no allocation"
+		}
+		add("%s was seen for %s, to keep to --max-overhead: what was allocated before or meanwhile was not checked "+
+			"(raise the limit, or leave it out)", what, seconds(o.PausedNS+o.NoneNS))
 	}
 	if p := r.Pressure; traced && p != nil {
 		add("blocks were sampled for %s, as events came faster than memtrace could take them in: what leaked then may not have been seen (give memtrace more CPU, or trace less)", seconds(p.SampledNS))

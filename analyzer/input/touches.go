@@ -1,8 +1,8 @@
 package input
 
 // Touches says what became of the pages that a process has touched, by one reading of its page states: for a
-// trace without probes (event.FaultTouch). It comes before the Memory of the same reading and before any
-// further events. All ranges are of whole pages, and belong to what was known then.
+// trace without probes (event.FaultTouch), or one that had none for some time. It comes before the Memory of the same
+// reading and before any further events. All ranges are of whole pages, and belong to what was known then.
 type Touches struct {
 	PID     uint32
 	Now     uint64        // ns, CLOCK_MONOTONIC
@@ -19,7 +19,7 @@ type Touches struct {
 // or the pages of a file that the kernel maps around a fault.
 type TouchedWith struct {
 	Range
-	Site uint32 // as the analyzer numbers it
+	Site uint32 // as the analyzer numbers it; it says nothing in a trace that has probes at other times
 }
 
 func (Touches) input() {}

@@ -9,6 +9,7 @@ func fixtures() map[string]*report.Report {
 		"service": serviceReport(),
 		"lossy":   lossyReport(),
 		"hostile": hostileReport(),
+		"limited": limitedReport(),
 		"empty":   {},
 
 		"untraced": untracedReport(),
@@ -92,6 +93,30 @@ func unprobedReport() *report.Report {
 	}
 }
 
+// limitedReport is a service that was too busy for probes for some time, and grew then.
+func limitedReport() *report.Report {
+	r := serviceReport()
+	r.Overhead = &report.Overhead{
+		Limit: 0.01, Share: 0.036, LimitedShare: 0.004, EntryNS: 510.4, ReturnNS: 1012, Mode: "full",
+		FullNS: 51_000 * ms, SampledNS: 500 * ms, NoneNS: 8_000 * ms, PausedNS: 500 * ms, NoneGrowthBytes: 12 << 20,
+		Spans: []report.Span{{ToNS: 50_000 * ms, Mode: "full"}, {FromNS: 50_000 * ms, ToNS: 58_000 * ms, Mode: "none"}},
+	}
+	stack := func(function string) []*report.Frame {
+		return []*report.Frame{{Function: function, File: "/src/store.c", Line: 81, Module: "/usr/bin/service"}}
+	}
+	pid := r.Processes[0].PID
+	r.Touched = &report.FirstTouched{
+		Bytes: 11 << 20, Count: 2816, TouchedBytes: 13 << 20, TouchedCount: 3328, PagesLost: 3, SitesMore: 2,
+		Sites: []report.TouchedSite{
+			{ID: 1, Process: 1, PID: pid, Function: "store_put", Stack: stack("store_put"),
+				Bytes: 10 << 20, Count: 2560, TouchedBytes: 11 << 20, TouchedCount: 2816},
+			{ID: 0, Process: 1, PID: pid, Function: "[no stack]",
+				Stack: []*report.Frame{}, Bytes: 1 << 20, Count: 256, TouchedBytes: 2 << 20, TouchedCount: 512},
+		},
+	}
+	return r
+}
+
 // goHeapReport is the same program with its runtime's own samples, and one whose profile is off.
 func goHeapReport() *report.Report {
 	r := unprobedReport()
@@ -170,6 +195,9 @@ func hostileReport() *report.Report {
 	for i := range r.Regions {
 		r.Regions[i].Function, r.Regions[i].Kind, r.Regions[i].Stack = attack, attack, []*report.Frame{{Function: attack, File: attack, Module: attack}}
 	}
+	r.Touched = &report.FirstTouched{Sites: []report.TouchedSite{{
+		Function: attack, Stack: []*report.Frame{{Function: attack, File: attack, Module: attack}},
+	}}}
 	p.Mappings, p.Unprobed = []report.Mapping{{Name: attack, Perms: attack, Count: 1, ResidentBytes: 1}}, true
 	r.Leaks[0].Kind, r.Leaks[0].Why = attack, attack
 	r.Warnings = []string{attack}

@@ -27,6 +27,8 @@ func TestGolden(t *testing.T) {
 		"sized.width=80.txt":                   {Width: 80},
 		"lossy.width=80.frames=2.txt":          {Width: 80, Frames: 2},
 		"lossy.width=160.frames=2.txt":         {Width: 160, Frames: 2},
+		"limited.width=100.frames=2.txt":       {Width: 100, Frames: 2},
+		"limited.compact.json":                 {Format: JSON, Compact: true},
 		"lossy.compact.json":                   {Format: JSON, Compact: true},
 		"hostile.width=100.frames=2.txt":       {Width: 100, Frames: 2},
 		"hostile.compact.json":                 {Format: JSON, Compact: true},

@@ -125,6 +125,14 @@ func normalised(r *report.Report) *report.Report {
 	for i := range out.Regions {
 		out.Regions[i].Stack = orEmpty(out.Regions[i].Stack)
 	}
+	if r.Touched != nil {
+		f := *r.Touched
+		f.Sites = append([]report.TouchedSite{}, f.Sites...)
+		for i := range f.Sites {
+			f.Sites[i].Stack = orEmpty(f.Sites[i].Stack)
+		}
+		out.Touched = &f
+	}
 	out.Leaks = append([]report.Leak{}, r.Leaks...)
 	for i, leak := range out.Leaks {
 		out.Leaks[i].Confidence = normalShare(leak.Confidence)

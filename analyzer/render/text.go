@@ -31,6 +31,7 @@ func writeText(w io.Writer, r *report.Report, opt Options) error {
 			addStacks(p, r, opt)
 		}
 		addRegions(p, r, opt)
+		addFirstTouched(p, r, opt)
 	}
 	p.line(plain, "")
 	addLeaks(p, r, len(r.Leaks))

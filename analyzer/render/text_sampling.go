@@ -41,8 +41,13 @@ func addOverhead(p *page, o *report.Overhead) {
 	if o == nil {
 		return
 	}
-	p.prose(plain, "", fmt.Sprintf("Overhead: %.1f %% of the processes' own time, limit %.1f %% (a hit costs %.0f ns at the entry, %.0f with the return); now %s; traced fully %s, by samples %s, not at all %s.",
-		100*o.Share, 100*o.Limit, o.EntryNS, o.ReturnNS, o.Mode, duration(o.FullNS), duration(o.SampledNS), duration(o.PausedNS)))
+	limit := fmt.Sprintf("limit %.1f %%", 100*o.Limit)
+	if o.Share > o.Limit && o.LimitedShare > 0 && o.LimitedShare <= o.Limit {
+		limit += fmt.Sprintf(" of at least 2 %% of a processor, of which it is %.1f %%", 100*o.LimitedShare)
+	}
+	p.prose(plain, "", fmt.Sprintf("Overhead: %.1f %% of the processes' own time, %s (a hit costs %.0f ns at the entry, "+
+		"%.0f with the return); now %s; traced fully %s, by samples %s, by page faults alone %s, not at all %s.",
+		100*o.Share, limit, o.EntryNS, o.ReturnNS, o.Mode, duration(o.FullNS), duration(o.SampledNS), duration(o.NoneNS), duration(o.PausedNS)))
 }
 
 // addPressure says when blocks were sampled as events came too fast.

@@ -14,6 +14,11 @@ func (r *Report) Limit(top int) {
 	r.LimitSites(top)
 	r.Groups, r.GroupsMore = limit(r.Groups, r.GroupsMore, top)
 	r.Regions, r.RegionsMore = limit(r.Regions, r.RegionsMore, top)
+	if r.Touched != nil {
+		f := *r.Touched
+		f.Sites, f.SitesMore = limit(f.Sites, f.SitesMore, top)
+		r.Touched = &f
+	}
 	if slices.ContainsFunc(r.Processes, func(p Process) bool { return len(p.Mappings) > top }) {
 		r.Processes = slices.Clone(r.Processes)
 		for i := range r.Processes {

@@ -43,8 +43,11 @@ type Report struct {
 	// Regions are the call sites that map memory themselves, outside of any allocator.
 	Regions     []Region `json:"regions"`
 	RegionsMore int      `json:"regions_omitted"`
-	Leaks       []Leak   `json:"leaks"`
-	Warnings    []string `json:"warnings"`
+	// Touched is what processes have grown by while the allocator had no probes, to keep within a limit on the overhead;
+	// nil where nothing is known of such a span.
+	Touched  *FirstTouched `json:"first_touched,omitempty"`
+	Leaks    []Leak        `json:"leaks"`
+	Warnings []string      `json:"warnings"`
 	// Outcome is what became of the conditions that a job set; nil where it set none.
 	Outcome *Outcome `json:"outcome,omitempty"`
 	Notes   []string `json:"notes,omitempty"` // what else is to be known of the figures
@@ -295,17 +298,26 @@ type Sampling struct {
 // Overhead is how a limit on the probes' cost was kept. Shares are of the
 // targets' own processor time.
 type Overhead struct {
-	Limit    float64 `json:"limit"`
-	Share    float64 `json:"share"`     // reckoned from hits and their calibrated cost
-	EntryNS  float64 `json:"entry_ns"`  // cost of a call seen at its entry alone
-	ReturnNS float64 `json:"return_ns"` // and of one seen at its return, too; a record comes on top
-	Mode     string  `json:"mode"`      // now: full, sampled, paused
-	// The time since the attach that was traced in each mode. While paused,
-	// no allocation or free was seen, and after it no block from before is known.
+	Limit float64 `json:"limit"`
+	Share float64 `json:"share"` // reckoned from hits and their calibrated cost
+	// LimitedShare is what the limit holds for: the same share, of targets that take less than 2 % of a processor as if
+	// they took that.
+	LimitedShare float64 `json:"limited_share"`
+	EntryNS      float64 `json:"entry_ns"`  // cost of a call seen at its entry alone
+	ReturnNS     float64 `json:"return_ns"` // and of one seen at its return, too; a record comes on top
+	Mode         string  `json:"mode"`      // now: full, sampled, none, paused
+	// The time since the attach that was traced in each mode. In none and while paused
+	// no allocation or free was seen, and after it no block from before is known. In none it was seen who touches
+	// memory first: Report.Touched.
 	FullNS    uint64 `json:"full_ns"`
 	SampledNS uint64 `json:"sampled_ns"`
-	PausedNS  uint64 `json:"paused_ns"`
-	Spans     []Span `json:"spans"` // the latest ones, in order
+	NoneNS    uint64 `json:"none_ns"`
+	// NoneGrowthBytes is by how much the processes' RSS was greater at the end of the spans of none than at their
+	// beginning, by statm, all together. What of Touched it does not explain was given back later, or in exchange for
+	// memory from before.
+	NoneGrowthBytes int64  `json:"none_growth_bytes"`
+	PausedNS        uint64 `json:"paused_ns"`
+	Spans           []Span `json:"spans"` // the latest ones, in order
 }
 
 // Span is a part of the trace in one mode.

@@ -21,6 +21,7 @@ const volatile bool follow = true;
 const volatile u32 tracer_tgid = 0;
 const volatile bool by_tables = false; /* unwind by .eh_frame, else by frame pointers */
 const volatile bool can_sample = false; /* see sample.h */
+const volatile bool touch_in_turns = false; /* faults have stacks only while the tracer says so: see touch.h */
 const volatile u64 sample_seed = 0; /* of every thread's random numbers, for tests; 0: none */
 
 #define LOG2_STEPS 1024
@@ -124,6 +125,7 @@ struct thread {
 	u32 left;       /* the block that its realloc was given was left out */
 	u32 free_file;  /* which file the function of the last free is in */
 	u32 touching;   /* its stack is being taken at a page fault */
+	u32 touches;    /* page faults with a stack so far */
 	u32 by_exit;    /* the call in progress keeps its return address: see exit.h; with OPEN_ENDED if it is a release that may return unseen */
 	u64 recorded;   /* calls so far */
 	u64 timed;      /* ns: since when the call in progress costs time; 0: its time is not taken */
@@ -392,10 +394,16 @@ struct {
 	__type(value, struct mark);
 } marks SEC(".maps");
 
-/* How many bytes there are between hits on average; the tracer sets it at any time. */
+/* What the tracer sets at any time. */
+enum sampling_key {
+	SAMPLING_INTERVAL, /* how many bytes there are between hits on average */
+	SAMPLING_TOUCH,    /* whether page faults have stacks: see touch.h */
+	SAMPLING_KEYS,
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, SAMPLING_KEYS);
 	__type(key, u32);
 	__type(value, u32);
 } sampling SEC(".maps");
@@ -438,7 +446,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 8);
+	__uint(max_entries, HIT_KINDS);
 	__type(key, u32);
 	__type(value, u64);
 } hits SEC(".maps");

@@ -98,7 +98,10 @@ enum hit {
 	HIT_TIMED,     /* of the recorded ones: whose time was taken */
 	HIT_TIMED_NS,  /* from the return's entry to the record's end, all together */
 	HIT_EXIT,      /* executions of functions' own return instructions */
-	HIT_KINDS = 8,
+	HIT_TOUCH,       /* page faults with a stack */
+	HIT_TOUCH_TIMED, /* of those: whose time was taken */
+	HIT_TOUCH_NS,    /* of those, all together */
+	HIT_KINDS = 16,
 };
 
 /* Why something was not seen; counted per CPU in the map losses. */

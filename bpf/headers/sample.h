@@ -65,7 +65,7 @@ static __always_inline u64 next_random(struct thread *t)
 /* The mean distance between hits, in bytes; 0: every block is recorded. */
 static __always_inline u32 sample_interval(void)
 {
-	u32 key = 0, *interval = bpf_map_lookup_elem(&sampling, &key), pressed = STATE_INTERVAL(pressure()), set;
+	u32 key = SAMPLING_INTERVAL, *interval = bpf_map_lookup_elem(&sampling, &key), pressed = STATE_INTERVAL(pressure()), set;
 
 	set = interval ? *(volatile u32 *)interval : 0;
 	return set > pressed ? set : pressed;

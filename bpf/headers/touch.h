@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Who touches a page first: page faults with the stack of the thread, for traces without
- * a probe on the allocator. They need bpf_task_pt_regs (5.15).
+ * a probe on the allocator, or while the allocator has none (touch_in_turns). They need
+ * bpf_task_pt_regs (5.15).
  */
 #ifndef MEMTRACE_TOUCH_H
 #define MEMTRACE_TOUCH_H
@@ -16,17 +17,34 @@
 #define FAULT_CODE_MAPPED 1
 #define FAULT_CODE_WRITE 2
 
+/* One fault of so many has its time taken: they are rarer than calls. */
+#define TIME_TOUCHES 16
+
+/* Whether faults have stacks now; else these programs do what those of fault.h do. */
+static __always_inline bool takes_stacks(void)
+{
+	u32 key = SAMPLING_TOUCH, *on;
+
+	if (!touch_in_turns)
+		return true;
+	on = bpf_map_lookup_elem(&sampling, &key);
+	return on && *(volatile u32 *)on;
+}
+
 /* The stack that the thread had in user mode, also where the kernel touches memory for it; 0: none. */
 static __always_inline u64 touch_stack(struct self self, struct thread *t)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	u64 pc = REG_IP(regs);
+	struct cursor from = t->from; /* of a call in progress, if there is one */
+	u64 pc = REG_IP(regs), stack;
 
 	if (!pc) /* a worker of the kernel's that never was in user mode */
 		return 0;
 	/* As for a frame that a signal struck: less one, it lies in the instruction. */
 	t->from = (struct cursor){ .pc = pc + 1, .sp = REG_SP(regs), .fp = REG_FP(regs) };
-	return take_stack(self, regs, t);
+	stack = take_stack(self, regs, t);
+	t->from = from;
+	return stack;
 }
 
 /*
@@ -35,12 +53,21 @@ static __always_inline u64 touch_stack(struct self self, struct thread *t)
  */
 static __always_inline void touch(struct self self, struct thread *t, u64 address, u32 flags)
 {
-	u64 stack;
+	u64 stack, began = 0;
 
 	t->touching = 1;
+	if (can_sample && t->touches++ % TIME_TOUCHES == 0)
+		began = bpf_ktime_get_ns();
 	stack = touch_stack(self, t);
 	emit_sized(self, RECORD_FAULT, address, 0, stack, 0, RECORD_TOUCH | flags);
 	t->touching = 0;
+	if (!can_sample)
+		return;
+	count_hit(self, HIT_TOUCH, 1);
+	if (!began)
+		return;
+	count_hit(self, HIT_TOUCH_TIMED, 1);
+	count_hit(self, HIT_TOUCH_NS, bpf_ktime_get_ns() - began);
 }
 
 /* A fault that the kernel has handled; flags are those of handle_mm_fault. */
@@ -48,6 +75,10 @@ static __always_inline void touch_done(struct self self, struct thread *t, u64 a
 {
 	u32 told = 0;
 
+	if (!takes_stacks()) {
+		fault_done(self, address, flags, result);
+		return;
+	}
 	if ((flags & FAULT_FLAG_REMOTE) || (result & (VM_FAULT_RETRY | VM_FAULT_ERROR)))
 		return;
 	if ((result & VM_FAULT_MAJOR) || (flags & FAULT_FLAG_TRIED))
@@ -118,6 +149,11 @@ static __always_inline void touch_begins(struct self self, u64 address, u64 code
 
 	if ((address & KERNEL_HALF) || !is_target(self))
 		return;
+	if (!takes_stacks()) {
+		if (!(told & RECORD_TOUCH_KERNEL))
+			fault_begins(self, address);
+		return;
+	}
 	t = thread_get(self);
 	if (!t || t->touching)
 		return;

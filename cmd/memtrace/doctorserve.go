@@ -213,14 +213,14 @@ func examineMemory(x *agent.Examined, unit *serviceUnit) []agent.Finding {
 	limit, group := ownLimit()
 	if limit == 0 {
 		return []agent.Finding{{What: "memory", Text: fmt.Sprintf("no control group bounds it; with %s at their "+
-			"most it takes %d MiB", tracersOf(x), x.Memory>>20)}}
+			"most it takes %d MiB", tracersText(x), x.Memory>>20)}}
 	}
 	return []agent.Finding{memoryFinding(x, limit, "the limit of control group "+group)}
 }
 
 func memoryFinding(x *agent.Examined, limit uint64, where string) agent.Finding {
 	f := agent.Finding{What: "memory", Text: fmt.Sprintf("%s is %d MiB; with %s at their most it takes %d", where,
-		limit>>20, tracersOf(x), x.Memory>>20)}
+		limit>>20, tracersText(x), x.Memory>>20)}
 	if limit < x.Memory {
 		f.State, f.Remedy = agent.Less, fmt.Sprintf("raise it to %d MiB, or lower max_watched: the kernel kills tracers "+
 			"otherwise", x.Memory>>20)
@@ -228,7 +228,7 @@ func memoryFinding(x *agent.Examined, limit uint64, where string) agent.Finding 
 	return f
 }
 
-func tracersOf(x *agent.Examined) string {
+func tracersText(x *agent.Examined) string {
 	text := render.Counted(uint64(x.Watched), "tracer", "tracers")
 	if x.Traces {
 		text += " and a trace"

@@ -329,6 +329,7 @@ func tracerConfig(c *cli.Context) (tracer.Config, error) {
 		return config, err
 	}
 	config.Interval, config.Sampling = interval, interval != 0 || limit != 0
+	config.TouchInTurns = limit != 0
 	if config.Pressure, err = backPressure(c); err != nil {
 		return config, err
 	}

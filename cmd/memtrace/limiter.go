@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ import (
 // budget for the level to trace at, and remembers when each was in force.
 //
 // A burst has to be noticed while the session makes a Report. So it has a goroutine of its own, which goes to
-// another level by itself. What a pause does to the live heap, and what a look begins with, is the session's: see
+// another level by itself. What a time without probes does to the live heap, and what a look begins with, is the session's: see
 // followLimiter.
 type limiter struct {
 	tracer   *tracer.Tracer
@@ -40,7 +41,10 @@ type limiter struct {
 	spans   []report.Span
 	total   map[string]uint64 // ns by mode
 	probed  bool              // the first process has its probes
-	blind   bool              // a pause has begun that the session does not know of
+	blind   bool              // a time without probes has begun that the session does not know of
+	touched bool              // in one, page faults had stacks
+	rss     map[int]int64     // bytes, by process, as the time in which they have them began
+	grown   int64             // bytes that processes have grown by in such times that are over
 	ended   bool
 	failed  error // why the overhead is not limited any more
 }
@@ -69,8 +73,9 @@ func newLimiter(limit float64, t *tracer.Tracer, interval uint32, started uint64
 	}
 	l := &limiter{
 		tracer: t, interval: limiterInterval, started: started, changes: make(chan struct{}, 1), stopping: make(chan struct{}), wake: make(chan struct{}, 1),
-		budget: tracer.Budget{Limit: limit, Costs: costs}, charged: make(map[int]chargedProcess), cpu: make(map[int]uint64),
-		total: make(map[string]uint64),
+		budget:  tracer.Budget{Limit: limit, Costs: costs, CanTouch: t.Config().TouchInTurns},
+		charged: make(map[int]chargedProcess), cpu: make(map[int]uint64),
+		total: make(map[string]uint64), rss: make(map[int]int64),
 	}
 	if interval != 0 {
 		l.budget.Floor, l.interval = tracer.Sampled, interval
@@ -154,8 +159,11 @@ func (l *limiter) look(at uint64) time.Duration {
 
 // sleep is a time to sleep, where there are probes. The lock is held.
 func (l *limiter) sleep(d time.Duration) time.Duration {
-	if l.budget.Level() == tracer.Paused {
+	switch l.budget.Level() {
+	case tracer.Paused:
 		return pausedSleep
+	case tracer.None:
+		return quietSleep
 	}
 	return d
 }
@@ -168,22 +176,57 @@ func (l *limiter) step(at uint64, hits tracer.Hits) {
 	level := l.budget.Observe(time.Duration(at-l.started), time.Duration(at-l.at), hits.Sub(l.hits), l.spent())
 	l.at, l.hits = at, hits
 	if level != was {
-		l.enter(level)
+		l.enter(was, level)
 	}
 	if l.budget.Due(time.Duration(at - l.started)) {
 		l.tell()
 	}
 }
 
-// enter goes to another level, on which there are probes already, or to a pause. The lock is held.
-func (l *limiter) enter(level tracer.Level) {
-	if level != tracer.Paused {
+// enter goes from one level to another, on which there are probes already, or to one without. The lock is held.
+func (l *limiter) enter(was, level tracer.Level) {
+	switch {
+	case level < tracer.None:
 		l.failed = l.tracer.SetInterval(l.intervalOf(level))
-	} else {
-		l.failed = l.tracer.Pause()
+	case was == tracer.None:
+		l.failed = l.endTouches()
+	case level == tracer.None:
+		l.failed = l.beginTouches() // before: what is touched meanwhile is seen twice, rather than never
+		fallthrough
+	default:
+		l.failed = errors.Join(l.failed, l.tracer.Pause())
 		l.blind = true
 	}
 	l.tell()
+}
+
+// beginTouches has page faults have stacks. The lock is held.
+func (l *limiter) beginTouches() error {
+	l.touched = true
+	for pid, c := range l.charged {
+		if bytes, ok := residentBytes(pid); ok && !c.exited && !c.shared {
+			l.rss[pid] = bytes
+		}
+	}
+	return l.tracer.TakeTouches(true)
+}
+
+// endTouches has them have none any more. The lock is held.
+func (l *limiter) endTouches() error {
+	l.grown += l.growth()
+	clear(l.rss)
+	return l.tracer.TakeTouches(false)
+}
+
+// growth is what processes have grown by since beginTouches; nothing is known of those that have ended. The lock is
+// held.
+func (l *limiter) growth() (n int64) {
+	for pid, was := range l.rss {
+		if is, ok := residentBytes(pid); ok {
+			n += is - was
+		}
+	}
+	return n
 }
 
 // tell has the session call followLimiter.
@@ -214,12 +257,24 @@ func (l *limiter) end() {
 	}
 	l.ended = true
 	close(l.stopping)
+	l.grown += l.growth()
+	clear(l.rss)
 	if at := now(); l.at != 0 && l.failed == nil {
 		l.note(l.budget.Level(), at-l.started, at-l.at)
 	}
 }
 
-// takeBlind reports whether a pause has begun since the last call.
+// hasTouched reports whether page faults have had stacks.
+func (l *limiter) hasTouched() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.touched
+}
+
+// takeBlind reports whether a time without probes has begun since the last call.
 func (l *limiter) takeBlind() (blind bool) {
 	if l == nil {
 		return false
@@ -251,12 +306,16 @@ func (l *limiter) resume() {
 	if l.ended {
 		return
 	}
+	was := l.budget.Level()
 	l.failed = l.tracer.SetInterval(l.intervalOf(max(tracer.Sparse, l.budget.Floor)))
 	if l.failed == nil {
 		l.failed = l.tracer.Resume()
 	}
+	if was == tracer.None {
+		l.failed = errors.Join(l.failed, l.endTouches())
+	}
 	at, hits := now(), l.tracer.Hits()
-	l.note(tracer.Paused, at-l.started, at-l.at)
+	l.note(was, at-l.started, at-l.at)
 	l.budget.Observe(time.Duration(at-l.started), time.Duration(at-l.at), hits.Sub(l.hits), l.spent())
 	l.at, l.hits = at, hits
 	l.budget.Look(time.Duration(at - l.started))
@@ -281,7 +340,7 @@ func (s *session) followLimiter() {
 	}
 }
 
-// followPause drops what is known of live blocks as a pause has begun: they may have been freed unseen.
+// followPause drops what is known of live blocks as a time without probes has begun: they may have been freed unseen.
 func (s *session) followPause() {
 	if !s.limiter.takeBlind() {
 		return
@@ -291,6 +350,9 @@ func (s *session) followPause() {
 	}
 	s.take(input.Pause{})
 	s.readBaselines()
+	if !s.stopping && s.limiter.hasTouched() {
+		s.correlate(false) // what is there was not touched first in this span
+	}
 }
 
 // readBaselines reads what the processes have mapped: it may hold blocks that were not seen.

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -89,6 +91,19 @@ func processorTime(pid int) (ns uint64, ok bool) {
 		return 0, false
 	}
 	return uint64(ts.Nano()), true
+}
+
+// residentBytes is the RSS of a process, as near as its counters are; ok is false where it is no more.
+func residentBytes(pid int) (n int64, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, false
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil || size == 0 {
+		return 0, false
+	}
+	return resident * int64(os.Getpagesize()), true
 }
 
 // spent is the processor time of the targets since the last call, in ns. That of a child,

@@ -18,7 +18,7 @@ import (
 
 func overheadFlag() cli.Flag {
 	return &cli.StringFlag{Name: "max-overhead", Usage: "" +
-		"keep the probes below this share of the processes' CPU time, such as 5%, by recording less or pausing; " +
+		"keep the probes below this share of the processes' CPU time, such as 5%, by recording less or page faults alone; " +
 		"0: no limit"}
 }
 
@@ -63,24 +63,38 @@ func (l *limiter) report() *report.Overhead {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	round := func(ns float64) float64 { return math.Round(ns*10) / 10 }
+	share := func(of float64) float64 { return math.Round(of*1e5) / 1e5 }
 	return &report.Overhead{
-		Limit: l.budget.Limit, Share: math.Round(l.budget.Overhead()*1e5) / 1e5, Mode: l.budget.Level().String(),
+		Limit: l.budget.Limit, Share: share(l.budget.Overhead()), LimitedShare: share(l.budget.LimitedShare()),
+		Mode:    l.budget.Level().String(),
 		EntryNS: round(l.budget.Costs.Entry), ReturnNS: round(l.budget.Costs.Return),
-		FullNS: l.total["full"], SampledNS: l.total["sampled"], PausedNS: l.total["paused"],
-		Spans: append([]report.Span{}, l.spans...),
+		FullNS: l.total["full"], SampledNS: l.total["sampled"], NoneNS: l.total["none"], PausedNS: l.total["paused"],
+		NoneGrowthBytes: l.grown + l.growth(),
+		Spans:           append([]report.Span{}, l.spans...),
 	}
 }
 
-// warnings says what pauses do to the figures.
+// warnings says what times without probes do to the figures.
 func (l *limiter) warnings() []string {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.total["paused"] == 0 {
-		return nil
+	var out []string
+	for _, mode := range []struct{ name, text string }{
+		{"none", "the allocator had no probes for %v, to keep within the overhead, and page faults told who touched memory first: " +
+			"no block from before the last such time is known, and frees of such match nothing"},
+		{"paused", "nothing was seen for %v, to keep within the overhead: no block from before the last pause is known, " +
+			"and frees of such match nothing"},
+	} {
+		if ns := l.total[mode.name]; ns != 0 {
+			out = append(out, fmt.Sprintf(mode.text, time.Duration(ns).Round(time.Millisecond)))
+		}
 	}
-	return []string{fmt.Sprintf("nothing was seen for %v, to keep within the overhead: no block from before the last pause is known, and frees of such match nothing",
-		time.Duration(l.total["paused"]).Round(time.Millisecond))}
+	if l.total["paused"] != 0 && !l.budget.CanTouch {
+		out = append(out, "who touches memory first cannot be told in a pause here: "+
+			"that needs Linux 5.15, page faults and their call stacks")
+	}
+	return out
 }

@@ -75,6 +75,7 @@ func TestRecordingGivesTheReport(t *testing.T) {
 		"samples":   {[]string{"--sample-bytes", "16KiB"}, []string{testProgram("samples"), "run"}},
 		"pools":     {ownPools, []string{testProgram("own_pools"), "run"}},
 		"touches":   {[]string{"--probes", "none"}, []string{testProgram("first_touch"), "run"}},
+		"limited":   {[]string{"--max-overhead", "1%"}, []string{testProgram("grow_busily"), "run"}},
 		"regions":   {nil, []string{testProgram("regions"), "run"}},
 		"children":  {nil, []string{"sh", "-c", `i=0; while [ $i -lt 10 ]; do "$0" run & i=$((i+1)); done; wait`, testProgram("temporary")}},
 	} {

@@ -345,6 +345,7 @@ func (s *session) correlate(final bool) {
 }
 
 func (s *session) correlateTarget(t *target) {
+	t.sampler.Touching = s.limiter.hasTouched()
 	cost, err := t.sampler.Sample(s.analyzer, t.held.Process, t.base, now(), s.take)
 	if err != nil && !errors.Is(err, procfs.ErrGone) {
 		s.warn("%v", err)

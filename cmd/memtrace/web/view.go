@@ -70,6 +70,7 @@ func (s *Server) view(r *http.Request) (any, error) {
 	}
 	doc := viewDoc{Report: *have, Totals: export.Totals(have), Sites: len(have.Sites) + have.SitesMore, Processes: len(have.Processes), Leaks: []leakSum{}}
 	doc.Report.Sites, doc.Report.Regions, doc.Report.Leaks, doc.Report.Groups = []report.Site{}, []report.Region{}, []report.Leak{}, nil
+	doc.Report.Touched = nil
 	doc.Report.Processes = have.Processes[:min(len(have.Processes), maxListed)]
 	for _, kind := range report.LeakKinds() {
 		sum := leakSum{Kind: kind}

@@ -1,0 +1,255 @@
+package analyzer
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// A spanTouches is the ledger of who first touched which pages of a process while the allocator had no probes, in a
+// trace that has some at other times. It begins with the first such span, and goes on: pages that are touched
+// while there are probes, or were there before, are nobody's in it (touchBefore). What it knows is no part of the
+// live heap, nor of Report.Sites.
+type spanTouches struct {
+	table *touchTable
+	sites map[event.StackID]siteID // of the present program, in Analyzer.spanSites
+}
+
+// A spanSite is a call stack that has first touched pages in such spans. What a process has touched to its end stays.
+type spanSite struct {
+	proc    *process
+	image   *image
+	stack   event.StackID
+	other   bool   // stands for those that there was no room for
+	touched uint64 // pages that became its own
+	held    uint64 // of those, its own at the last reading
+}
+
+// spanTouchesOf returns the ledger of a process that is listed itself, else nil.
+func (a *Analyzer) spanTouchesOf(p *process) *spanTouches {
+	if p.spans == nil && p.group == nil && p.groupEntry == nil && !p.exited {
+		p.spans = &spanTouches{table: newTouchTable(&a.touchRoom), sites: make(map[event.StackID]siteID)}
+	}
+	return p.spans
+}
+
+// touchInSpan applies a Fault that has a stack, in a trace that has probes at other times.
+func (a *Analyzer) touchInSpan(p *process, e *event.Event) {
+	l := a.spanTouchesOf(p)
+	if l == nil || e.Addr >= maxAddress {
+		return
+	}
+	t, page := l.table, e.Addr/a.config.PageSize
+	t.touchedBy(e.TID, page)
+	old := t.get(page)
+	if old == 0 && e.Flags&event.FaultMapped != 0 {
+		t.set(page, touchBefore) // it was there
+		return
+	}
+	if !p.changesOwner(t, page, old, e) {
+		return
+	}
+	id := a.spanSiteOf(p, e.Stack)
+	o := ownerOf(id)
+	if e.Flags&event.FaultWrite == 0 {
+		o |= touchReadOnly
+	}
+	a.disownInSpan(old)
+	if t.set(page, o) {
+		a.spanSites[id].touched++
+		a.spanSites[id].held++
+	}
+}
+
+// touchOutsideSpan applies a Fault without a stack: who touched the page is a matter of its block.
+func (a *Analyzer) touchOutsideSpan(p *process, e *event.Event) {
+	if p.spans == nil || e.Addr >= maxAddress {
+		return
+	}
+	if page := e.Addr / a.config.PageSize; p.spans.table.get(page) == 0 {
+		p.spans.table.set(page, touchBefore)
+	}
+}
+
+func (a *Analyzer) disownInSpan(o touchOwner) {
+	if id, ok := o.site(); ok {
+		a.spanSites[id].held--
+	}
+}
+
+// spanSiteOf returns the number of a stack's spanSite.
+func (a *Analyzer) spanSiteOf(p *process, stack event.StackID) siteID {
+	id, ok := p.spans.sites[stack]
+	if ok {
+		return id
+	}
+	s := spanSite{proc: p, image: p.image, stack: stack}
+	if !a.keeps(p.image, siteBytes) || len(a.spanSites) >= maxSites-reservedSites {
+		s.stack, s.other = 0, true
+		for id := range a.spanSites {
+			if o := &a.spanSites[id]; o.other && o.image == p.image {
+				return siteID(id)
+			}
+		}
+		if len(a.spanSites) >= maxSites {
+			return siteID(len(a.spanSites) - 1)
+		}
+	}
+	id = siteID(len(a.spanSites))
+	a.spanSites = append(a.spanSites, s)
+	if !s.other {
+		p.spans.sites[stack] = id
+	}
+	return id
+}
+
+// applySpanTouches takes a Touches of a trace that has probes at other times.
+func (a *Analyzer) applySpanTouches(p *process, in *input.Touches) {
+	l := a.spanTouchesOf(p)
+	if l == nil {
+		return
+	}
+	t := l.table
+	numbers := t.numbers()
+	for page := range a.ownedIn(t, numbers, in.Gone) {
+		a.disownInSpan(t.take(page))
+	}
+	for page := range a.ownedIn(t, numbers, in.Swapped) {
+		t.set(page, t.get(page)|touchSwapped)
+	}
+	for page := range a.pagesIn(in.Before) {
+		if t.get(page) == 0 && !t.set(page, touchBefore) {
+			break
+		}
+	}
+	for _, w := range in.Along {
+		a.alongInSpan(t, w.Range)
+	}
+	t.begun = true
+}
+
+// alongInSpan gives pages that came without a fault to whose page is nearest. Numbers of sites in Touches are those of
+// Report.Sites, and say nothing here.
+func (a *Analyzer) alongInSpan(t *touchTable, r input.Range) {
+	for page := range a.pagesIn([]input.Range{r}) {
+		if t.get(page) != 0 {
+			continue
+		}
+		id, ok := t.nearest(page, hugeAround/a.config.PageSize)
+		if !ok {
+			continue
+		}
+		if !t.set(page, ownerOf(id)) {
+			return
+		}
+		a.spanSites[id].touched++
+		a.spanSites[id].held++
+	}
+}
+
+// nearest is the site of the nearest page with an owner below, or else above, within the block of so many pages (a
+// power of two) that a page is in: the kernel makes pages of a block present together.
+func (t *touchTable) nearest(page, pages uint64) (siteID, bool) {
+	first := page &^ (pages - 1)
+	for p := page; p > first; {
+		p--
+		if t.chunk(p/touchPages) == nil {
+			p = max(p&^(touchPages-1), first)
+		} else if o := t.get(p); o != 0 {
+			if id, ok := o.site(); ok {
+				return id, true
+			}
+			break
+		}
+	}
+	for p := page + 1; p < first+pages; p++ {
+		if t.chunk(p/touchPages) == nil {
+			p |= touchPages - 1
+		} else if o := t.get(p); o != 0 {
+			return o.site()
+		}
+	}
+	return 0, false
+}
+
+// dropSpanTouches ends the ledger of a process that has another program or none now. kept says that its sums stay.
+func (a *Analyzer) dropSpanTouches(p *process, kept bool) {
+	if p.spans == nil {
+		return
+	}
+	if !kept {
+		for _, o := range p.spans.table.all {
+			a.disownInSpan(o)
+		}
+	}
+	p.spans.table.clear()
+	p.spans = nil
+}
+
+// firstTouched is what a Report says of it, without names: the first top sites; nil where there was nothing of it.
+func (a *Analyzer) firstTouched(top int) *report.FirstTouched {
+	var lost uint64
+	for _, p := range a.processes {
+		if p.spans != nil {
+			lost += p.spans.table.lost
+		}
+	}
+	if len(a.spanSites) == 0 && lost == 0 {
+		return nil
+	}
+	out := &report.FirstTouched{Sites: []report.TouchedSite{}, PagesLost: lost}
+	for i := range a.spanSites {
+		s := &a.spanSites[i]
+		row := report.TouchedSite{ID: i, Process: s.proc.id, PID: int(s.proc.info.PID),
+			Bytes: s.held * a.config.PageSize, Count: s.held, TouchedBytes: s.touched * a.config.PageSize, TouchedCount: s.touched}
+		out.Bytes += row.Bytes
+		out.Count += row.Count
+		out.TouchedBytes += row.TouchedBytes
+		out.TouchedCount += row.TouchedCount
+		out.Sites = append(out.Sites, row)
+	}
+	slices.SortFunc(out.Sites, func(x, y report.TouchedSite) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(y.TouchedBytes, x.TouchedBytes), cmp.Compare(x.ID, y.ID))
+	})
+	if top <= 0 {
+		top = maxFirstTouched
+	}
+	if n := len(out.Sites); n > top {
+		out.Sites, out.SitesMore = out.Sites[:top], n-top
+	}
+	return out
+}
+
+// maxFirstTouched bounds the list where all are wanted.
+const maxFirstTouched = 10_000
+
+// askForFirstTouched asks for the names of those that are listed.
+func (a *Analyzer) askForFirstTouched(q *stackQuestions, f *report.FirstTouched) {
+	if f == nil {
+		return
+	}
+	for i := range f.Sites {
+		if s := &a.spanSites[f.Sites[i].ID]; !s.other {
+			q.ask(f.Sites[i].PID, s.image, s.stack)
+		}
+	}
+}
+
+// nameFirstTouched names them.
+func (a *Analyzer) nameFirstTouched(f *report.FirstTouched) {
+	if f == nil {
+		return
+	}
+	for i := range f.Sites {
+		out := &f.Sites[i]
+		s := &a.spanSites[out.ID]
+		n := a.nameStack(s.image, s.stack, s.other)
+		out.Function, out.Stack, out.Truncated, out.FramePointers = n.function, n.frames, n.truncated, n.guessed
+		if len(n.frames) > 0 {
+			out.Function, out.FunctionFrame = a.functionOf(n.frames)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package analyzer
+
+import (
+	"testing"
+
+	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/tracer/event"
+)
+
+// newSpanTest is a trace of process 1 that has probes, but not all the time.
+func newSpanTest() *touchTest {
+	a := New(Config{FollowForks: true, PageSize: testPage})
+	a.Take(input.Started{ProcessInfo: ProcessInfo{PID: 1}})
+	return &touchTest{Analyzer: a}
+}
+
+// wantSpans checks how many pages stacks hold, by stack, and have touched.
+func (a *touchTest) wantSpans(t *testing.T, what string, want map[event.StackID][2]uint64) {
+	t.Helper()
+	got := make(map[event.StackID][2]uint64)
+	for i := range a.spanSites {
+		s := &a.spanSites[i]
+		if sum := got[s.stack]; s.held+s.touched != 0 {
+			got[s.stack] = [2]uint64{sum[0] + s.held, sum[1] + s.touched}
+		}
+	}
+	for stack := range want {
+		if got[stack] != want[stack] {
+			t.Errorf("%s: stack %d holds and has touched %v pages, want %v", what, stack, got[stack], want[stack])
+		}
+	}
+	f := a.Report(ReportOptions{}).Touched
+	if f == nil {
+		t.Fatalf("%s: the Report says nothing of it", what)
+	}
+	var held, touched uint64
+	for _, s := range f.Sites {
+		held, touched = held+s.Bytes, touched+s.TouchedBytes
+	}
+	if held != f.Bytes || touched != f.TouchedBytes || f.Bytes != f.Count*testPage || f.TouchedBytes != f.TouchedCount*testPage {
+		t.Errorf("%s: sites have %d and %d bytes, all together %+v", what, held, touched, f)
+	}
+	for _, s := range a.sites.all {
+		if s.liveCount != 0 || s.allocCount != 0 {
+			t.Errorf("%s: it counts in the live heap: %+v", what, s)
+		}
+	}
+}
+
+// Pages that were there before, or are touched while there are probes, are nobody's in the ledger; what is given back is.
+func TestSpanTouches(t *testing.T) {
+	a := newSpanTest()
+	defer a.Close()
+	a.fault(1, 10, 0, 0) // before the first span: nothing is kept of it
+	if a.byPID[1].spans != nil || a.Report(ReportOptions{}).Touched != nil {
+		t.Fatal("there is a ledger before the first span")
+	}
+	a.Take(input.Pause{})
+	a.fault(1, 20, 7, plainTouch)
+	a.fault(1, 21, 7, plainTouch)
+	a.fault(1, 22, 8, plainTouch)
+	a.Take(input.Touches{PID: 1, Before: pagesAt(10, 11)})
+	a.wantSpans(t, "a span", map[event.StackID][2]uint64{7: {2, 2}, 8: {1, 1}})
+
+	a.fault(1, 11, 9, copyTouch) // copied after a fork: it was there
+	a.fault(1, 12, 9, copyTouch) // likewise, and not known
+	a.fault(1, 30, 0, 0)         // with probes again
+	a.fault(1, 20, 0, 0)
+	a.wantSpans(t, "what was there, and a full span", map[event.StackID][2]uint64{7: {2, 2}, 8: {1, 1}, 9: {}})
+
+	a.fault(1, 22, 7, plainTouch) // it was gone in between
+	a.Take(input.Touches{PID: 1, Gone: pagesAt(20, 20)})
+	a.wantSpans(t, "given back", map[event.StackID][2]uint64{7: {2, 3}, 8: {0, 1}})
+
+	a.Take(input.Touches{PID: 1, Along: []input.TouchedWith{{Range: pagesAt(23, 25)[0], Site: 99}, {Range: pagesAt(31, 31)[0]}}})
+	a.wantSpans(t, "with the page before", map[event.StackID][2]uint64{7: {5, 6}, 8: {0, 1}})
+}
+
+// A swapped page stays whose it was.
+func TestSpanTouchesOfSwappedPages(t *testing.T) {
+	a := newSpanTest()
+	defer a.Close()
+	a.fault(1, 20, 7, plainTouch)
+	a.Take(input.Touches{PID: 1, Swapped: pagesAt(20, 20)})
+	a.fault(1, 20, 8, plainTouch)
+	a.wantSpans(t, "swapped in", map[event.StackID][2]uint64{7: {1, 1}, 8: {}})
+}
+
+// With an exec the pages go; with a process's end its sums stay, and its table's room is free again.
+func TestSpanTouchesEnd(t *testing.T) {
+	a := newSpanTest()
+	defer a.Close()
+	room := a.touchRoom
+	a.fault(1, 20, 7, plainTouch)
+	a.Take(&input.Events{Events: []event.Event{{Kind: event.Exec, PID: 1, Child: 1, Time: 50}}})
+	a.wantSpans(t, "after an exec", map[event.StackID][2]uint64{7: {0, 1}})
+	a.fault(1, 20, 7, plainTouch)
+	a.Take(&input.Events{Events: []event.Event{{Kind: event.Exit, PID: 1, Time: 60}}})
+	a.fault(1, 21, 7, plainTouch)
+	a.wantSpans(t, "after its end", map[event.StackID][2]uint64{7: {1, 2}})
+	if a.touchRoom != room {
+		t.Errorf("room for %d chunks, there was %d", a.touchRoom, room)
+	}
+}
+
+// Without room touches are counted, and what a Report leaves out is in its sums.
+func TestSpanTouchesBeyondTheRoom(t *testing.T) {
+	a := newSpanTest()
+	defer a.Close()
+	a.touchRoom = 1
+	a.fault(1, 1, 7, plainTouch)
+	a.fault(1, 2, 8, plainTouch)
+	a.fault(1, 1000, 9, plainTouch)
+	f := a.Report(ReportOptions{Top: 1}).Touched
+	if f.PagesLost != 1 || f.Bytes != 2*testPage || len(f.Sites) != 1 || f.SitesMore != 2 {
+		t.Errorf("%+v", f)
+	}
+}
