@@ -330,7 +330,9 @@ func (s *session) followLimiter() {
 	if s.limiter == nil || s.stopping { // as it stops, finish calls followPause
 		return
 	}
-	s.followPause()
+	if s.followPause() && s.limiter.hasTouched() {
+		s.correlate(false) // what is there was not touched first in this span
+	}
 	if s.limiter.isDue() {
 		s.limiter.resume()
 		s.readBaselines()
@@ -341,18 +343,17 @@ func (s *session) followLimiter() {
 }
 
 // followPause drops what is known of live blocks as a time without probes has begun: they may have been freed unseen.
-func (s *session) followPause() {
+// It reports whether one has.
+func (s *session) followPause() bool {
 	if !s.limiter.takeBlind() {
-		return
+		return false
 	}
 	if !s.stopping && !s.syncEvents() { // else all have come
 		s.warn("events from before a pause were not read in time: blocks that were freed in the pause may show as live")
 	}
 	s.take(input.Pause{})
 	s.readBaselines()
-	if !s.stopping && s.limiter.hasTouched() {
-		s.correlate(false) // what is there was not touched first in this span
-	}
+	return true
 }
 
 // readBaselines reads what the processes have mapped: it may hold blocks that were not seen.
