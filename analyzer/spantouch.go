@@ -16,6 +16,9 @@ import (
 type spanTouches struct {
 	table *touchTable
 	sites map[event.StackID]siteID // of the present program, in Analyzer.spanSites
+
+	other    siteID // stands for those that there is no room for
+	hasOther bool
 }
 
 // A spanSite is a call stack that has first touched pages in such spans. What a process has touched to its end stays.
@@ -82,28 +85,25 @@ func (a *Analyzer) disownInSpan(o touchOwner) {
 
 // spanSiteOf returns the number of a stack's spanSite.
 func (a *Analyzer) spanSiteOf(p *process, stack event.StackID) siteID {
-	id, ok := p.spans.sites[stack]
-	if ok {
+	l := p.spans
+	if id, ok := l.sites[stack]; ok {
 		return id
 	}
-	s := spanSite{proc: p, image: p.image, stack: stack}
-	if !a.keeps(p.image, siteBytes) || len(a.spanSites) >= maxSites-reservedSites {
-		s.stack, s.other = 0, true
-		for id := range a.spanSites {
-			if o := &a.spanSites[id]; o.other && o.image == p.image {
-				return siteID(id)
-			}
-		}
-		if len(a.spanSites) >= maxSites {
-			return siteID(len(a.spanSites) - 1)
-		}
+	id := siteID(len(a.spanSites))
+	if len(a.spanSites) < maxSites-reservedSites && a.keeps(p.image, siteBytes) {
+		a.spanSites = append(a.spanSites, spanSite{proc: p, image: p.image, stack: stack})
+		l.sites[stack] = id
+		return id
 	}
-	id = siteID(len(a.spanSites))
-	a.spanSites = append(a.spanSites, s)
-	if !s.other {
-		p.spans.sites[stack] = id
+	if !l.hasOther {
+		if len(a.spanSites) < maxSites {
+			a.spanSites = append(a.spanSites, spanSite{proc: p, image: p.image, other: true})
+		} else {
+			id--
+		}
+		l.other, l.hasOther = id, true
 	}
-	return id
+	return l.other
 }
 
 // applySpanTouches takes a Touches of a trace that has probes at other times.

@@ -103,6 +103,22 @@ func TestSpanTouchesEnd(t *testing.T) {
 	}
 }
 
+// Stacks that there is no room for count together, for each process.
+func TestSpanTouchesOfManyStacks(t *testing.T) {
+	a := New(Config{PageSize: testPage, SiteRoom: 3 * siteBytes})
+	defer a.Close()
+	a.Take(input.Started{ProcessInfo: ProcessInfo{PID: 1}})
+	x := &touchTest{Analyzer: a}
+	const stacks = 50
+	for i := range uint64(stacks) {
+		x.fault(1, i, event.StackID(i+1), plainTouch)
+	}
+	f := a.Report(ReportOptions{}).Touched
+	if f.Count != stacks || len(f.Sites) >= stacks/2 || f.Sites[0].Function != "[all other sites]" {
+		t.Errorf("%d pages of %d sites: %+v", f.Count, len(f.Sites), f.Sites[0])
+	}
+}
+
 // Without room touches are counted, and what a Report leaves out is in its sums.
 func TestSpanTouchesBeyondTheRoom(t *testing.T) {
 	a := newSpanTest()

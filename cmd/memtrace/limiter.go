@@ -43,7 +43,7 @@ type limiter struct {
 	probed  bool              // the first process has its probes
 	blind   bool              // a time without probes has begun that the session does not know of
 	touched bool              // in one, page faults had stacks
-	rss     map[int]int64     // bytes, by process, as the time in which they have them began
+	rss     map[int]resident  // by process, in such a time
 	grown   int64             // bytes that processes have grown by in such times that are over
 	ended   bool
 	failed  error // why the overhead is not limited any more
@@ -75,7 +75,7 @@ func newLimiter(limit float64, t *tracer.Tracer, interval uint32, started uint64
 		tracer: t, interval: limiterInterval, started: started, changes: make(chan struct{}, 1), stopping: make(chan struct{}), wake: make(chan struct{}, 1),
 		budget:  tracer.Budget{Limit: limit, Costs: costs, CanTouch: t.Config().TouchInTurns},
 		charged: make(map[int]chargedProcess), cpu: make(map[int]uint64),
-		total: make(map[string]uint64), rss: make(map[int]int64),
+		total: make(map[string]uint64), rss: make(map[int]resident),
 	}
 	if interval != 0 {
 		l.budget.Floor, l.interval = tracer.Sampled, interval
@@ -172,6 +172,9 @@ func (l *limiter) sleep(d time.Duration) time.Duration {
 func (l *limiter) step(at uint64, hits tracer.Hits) {
 	l.probed = true // some are there
 	was := l.budget.Level()
+	if was == tracer.None {
+		l.growth() // as of now, should one end
+	}
 	l.note(was, at-l.started, at-l.at)
 	level := l.budget.Observe(time.Duration(at-l.started), time.Duration(at-l.at), hits.Sub(l.hits), l.spent())
 	l.at, l.hits = at, hits
@@ -205,7 +208,7 @@ func (l *limiter) beginTouches() error {
 	l.touched = true
 	for pid, c := range l.charged {
 		if bytes, ok := residentBytes(pid); ok && !c.exited && !c.shared {
-			l.rss[pid] = bytes
+			l.rss[pid] = resident{bytes, bytes}
 		}
 	}
 	return l.tracer.TakeTouches(true)
@@ -218,13 +221,15 @@ func (l *limiter) endTouches() error {
 	return l.tracer.TakeTouches(false)
 }
 
-// growth is what processes have grown by since beginTouches; nothing is known of those that have ended. The lock is
-// held.
+// growth is what processes have grown by since beginTouches, those that have ended until the last call before. The lock
+// is held.
 func (l *limiter) growth() (n int64) {
-	for pid, was := range l.rss {
-		if is, ok := residentBytes(pid); ok {
-			n += is - was
+	for pid, r := range l.rss {
+		if bytes, ok := residentBytes(pid); ok {
+			r.last = bytes
+			l.rss[pid] = r
 		}
+		n += r.last - r.first
 	}
 	return n
 }
@@ -330,7 +335,9 @@ func (s *session) followLimiter() {
 	if s.limiter == nil || s.stopping { // as it stops, finish calls followPause
 		return
 	}
-	s.followPause()
+	if s.followPause() && s.limiter.hasTouched() {
+		s.correlate(false) // what is there was not touched first in this span
+	}
 	if s.limiter.isDue() {
 		s.limiter.resume()
 		s.readBaselines()
@@ -341,18 +348,17 @@ func (s *session) followLimiter() {
 }
 
 // followPause drops what is known of live blocks as a time without probes has begun: they may have been freed unseen.
-func (s *session) followPause() {
+// It reports whether one has.
+func (s *session) followPause() bool {
 	if !s.limiter.takeBlind() {
-		return
+		return false
 	}
 	if !s.stopping && !s.syncEvents() { // else all have come
 		s.warn("events from before a pause were not read in time: blocks that were freed in the pause may show as live")
 	}
 	s.take(input.Pause{})
 	s.readBaselines()
-	if !s.stopping && s.limiter.hasTouched() {
-		s.correlate(false) // what is there was not touched first in this span
-	}
+	return true
 }
 
 // readBaselines reads what the processes have mapped: it may hold blocks that were not seen.

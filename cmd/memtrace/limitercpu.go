@@ -93,6 +93,9 @@ func processorTime(pid int) (ns uint64, ok bool) {
 	return uint64(ts.Nano()), true
 }
 
+// resident is the RSS of a process as page faults began to have stacks, and as it was read last: bytes.
+type resident struct{ first, last int64 }
+
 // residentBytes is the RSS of a process, as near as its counters are; ok is false where it is no more.
 func residentBytes(pid int) (n int64, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
