@@ -20,12 +20,12 @@ type Trace struct {
 type traceFields Trace
 
 const (
-	minTrace   = time.Second
-	maxTrace   = 10 * time.Minute
-	minEvery   = time.Minute
-	maxEvery   = 7 * 24 * time.Hour
-	minShare   = 0.1 // per cent, as of --max-overhead
-	maxShare   = 1000
+	minTrace = time.Second
+	maxTrace = 10 * time.Minute
+	minEvery = time.Minute
+	maxEvery = 7 * 24 * time.Hour
+	minShare = 0.1 // per cent, as of --max-overhead
+	maxShare = 1000
 )
 
 // DefaultTrace is what a Trace that says nothing means.
