@@ -166,7 +166,7 @@ func serveIndex(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, indexTitle+`
 /metrics     for Prometheus
 /services    the same figures of services, as JSON
-/alerts      alerts as they are now, as JSON
+/alerts      alerts as they are now, and what their traces have found, as JSON
 /-/healthy   200 while the figures are recent
 
 Of services whose growth is watched:
