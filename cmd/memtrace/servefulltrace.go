@@ -182,7 +182,8 @@ func foundBy(r *report.Report) (f agent.Findings) {
 	f.FullSeconds = time.Duration(r.WindowNS).Seconds()
 	if o := r.Overhead; o != nil {
 		f.FullSeconds = time.Duration(o.FullNS).Seconds()
-		f.SampledSeconds, f.PausedSeconds = time.Duration(o.SampledNS).Seconds(), time.Duration(o.PausedNS).Seconds()
+		f.SampledSeconds = time.Duration(o.SampledNS).Seconds()
+		f.NoneSeconds, f.PausedSeconds = time.Duration(o.NoneNS).Seconds(), time.Duration(o.PausedNS).Seconds()
 	}
 	return f
 }

@@ -30,9 +30,10 @@ type Findings struct {
 	Leaks   []LeakFound `json:"leaks"`             // by kind, the worst first; those without a verdict last
 	Top     *SiteFound  `json:"top,omitempty"`     // where most of the worst kind was allocated, or else most of what lives
 	Lost    uint64      `json:"lost_events,omitempty"`
-	// How long all allocations were seen, a sample of them, and none, to keep within max_overhead.
+	// How long all allocations were seen, a sample of them, page faults alone, and nothing, to keep within max_overhead.
 	FullSeconds    float64 `json:"full_seconds"`
 	SampledSeconds float64 `json:"sampled_seconds,omitempty"`
+	NoneSeconds    float64 `json:"none_seconds,omitempty"`
 	PausedSeconds  float64 `json:"paused_seconds,omitempty"`
 }
 

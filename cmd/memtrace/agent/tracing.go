@@ -176,8 +176,8 @@ func (t *fullTrace) ended(ctx context.Context, tooLong bool, err error) (why str
 	case r.Early:
 		return "a signal ended it", true
 	case r.Found.blind():
-		return fmt.Sprintf("for %.0f of %.0f seconds nothing was seen of it, to keep within max_overhead %s: a larger one shows more",
-			r.Found.PausedSeconds, r.Found.seconds(), t.job.how.MaxOverhead), true
+		return fmt.Sprintf("for %.0f of %.0f seconds none of its allocations was seen, to keep within max_overhead %s: a larger one shows more",
+			r.Found.unseen(), r.Found.seconds(), t.job.how.MaxOverhead), true
 	case time.Duration(r.WindowNS) >= t.job.how.For:
 		return "its time was over", false
 	}
@@ -265,10 +265,13 @@ func (r *TraceResult) findings() *Findings {
 	return &f
 }
 
-func (f *Findings) seconds() float64 { return f.FullSeconds + f.SampledSeconds + f.PausedSeconds }
+func (f *Findings) seconds() float64 { return f.FullSeconds + f.SampledSeconds + f.unseen() }
 
-// blind reports whether nothing was seen for most of the time: the service allocates too fast for max_overhead.
-func (f *Findings) blind() bool { return f.PausedSeconds > f.seconds()/2 }
+// unseen is for how long no allocation was seen.
+func (f *Findings) unseen() float64 { return f.NoneSeconds + f.PausedSeconds }
+
+// blind reports whether that was most of the time: the service allocates too fast for max_overhead.
+func (f *Findings) blind() bool { return f.unseen() > f.seconds()/2 }
 
 // maxKinds is more than there are kinds of leaks.
 const maxKinds = 10
@@ -285,7 +288,7 @@ func (f *Findings) summary() string {
 	switch {
 	case f.Checked == 0:
 		parts = append(parts, "no process was checked for leaks")
-	case len(parts) == 0 && f.PausedSeconds > 0:
+	case len(parts) == 0 && f.unseen() > 0:
 		parts = append(parts, "no leaks among what was seen")
 	case len(parts) == 0:
 		parts = append(parts, "no leaks")
