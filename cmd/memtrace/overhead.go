@@ -18,7 +18,7 @@ import (
 
 func overheadFlag() cli.Flag {
 	return &cli.StringFlag{Name: "max-overhead", Usage: "" +
-		"keep the probes below this share of the processes' CPU time, such as 5%, by recording less or page faults alone; " +
+		"keep the probes below this share of the processes' CPU time, such as 5%, by recording less or only faults; " +
 		"0: no limit"}
 }
 

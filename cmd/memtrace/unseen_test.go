@@ -28,7 +28,8 @@ func TestUnseenFunctionsOfEachFile(t *testing.T) {
 
 // TestWarningsBeyondTheLimitAreCounted: a process that causes more warnings than are kept hides no other's.
 func TestWarningsBeyondTheLimitAreCounted(t *testing.T) {
-	s := &session{out: noOutput{}}
+	var said tellsWarnings
+	s := &session{out: &said}
 	for i := range maxWarnings + 3 {
 		s.warn("process %d is odd", i)
 		s.warn("process %d is odd", 0)
@@ -36,7 +37,18 @@ func TestWarningsBeyondTheLimitAreCounted(t *testing.T) {
 	if len(s.warnings) != maxWarnings {
 		t.Errorf("%d warnings are kept, want %d", len(s.warnings), maxWarnings)
 	}
+	if last := said.texts[len(said.texts)-1]; len(said.texts) != maxWarnings+1 || !strings.Contains(last, "further ones are counted") {
+		t.Errorf("%d warnings were said, the last one %q", len(said.texts), last)
+	}
 	if texts := s.unsaidWarnings(); len(texts) != 1 || texts[0] != "3 warnings were not shown, beyond the first 100" {
 		t.Errorf("of the others the Report says %q", texts)
 	}
 }
+
+// tellsWarnings keeps what is said.
+type tellsWarnings struct {
+	noOutput
+	texts []string
+}
+
+func (w *tellsWarnings) warning(text string) { w.texts = append(w.texts, text) }
