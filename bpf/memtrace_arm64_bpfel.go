@@ -344,17 +344,25 @@ type MemtraceThread struct {
 		Fp uint64
 		Lr uint64
 	}
-	Taken    uint32
-	Keep     uint32
-	Relay    uint32
-	Left     uint32
-	FreeFile uint32
-	Touching uint32
-	Touches  uint32
-	ByExit   uint32
-	Recorded uint64
-	Timed    uint64
-	Known    [32]struct {
+	CallFrom struct {
+		_  structs.HostLayout
+		Pc uint64
+		Sp uint64
+		Fp uint64
+		Lr uint64
+	}
+	TouchBegan uint64
+	Taken      uint32
+	Keep       uint32
+	Relay      uint32
+	Left       uint32
+	FreeFile   uint32
+	Touching   uint32
+	Touches    uint32
+	ByExit     uint32
+	Recorded   uint64
+	Timed      uint64
+	Known      [32]struct {
 		_         structs.HostLayout
 		Ip        uint64
 		Cookie    uint64

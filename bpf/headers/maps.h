@@ -119,6 +119,8 @@ struct thread {
 	u64 pending_at;   /* an address, and the word that is there until the call takes the block */
 	u64 pending_word;
 	struct cursor from; /* where its stack begins; pc 0: at the slot of a return address */
+	struct cursor call_from; /* the same of the call in progress, while a page fault's stack is taken. The BPF stack has no room */
+	u64 touch_began; /* ns: since when that costs time; 0: its time is not taken */
 	u32 taken;      /* the interval by which the call in progress was chosen */
 	u32 keep;       /* what of it is to be recorded */
 	u32 relay;      /* enum relay: of the call in progress */

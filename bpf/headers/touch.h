@@ -35,15 +35,15 @@ static __always_inline bool takes_stacks(void)
 static __always_inline u64 touch_stack(struct self self, struct thread *t)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	struct cursor from = t->from; /* of a call in progress, if there is one */
 	u64 pc = REG_IP(regs), stack;
 
 	if (!pc) /* a worker of the kernel's that never was in user mode */
 		return 0;
 	/* As for a frame that a signal struck: less one, it lies in the instruction. */
+	t->call_from = t->from;
 	t->from = (struct cursor){ .pc = pc + 1, .sp = REG_SP(regs), .fp = REG_FP(regs) };
 	stack = take_stack(self, regs, t);
-	t->from = from;
+	t->from = t->call_from;
 	return stack;
 }
 
@@ -53,21 +53,21 @@ static __always_inline u64 touch_stack(struct self self, struct thread *t)
  */
 static __always_inline void touch(struct self self, struct thread *t, u64 address, u32 flags)
 {
-	u64 stack, began = 0;
+	u64 stack;
 
 	t->touching = 1;
-	if (can_sample && t->touches++ % TIME_TOUCHES == 0)
-		began = bpf_ktime_get_ns();
+	if (can_sample)
+		t->touch_began = t->touches++ % TIME_TOUCHES ? 0 : bpf_ktime_get_ns();
 	stack = touch_stack(self, t);
 	emit_sized(self, RECORD_FAULT, address, 0, stack, 0, RECORD_TOUCH | flags);
 	t->touching = 0;
 	if (!can_sample)
 		return;
 	count_hit(self, HIT_TOUCH, 1);
-	if (!began)
+	if (!t->touch_began)
 		return;
 	count_hit(self, HIT_TOUCH_TIMED, 1);
-	count_hit(self, HIT_TOUCH_NS, bpf_ktime_get_ns() - began);
+	count_hit(self, HIT_TOUCH_NS, bpf_ktime_get_ns() - t->touch_began);
 }
 
 /* A fault that the kernel has handled; flags are those of handle_mm_fault. */
