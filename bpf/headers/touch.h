@@ -48,6 +48,21 @@ static __always_inline u64 touch_stack(struct self self, struct thread *t)
 }
 
 /*
+ * What is not a part of taking a stack has frames of its own: the one from which that is taken has 128 bytes at most,
+ * as kernels without private stacks (before 6.13) give a program and all that it calls 512.
+ */
+static __noinline void count_touch(u64 began)
+{
+	struct self self = get_self();
+
+	count_hit(self, HIT_TOUCH, 1);
+	if (!began)
+		return;
+	count_hit(self, HIT_TOUCH_TIMED, 1);
+	count_hit(self, HIT_TOUCH_NS, bpf_ktime_get_ns() - began);
+}
+
+/*
  * Record a touch. To read the stack can fault itself, where a page of that is not there: such a fault
  * is not resolved, is no touch, and would begin the next read of the stack, and so on without end.
  */
@@ -61,13 +76,8 @@ static __always_inline void touch(struct self self, struct thread *t, u64 addres
 	stack = touch_stack(self, t);
 	emit_sized(self, RECORD_FAULT, address, 0, stack, 0, RECORD_TOUCH | flags);
 	t->touching = 0;
-	if (!can_sample)
-		return;
-	count_hit(self, HIT_TOUCH, 1);
-	if (!t->touch_began)
-		return;
-	count_hit(self, HIT_TOUCH_TIMED, 1);
-	count_hit(self, HIT_TOUCH_NS, bpf_ktime_get_ns() - t->touch_began);
+	if (can_sample)
+		count_touch(t->touch_began);
 }
 
 /* A fault that the kernel has handled; flags are those of handle_mm_fault. */
@@ -140,28 +150,34 @@ int touch_fexit(u64 *ctx)
 	return 0;
 }
 
+/* A fault that has no stack now. */
+static __noinline void plain_begins(u64 address)
+{
+	fault_begins(get_self(), address);
+}
+
 /* A fault that the kernel is about to handle; code is the processor's. See fault_begins. */
 static __always_inline void touch_begins(struct self self, u64 address, u64 code, u32 told)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
-	unsigned long majors = 0;
 	struct thread *t;
+	u64 majors;
 
 	if ((address & KERNEL_HALF) || !is_target(self))
 		return;
 	if (!takes_stacks()) {
 		if (!(told & RECORD_TOUCH_KERNEL))
-			fault_begins(self, address);
+			plain_begins(address);
 		return;
 	}
 	t = thread_get(self);
 	if (!t || t->touching)
 		return;
-	bpf_probe_read_kernel(&majors, sizeof(majors), __builtin_preserve_access_index(&task->maj_flt));
+	majors = t->major_faults;
+	bpf_probe_read_kernel(&t->major_faults, sizeof(t->major_faults), __builtin_preserve_access_index(&task->maj_flt));
 	if (t->fault_address && majors != t->major_faults)
 		told |= RECORD_PREV_FAULT_MAJOR;
 	t->fault_address = address;
-	t->major_faults = majors;
 	if (code & FAULT_CODE_WRITE)
 		told |= RECORD_TOUCH_WRITE;
 	if (code & FAULT_CODE_MAPPED)
