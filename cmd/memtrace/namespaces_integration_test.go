@@ -26,11 +26,16 @@ import (
 // and C library, which are other files than the host's.
 func tree(t *testing.T, name string) string {
 	t.Helper()
+	return treeOf(t, filepath.Join("..", "..", "build", "testdata", name))
+}
+
+// treeOf is the same with any program.
+func treeOf(t *testing.T, program string) string {
+	t.Helper()
 	root := t.TempDir()
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join("..", "..", "build", "testdata", name)
 	place(t, root, program, "/program")
 	f, err := elf.Open(program)
 	if err != nil {

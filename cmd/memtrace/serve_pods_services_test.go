@@ -101,8 +101,8 @@ func servingInContainer(t *testing.T, logs, config string, more ...string) (addr
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := openFolder(t, self)
-	file := filepath.Join(filepath.Dir(root), "memtrace.yaml")
+	root := treeOf(t, self) // with its libraries, where it has any
+	file := filepath.Join(t.TempDir(), "memtrace.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func servingInContainer(t *testing.T, logs, config string, more ...string) (addr
 		"-v", file + ":/etc/memtrace/memtrace.yaml:ro", "-v", filepath.Join(logs, "pods") + ":/var/log/pods:ro",
 		"-v", filepath.Join(logs, "containers") + ":/var/log/containers:ro",
 	}
-	args = append(append(args, more...), "--rootfs", filepath.Dir(root), "/"+filepath.Base(root))
+	args = append(append(args, more...), "--rootfs", root, "/program")
 	cmd := podman(t, append(args, "serve", "--listen", "127.0.0.1:0", "--config", "/etc/memtrace/memtrace.yaml")...)
 	var said strings.Builder
 	cmd.Stderr = &said
