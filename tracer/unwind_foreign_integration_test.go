@@ -171,7 +171,7 @@ func victimStacks(t *testing.T, before func(tr *Tracer, victim *target)) {
 	got := make(chan sizes, 1)
 	go func() { got <- stacksBySize(tr) }()
 	victim.proceed()
-	own := ownStacks(t, victim)
+	own := ownStacks(t, tr, victim)
 	markStrayed(t, pid, own)
 	if err := tr.Stop(); err != nil {
 		t.Errorf("stop: %v", err)

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/probe"
 )
 
 // ownStack is a stack as the program under test took it by glibc's backtrace.
@@ -25,14 +28,20 @@ type ownStack struct {
 	strayed bool
 }
 
-// ownStacks reads the lines that testdata/programs/stacks.h prints.
-func ownStacks(t *testing.T, p *target) []ownStack {
+// ownStacks reads the lines that testdata/programs/stacks.h prints. The program goes on with a library that it has loaded
+// once tr has the tables of it.
+func ownStacks(t *testing.T, tr *Tracer, p *target) []ownStack {
 	t.Helper()
 	var out []ownStack
 	for {
 		line := p.line()
-		if line == "end" {
+		switch line {
+		case "end":
 			return out
+		case "loaded":
+			awaitTables(t, tr, p.cmd.Process.Pid, "libstacks.so")
+			p.proceed()
+			continue
 		}
 		fields := strings.Fields(line)
 		if len(fields) < 3 {
@@ -51,6 +60,27 @@ func ownStacks(t *testing.T, p *target) []ownStack {
 			s.frames = append(s.frames, address)
 		}
 		out = append(out, s)
+	}
+}
+
+// awaitTables waits until a tracer has noticed that a process has mapped a library, and has the tables of it.
+func awaitTables(t *testing.T, tr *Tracer, pid int, library string) {
+	t.Helper()
+	s := tr.updater.spaces
+	isOf := func(m probe.Mapping) bool { return filepath.Base(m.Path) == library }
+	noticed := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		known := s.known[pid]
+		return known != nil && slices.ContainsFunc(known.mappings, isOf)
+	}
+	for deadline := time.Now().Add(time.Minute); !noticed(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s was mapped, and nothing noticed it", library)
+		}
+	}
+	if err := s.tables.wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -89,7 +119,7 @@ func traceStacks(t *testing.T, c Config, p *target) ([]ownStack, sizes) {
 	got := make(chan sizes, 1)
 	go func() { got <- stacksBySize(tr) }()
 	p.proceed()
-	own := ownStacks(t, p)
+	own := ownStacks(t, tr, p)
 	markStrayed(t, pid, own)
 	if err := tr.Stop(); err != nil {
 		t.Errorf("stop: %v", err)
@@ -190,9 +220,9 @@ func TestStacksEqualBacktrace(t *testing.T) {
 	}
 }
 
-// loadedLate is how many of the first stacks through a library that has just
-// been loaded may come before its tables do; the program waits between them.
-const loadedLate = 5
+// loadedLate is how many stacks through a library that has just been loaded may come before its tables do. Before the
+// others the program waits for them.
+const loadedLate = 1
 
 func compareStacks(t *testing.T, own []ownStack, got sizes) {
 	t.Helper()

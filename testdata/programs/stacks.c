@@ -186,10 +186,13 @@ NOIPA static void loaded(void)
 		fprintf(stderr, "%s\n", dlerror());
 		exit(1);
 	}
-	for (int i = 0; i < 20; i++) {
+	/* The tables of what was just loaded come a little later, maybe once it is met: who traces says when it has them. */
+	call(callback, 0);
+	puts("loaded");
+	fflush(stdout);
+	wait_for_line();
+	for (int i = 1; i < 20; i++)
 		call(callback, i);
-		usleep(20000); /* the tables of what was just loaded come a little later */
-	}
 }
 #endif
 

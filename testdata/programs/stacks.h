@@ -5,7 +5,8 @@
  *
  *   PROGRAM attach   print "ready PID", wait for a line on stdin, run, print
  *                    "CASE SIZE ADDRESS..." for each block, then "end", wait
- *                    again, exit
+ *                    again, exit; where it loads a library as it runs, call
+ *                    it, print "loaded", wait for a line, and go on calling it
  *
  * The first address is in allocate() and differs from memtrace's by where in it
  * the call is. backtrace() shows the interrupted instruction of a signal.
