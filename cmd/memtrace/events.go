@@ -71,6 +71,7 @@ type eventOutput struct {
 	start    uint64
 	frames   map[event.StackID]siteName
 	threads  map[uint32]string
+	begun    map[uint32]string // names of the threads that there were as the trace began
 	text     chan eventText
 	free     chan []byte
 	shown    uint64
@@ -100,7 +101,7 @@ type siteName struct {
 func newEventOutput(set *settings, names *naming.Namer, fs procfs.FS, start uint64) *eventOutput {
 	o := &eventOutput{
 		filter: set.filter, json: set.format == render.JSON, wrappers: set.wrappers, names: names, fs: fs, start: start,
-		frames: make(map[event.StackID]siteName), threads: make(map[uint32]string),
+		frames: make(map[event.StackID]siteName), threads: make(map[uint32]string), begun: make(map[uint32]string),
 		text: make(chan eventText, eventBuffers), free: make(chan []byte, eventBuffers),
 	}
 	for range eventBuffers {
@@ -239,7 +240,17 @@ func (o *eventOutput) sought(e *event.Event) bool {
 	return s.sought > 0
 }
 
-// thread names a thread as it was called when it was first seen.
+// began notes how the threads of a process are called before its events are read: it may have ended by then.
+func (o *eventOutput) began(p *procfs.Process) {
+	tids, _ := p.Tasks() // none of one that has ended
+	for _, tid := range tids[:min(len(tids), maxEventNames-len(o.begun))] {
+		if name, err := p.TaskComm(tid); err == nil {
+			o.begun[uint32(tid)] = name
+		}
+	}
+}
+
+// thread names a thread as it was called when it was first seen, or when the trace began if it has ended since.
 func (o *eventOutput) thread(e *event.Event) string {
 	name, ok := o.threads[e.TID]
 	if ok {
@@ -251,6 +262,9 @@ func (o *eventOutput) thread(e *event.Event) string {
 	if p, err := o.fs.Process(int(e.PID)); err == nil {
 		name, _ = p.TaskComm(int(e.TID)) // a thread that has ended has no name
 		_ = p.Close()
+	}
+	if name == "" {
+		name = o.begun[e.TID]
 	}
 	o.threads[e.TID] = name
 	return name

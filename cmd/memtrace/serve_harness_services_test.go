@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +104,7 @@ func copyOf(t *testing.T, file, name string) string {
 type growthAgent struct {
 	cmd                   *exec.Cmd
 	address, config, data string
-	said                  *bytes.Buffer
+	said                  *lockedBuffer
 }
 
 // startGrowthAgent has the rules of config, and a folder. command is memtrace, with what is to go before it; none: as it is.
@@ -128,7 +127,7 @@ func startGrowthAgent(t *testing.T, config, data string, command ...string) *gro
 		command = []string{self}
 	}
 	command = append(command, "serve", "--listen", "127.0.0.1:0", "--config", file, "--data", data)
-	a := &growthAgent{cmd: exec.Command(command[0], command[1:]...), config: file, data: data, said: new(bytes.Buffer)}
+	a := &growthAgent{cmd: exec.Command(command[0], command[1:]...), config: file, data: data, said: &lockedBuffer{}}
 	const notForTracers = "MEMTRACE_RECORD_LEAKS=true" // somebody's default for record, which is refused without probes
 	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), asMemtrace+"=1", notForTracers), a.said
 	out, err := a.cmd.StdoutPipe()

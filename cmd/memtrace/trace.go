@@ -71,7 +71,11 @@ func (s *session) chooseOutput() {
 		return
 	}
 	if s.settings.events {
-		s.out = newEventOutput(&s.settings, s.names, s.fs, s.started)
+		events := newEventOutput(&s.settings, s.names, s.fs, s.started)
+		for _, t := range s.targets {
+			events.began(t.held.Process)
+		}
+		s.out = events
 		return
 	}
 	s.out = s.traceOutput()

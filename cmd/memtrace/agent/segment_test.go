@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -128,7 +129,8 @@ func TestTracersThatEndLate(t *testing.T) {
 		},
 	} {
 		w, s := quietWatch(t)
-		w.log = log.New(io.Discard, "", 0)
+		said := new(bytes.Buffer)
+		w.log = log.New(said, "", 0)
 		s.why, s.tracer = test.why, &tracerProcess{cmd: exec.Command("/bin/sh", "-c", test.program), feeds: make(chan *Feed)}
 		if test.why != endedItself {
 			s.pause = pauseTime
@@ -142,6 +144,9 @@ func TestTracersThatEndLate(t *testing.T) {
 		}
 		if is := w.State().Problem; is != test.problem {
 			t.Errorf("%s: %q, want %q", what, is, test.problem)
+		}
+		if !strings.Contains(said.String(), test.problem) {
+			t.Errorf("%s: the log doesn't say %q: %s", what, test.problem, said)
 		}
 		all := entriesOf(t, filepath.Join(w.history.dir, auditFile))
 		if last := all[len(all)-1]; last.What != auditTracerEnd || last.Why != test.why {

@@ -269,6 +269,9 @@ func (w *watch) ended(s *segment) {
 			st.Problem = fmt.Sprintf("let alone for %s: %s", short(s.pause), s.why)
 		}
 	})
+	if s.pause > 0 {
+		w.log.Printf("growth of %s: let alone for %s: %s", w.service, short(s.pause), s.why)
+	}
 	for id, m := range s.ordered {
 		w.left(s, id, m)
 	}
