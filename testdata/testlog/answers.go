@@ -87,6 +87,58 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-outputLines):], "")
 }
 
+// complaintLines and complaintLength are how many of the last lines that a failed test printed are shown of it, and how much
+// of each, bytes.
+const (
+	complaintLines  = 8
+	complaintLength = 400
+)
+
+// complaints writes each test that failed, and the last lines that it printed: of its sub-tests only those that failed.
+func complaints(w io.Writer, runs []run) error {
+	var text strings.Builder
+	each(runs, func(k key, res *result) {
+		if res.end != "fail" {
+			return
+		}
+		subs := failedSubs(res)
+		if len(subs) == 0 {
+			fmt.Fprintf(&text, "%s:\n%s", k, complaint(res))
+		}
+		for _, name := range subs {
+			fmt.Fprintf(&text, "%s/%s:\n%s", k, name, complaint(res.subs[name]))
+		}
+	})
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// failedSubs are the sub-tests that failed or never ended, in order, but for those that failed by a sub-test of their own.
+func failedSubs(res *result) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(res.subs)) {
+		if sub := res.subs[name]; sub.end != "fail" && sub.end != "" {
+			continue
+		}
+		if n := len(names); n > 0 && strings.HasPrefix(name, names[n-1]+"/") {
+			names = names[:n-1]
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func complaint(res *result) string {
+	var lines []string
+	for line := range strings.Lines(res.output.String()) {
+		line = strings.TrimRight(line, "\n")
+		if bare := strings.TrimSpace(line); bare == "" || strings.HasPrefix(bare, "=== ") || strings.HasPrefix(bare, "--- ") {
+			continue
+		}
+		lines = append(lines, "    "+line[:min(len(line), complaintLength)]+"\n")
+	}
+	return strings.Join(lines[max(0, len(lines)-complaintLines):], "")
+}
+
 // count writes how many tests ended how.
 func count(w io.Writer, runs []run) error {
 	n := make(map[string]int)

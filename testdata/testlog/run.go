@@ -19,6 +19,18 @@ type result struct {
 	end     string // pass, fail or skip; "" while it runs
 	seconds float64
 	output  strings.Builder
+	subs    map[string]*result // its sub-tests, by what follows the test's name and a slash; their output is in the test's, too
+}
+
+// sub is the result of a sub-test.
+func (r *result) sub(name string) *result {
+	if r.subs == nil {
+		r.subs = make(map[string]*result)
+	}
+	if r.subs[name] == nil {
+		r.subs[name] = &result{}
+	}
+	return r.subs[name]
 }
 
 // run is one run of tests, in the order in which they began.
@@ -76,13 +88,20 @@ func (r *run) add(e event) {
 		res = &result{}
 		r.results[k], r.order = res, append(r.order, k)
 	}
+	if sub != "" {
+		res.sub(sub).take(e)
+		res.output.WriteString(e.Output)
+		return
+	}
+	res.take(e)
+}
+
+func (r *result) take(e event) {
 	switch e.Action {
 	case "output", "build-output":
-		res.output.WriteString(e.Output)
+		r.output.WriteString(e.Output)
 	case "pass", "fail", "skip":
-		if sub == "" {
-			res.end, res.seconds = e.Action, e.Elapsed
-		}
+		r.end, r.seconds = e.Action, e.Elapsed
 	}
 }
 

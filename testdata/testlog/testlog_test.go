@@ -81,6 +81,15 @@ func TestAnswers(t *testing.T) {
 	if got := ask(t, "slowest", first); !strings.Contains(strings.Split(got, "\n")[0], "TestPasses") {
 		t.Errorf("slowest: %q", got)
 	}
+	got = strings.Split(strings.ReplaceAll(ask(t, "complaints", first), "fixture/", ""), "\n")
+	for _, want := range []string{"ends TestFails/sub:", "        ends_test.go:12: seven is not eight", "exits TestExits:", "    here", "builds:"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("complaints lack %q:\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	if all := strings.Join(got, "\n"); strings.Contains(all, "/fine") || strings.Contains(all, "TestPasses") {
+		t.Errorf("complaints name a test that passed:\n%s", all)
+	}
 	rates := ask(t, "rates", first, second)
 	for _, want := range []string{
 		"  2 of 2  fixture/ends TestFails\n", "  1 of 2  fixture/ends TestFailsAtTimes\n", "  2 of 2  fixture/exits TestExits\n",
@@ -101,9 +110,9 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"want failed, slowest": {"often"},
-		"no such file":         {"failed", "no-such-file"},
-		"read " + path:         {"failed", path},
+		"want failed, complaints": {"often"},
+		"no such file":            {"failed", "no-such-file"},
+		"read " + path:            {"failed", path},
 	} {
 		if err := answer(&strings.Builder{}, args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", args, err, want)
