@@ -14,6 +14,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/event"
+	"github.com/memtrace/memtrace/tracer/launch"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
@@ -217,7 +218,7 @@ func (f *follower) execed(e event.Event) {
 	pid := int(e.PID)
 	t := f.session.targets[pid]
 	if t != nil {
-		t.replaced = true
+		t.replaced, t.unsure = true, false
 		t.newHeap()
 	}
 	if f.session.ptracedByOther[pid] {
@@ -354,6 +355,7 @@ func (s *session) extend(t *target, r found) {
 // lateNews are a running process's allocators that have no probes yet. It warns that they ran without any, and
 // reports whether they are to be probed now.
 func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Object, bool) {
+	still := s.standsStill(t.pid)  // asked first: once it is not, what it got then is known
 	probed := s.attacher.of(t.pid) // the session may not have been told yet
 	if len(probed) == 0 && !t.noAllocator {
 		return nil, false // it is about to get its first, as a child or at an exec
@@ -362,8 +364,10 @@ func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Obj
 	if r.loaded || len(news) == 0 {
 		return news, len(news) > 0
 	}
-	if !t.unsure && !r.reported && (t.child || s.tracer.WatchesLoader(t.pid)) {
-		t.unsure = true // its loader or an exec event may be about to report it; otherwise it is found again
+	if !r.reported && (still || !t.unsure && (t.child || s.tracer.WatchesLoader(t.pid))) {
+		// Its loader or an exec event may be about to report it; otherwise it is found again. On a busy machine that may take
+		// any time, but what stands still at its exec meanwhile has run nothing of it.
+		t.unsure = true
 		delete(s.follower.code, t.pid)
 		return nil, false
 	}
@@ -372,6 +376,9 @@ func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Obj
 		t.pid, strings.Join(allocatorNames(news, nil), ", "))
 	return news, true
 }
+
+// standsStill reports whether a process is stopped, by us, at an exec or at code that it has loaded, or is about to be.
+func (s *session) standsStill(pid int) bool { return s.attacher.atExec(pid) || launch.Holds(pid) }
 
 // extended notes allocators that a process has loaded and that got their probes before they ran.
 func (s *session) extended(t *target, news []probe.Object) {
