@@ -70,8 +70,8 @@ type eventOutput struct {
 	fs       procfs.FS
 	start    uint64
 	frames   map[event.StackID]siteName
-	threads  map[uint32]string
-	begun    map[uint32]string // names of the threads that there were as the trace began
+	threads  map[threadID]string
+	begun    map[threadID]string // names of the threads that there were as the trace began
 	text     chan eventText
 	free     chan []byte
 	shown    uint64
@@ -101,7 +101,7 @@ type siteName struct {
 func newEventOutput(set *settings, names *naming.Namer, fs procfs.FS, start uint64) *eventOutput {
 	o := &eventOutput{
 		filter: set.filter, json: set.format == render.JSON, wrappers: set.wrappers, names: names, fs: fs, start: start,
-		frames: make(map[event.StackID]siteName), threads: make(map[uint32]string), begun: make(map[uint32]string),
+		frames: make(map[event.StackID]siteName), threads: make(map[threadID]string), begun: make(map[threadID]string),
 		text: make(chan eventText, eventBuffers), free: make(chan []byte, eventBuffers),
 	}
 	for range eventBuffers {
@@ -245,14 +245,15 @@ func (o *eventOutput) began(p *procfs.Process) {
 	tids, _ := p.Tasks() // none of one that has ended
 	for _, tid := range tids[:min(len(tids), maxEventNames-len(o.begun))] {
 		if name, err := p.TaskComm(tid); err == nil {
-			o.begun[uint32(tid)] = name
+			o.begun[threadID{uint32(p.PID()), uint32(tid)}] = name
 		}
 	}
 }
 
 // thread names a thread as it was called when it was first seen, or when the trace began if it has ended since.
 func (o *eventOutput) thread(e *event.Event) string {
-	name, ok := o.threads[e.TID]
+	id := threadID{e.PID, e.TID}
+	name, ok := o.threads[id]
 	if ok {
 		return name
 	}
@@ -264,9 +265,9 @@ func (o *eventOutput) thread(e *event.Event) string {
 		_ = p.Close()
 	}
 	if name == "" {
-		name = o.begun[e.TID]
+		name = o.begun[id]
 	}
-	o.threads[e.TID] = name
+	o.threads[id] = name
 	return name
 }
 

@@ -355,7 +355,7 @@ func (s *session) extend(t *target, r found) {
 // lateNews are a running process's allocators that have no probes yet. It warns that they ran without any, and
 // reports whether they are to be probed now.
 func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Object, bool) {
-	still := s.standsStill(t.pid)  // asked first: once it is not, what it got then is known
+	still := s.standsStill(t.pid)  // asked before what it has: it may get its probes, and run, in between
 	probed := s.attacher.of(t.pid) // the session may not have been told yet
 	if len(probed) == 0 && !t.noAllocator {
 		return nil, false // it is about to get its first, as a child or at an exec
@@ -365,8 +365,8 @@ func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Obj
 		return news, len(news) > 0
 	}
 	if !r.reported && (still || !t.unsure && (t.child || s.tracer.WatchesLoader(t.pid))) {
-		// Its loader or an exec event may be about to report it; otherwise it is found again. On a busy machine that may take
-		// any time, but what stands still at its exec meanwhile has run nothing of it.
+		// Its loader or an exec event may be about to report it; otherwise it is found again. An exec event may come late on a
+		// busy machine, but a process that still stands at its exec has run nothing.
 		t.unsure = true
 		delete(s.follower.code, t.pid)
 		return nil, false

@@ -124,7 +124,9 @@ func TestServeCountsChildrenThatItMisses(t *testing.T) {
 		if w.Missed > 1+children-1024 {
 			t.Error("more were missed than there were")
 		}
-		eventually(t, "the log says why it is let alone", func() bool { return strings.Contains(a.said.String(), "it cost too much") })
+		eventually(t, "the log says why it is let alone", func() bool {
+			return strings.Contains(a.said.String(), "it cost too much")
+		})
 		a.end(t)
 		service.end(t)
 		return
