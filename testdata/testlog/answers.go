@@ -87,8 +87,7 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-outputLines):], "")
 }
 
-// complaintLines and complaintLength are how many of the last lines that a failed test printed are shown of it, and how much
-// of each, bytes.
+// Of what a failed test printed, the last lines are shown, and so many bytes of each.
 const (
 	complaintLines  = 8
 	complaintLength = 400
@@ -113,18 +112,17 @@ func complaints(w io.Writer, runs []run) error {
 	return err
 }
 
-// failedSubs are the sub-tests that failed or never ended, in order, but for those that failed by a sub-test of their own.
+// failedSubs are the sub-tests that failed or never ended, in order, but for those that failed by one of their own.
 func failedSubs(res *result) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(res.subs)) {
-		if sub := res.subs[name]; sub.end != "fail" && sub.end != "" {
-			continue
+		if sub := res.subs[name]; sub.end == "fail" || sub.end == "" {
+			names = append(names, name)
 		}
-		if n := len(names); n > 0 && strings.HasPrefix(name, names[n-1]+"/") {
-			names = names[:n-1]
-		}
-		names = append(names, name)
 	}
-	return names
+	failed := slices.Clone(names)
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(failed, func(other string) bool { return strings.HasPrefix(other, name+"/") })
+	})
 }
 
 func complaint(res *result) string {

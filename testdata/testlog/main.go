@@ -24,7 +24,9 @@ func main() {
 }
 
 func answer(w io.Writer, args []string) error {
-	questions := map[string]func(io.Writer, []run) error{"failed": failed, "complaints": complaints, "slowest": slowest, "rates": rates, "count": count}
+	questions := map[string]func(io.Writer, []run) error{
+		"failed": failed, "complaints": complaints, "slowest": slowest, "rates": rates, "count": count,
+	}
 	if len(args) < 2 || questions[args[0]] == nil {
 		return errors.New("want failed, complaints, slowest, rates or count, and files of go test -json")
 	}

@@ -19,7 +19,7 @@ type result struct {
 	end     string // pass, fail or skip; "" while it runs
 	seconds float64
 	output  strings.Builder
-	subs    map[string]*result // its sub-tests, by what follows the test's name and a slash; their output is in the test's, too
+	subs    map[string]*result // by what follows the test's name and a slash; their output is in the test's, too
 }
 
 // sub is the result of a sub-test.

@@ -24,6 +24,8 @@ func TestPasses(t *testing.T) { time.Sleep(20 * time.Millisecond) }
 func TestSkips(t *testing.T)  { t.Skip("not today") }
 func TestFails(t *testing.T) {
 	t.Run("sub", func(t *testing.T) { t.Error("seven is not eight") })
+	t.Run("a", func(t *testing.T) { t.Run("b", func(t *testing.T) { t.Error("of a sub-test") }) })
+	t.Run("a-b", func(t *testing.T) { t.Error("of another") })
 	t.Run("fine", func(t *testing.T) {})
 }
 func TestFailsAtTimes(t *testing.T) {
@@ -82,12 +84,15 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("slowest: %q", got)
 	}
 	got = strings.Split(strings.ReplaceAll(ask(t, "complaints", first), "fixture/", ""), "\n")
-	for _, want := range []string{"ends TestFails/sub:", "        ends_test.go:12: seven is not eight", "exits TestExits:", "    here", "builds:"} {
+	for _, want := range []string{
+		"ends TestFails/sub:", "        ends_test.go:12: seven is not eight", "ends TestFails/a/b:", "ends TestFails/a-b:",
+		"exits TestExits:", "    here", "builds:",
+	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("complaints lack %q:\n%s", want, strings.Join(got, "\n"))
 		}
 	}
-	if all := strings.Join(got, "\n"); strings.Contains(all, "/fine") || strings.Contains(all, "TestPasses") {
+	if all := strings.Join(got, "\n"); strings.Contains(all, "/fine") || strings.Contains(all, "/a:") || strings.Contains(all, "TestPasses") {
 		t.Errorf("complaints name a test that passed:\n%s", all)
 	}
 	rates := ask(t, "rates", first, second)
