@@ -113,18 +113,7 @@ func (a *Analyzer) applySpanTouches(p *process, in *input.Touches) {
 		return
 	}
 	t := l.table
-	numbers := t.numbers()
-	for page := range a.ownedIn(t, numbers, in.Gone) {
-		a.disownInSpan(t.take(page))
-	}
-	for page := range a.ownedIn(t, numbers, in.Swapped) {
-		t.set(page, t.get(page)|touchSwapped)
-	}
-	for page := range a.pagesIn(in.Before) {
-		if t.get(page) == 0 && !t.set(page, touchBefore) {
-			break
-		}
-	}
+	a.readInto(t, in, a.disownInSpan)
 	for _, w := range in.Along {
 		a.alongInSpan(t, w.Range)
 	}

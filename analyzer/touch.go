@@ -117,9 +117,20 @@ func (a *Analyzer) applyTouches(in *input.Touches) {
 	if t == nil {
 		return
 	}
+	a.readInto(t, in, func(o touchOwner) { a.disown(p, o) })
+	for _, w := range in.Along {
+		a.touchAlong(p, t, w, a.since(in.Now))
+	}
+	t.begun, t.readOnce = true, true
+	t.explain, t.before = in.Explained, in.BeforeBytes
+}
+
+// readInto has a table follow a reading of its process's pages, but for those that came along with others. disown is told of
+// the owners of pages that are gone.
+func (a *Analyzer) readInto(t *touchTable, in *input.Touches, disown func(touchOwner)) {
 	numbers := t.numbers()
 	for page := range a.ownedIn(t, numbers, in.Gone) {
-		a.disown(p, t.take(page))
+		disown(t.take(page))
 	}
 	for page := range a.ownedIn(t, numbers, in.Swapped) {
 		t.set(page, t.get(page)|touchSwapped)
@@ -129,11 +140,6 @@ func (a *Analyzer) applyTouches(in *input.Touches) {
 			break
 		}
 	}
-	for _, w := range in.Along {
-		a.touchAlong(p, t, w, a.since(in.Now))
-	}
-	t.begun, t.readOnce = true, true
-	t.explain, t.before = in.Explained, in.BeforeBytes
 }
 
 // touchAlong gives a site the pages that came with one of its own.

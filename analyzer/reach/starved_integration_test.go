@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs/ownthread"
 	"github.com/memtrace/memtrace/procfs/ptraced"
@@ -39,18 +40,20 @@ func TestStopOfAStarvedThread(t *testing.T) {
 	})
 }
 
-// throttledGroup is a control group that gets next to nothing of a processor.
+// throttledGroup is a control group that gets next to nothing of a processor, of whichever version the machine has the
+// processor controller in. A machine without one can't be tested on.
 func throttledGroup(t *testing.T) string {
 	t.Helper()
-	const root = "/sys/fs/cgroup/cpu"
-	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
-		if err := os.MkdirAll(root, 0o755); err != nil {
-			t.Skipf("there is no place for the processor controller of cgroup v1: %v", err)
+	const v1, v2 = "/sys/fs/cgroup/cpu", "/sys/fs/cgroup"
+	root, settings := v1, []string{"cpu.cfs_period_us", "1000000", "cpu.cfs_quota_us", "20000"}
+	controllers, _ := os.ReadFile(v2 + "/cgroup.controllers") // there is none of version 1
+	if slices.Contains(strings.Fields(string(controllers)), "cpu") {
+		root, settings = v2, []string{"cpu.max", "20000 1000000"}
+		if err := os.WriteFile(v2+"/cgroup.subtree_control", []byte("+cpu"), 0o644); err != nil {
+			t.Fatal(err)
 		}
-		if err := unix.Mount("cgroup", root, "cgroup", 0, "cpu"); err != nil {
-			t.Skipf("this kernel has no processor controller of cgroup v1 to mount: %v", err)
-		}
-		t.Cleanup(func() { _ = unix.Unmount(root, 0) })
+	} else if _, err := os.Stat(v1 + "/cgroup.procs"); err != nil {
+		t.Fatalf("there is no processor controller (%v): mount -t cgroup -o cpu cgroup %s", err, v1)
 	}
 	group, err := os.MkdirTemp(root, "memtrace-test-")
 	if err != nil {
@@ -61,8 +64,8 @@ func throttledGroup(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	for name, value := range map[string]string{"cpu.cfs_period_us": "1000000", "cpu.cfs_quota_us": "20000"} {
-		if err := os.WriteFile(group+"/"+name, []byte(value), 0o644); err != nil {
+	for ; len(settings) > 0; settings = settings[2:] {
+		if err := os.WriteFile(filepath.Join(group, settings[0]), []byte(settings[1]), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,8 +45,7 @@ func TestDoctorOfServe(t *testing.T) {
 		!strings.Contains(said, "line 4: interval: 1ms is not") {
 		t.Errorf("with a wrong configuration: %d, %s", code, said)
 	}
-	user := []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
-		"--bounding-set=-all"}
+	user := withCapabilities()
 	said, code := doctor(growth, user...)
 	if code != exitUnsupported || !strings.Contains(said, "CAP_BPF") ||
 		!strings.Contains(said, "write to "+folder+" as user 65534") {

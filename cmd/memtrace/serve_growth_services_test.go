@@ -144,19 +144,10 @@ func TestServeCountsChildrenThatItMisses(t *testing.T) {
 // An agent that may not trace says so, and goes on with what it may.
 func TestServeWithoutPrivileges(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	self = openFolder(t, self)
-	data := filepath.Join(filepath.Dir(self), "data")
-	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
+	command, data := unprivileged(t, "sys_ptrace")
 	const name = "leaky_forbidden"
 	service := startLeaky(t, copyAs(t, "slow_leak", name))
-	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", data,
-		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+sys_ptrace", "--ambient-caps=-all,+sys_ptrace", "--bounding-set=-all,+sys_ptrace", self)
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", data, command...)
 	eventually(t, "it says that it may not trace", func() bool { return strings.Contains(a.growth(t, "shop").Watch.Problem, "exit status 77") })
 	metrics := fetchText(t, a.address+"/metrics")
 	for _, want := range []string{`memtrace_watch_up{service="shop"} 0`, `memtrace_service_processes{service="shop"} 1`, `memtrace_watch_unwatched_processes{service="shop"} 1`} {

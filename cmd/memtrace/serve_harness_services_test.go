@@ -261,3 +261,45 @@ func tracersOf(t *testing.T, pid int) (children []int) {
 	}
 	return children
 }
+
+// unprivileged is memtrace as it runs as user 65534 with some capabilities and no others, and that user's folder for
+// recordings, in a folder that everybody may enter.
+func unprivileged(t *testing.T, capabilities ...string) (command []string, data string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self = openFolder(t, self)
+	data = filepath.Join(filepath.Dir(self), "data")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	return append(withCapabilities(capabilities...), self), data
+}
+
+// withCapabilities has a command run as user 65534 with these capabilities alone.
+func withCapabilities(names ...string) []string {
+	set := strings.ToLower(strings.Join(append([]string{"-all"}, names...), ",+"))
+	return []string{
+		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
+		"--inh-caps=" + set, "--ambient-caps=" + set, "--bounding-set=" + set,
+	}
+}
+
+// listedService is a service as /services has it.
+type listedService struct {
+	Service   string
+	Processes int
+	PSSAnon   uint64 `json:"pss_anon"`
+	Unread    int    `json:"unread_processes"`
+}
+
+func listedServices(t *testing.T, address string) []listedService {
+	t.Helper()
+	var all struct{ Services []listedService }
+	if err := json.Unmarshal([]byte(fetchText(t, address+"/services")), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Services
+}

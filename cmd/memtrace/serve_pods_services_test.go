@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,23 +71,13 @@ func TestServeNamesPods(t *testing.T) {
 		} {
 			t.Run(namespace+" "+c.want, func(t *testing.T) {
 				address := servingInContainer(t, logs, c.config, "--cgroupns="+namespace)
-				var s struct {
-					Services []struct {
-						Service   string
-						Processes int
-						PSSAnon   uint64 `json:"pss_anon"`
-						Unread    int    `json:"unread_processes"`
-					}
-				}
-				if err := json.Unmarshal([]byte(fetchText(t, address+"/services")), &s); err != nil {
-					t.Fatal(err)
-				}
-				for _, service := range s.Services {
+				services := listedServices(t, address)
+				for _, service := range services {
 					if service.Service == c.want && service.Unread == 0 && service.PSSAnon >= uint64(known.Private) {
 						return
 					}
 				}
-				t.Errorf("%+v: want %s, which has touched %d bytes", s.Services, c.want, known.Private)
+				t.Errorf("%+v: want %s, which has touched %d bytes", services, c.want, known.Private)
 			})
 		}
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,7 +81,7 @@ func TestServeAsItsOwnUser(t *testing.T) {
 	t.Parallel()
 	known := startKnownMemory(t)
 	address := serving(t, "services: [{name: held, program: "+known.Name+"}]\nothers: program\n",
-		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+sys_ptrace", "--ambient-caps=-all,+sys_ptrace", "--bounding-set=-all,+sys_ptrace")
+		withCapabilities("sys_ptrace")...)
 	fs, err := procfs.New("/proc")
 	if err != nil {
 		t.Fatal(err)
@@ -96,25 +95,15 @@ func TestServeAsItsOwnUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s struct {
-		Services []struct {
-			Service   string
-			Processes int
-			PSSAnon   uint64 `json:"pss_anon"`
-			Unread    int    `json:"unread_processes"`
-		}
-	}
-	if err := json.Unmarshal([]byte(fetchText(t, address+"/services")), &s); err != nil {
-		t.Fatal(err)
-	}
+	services := listedServices(t, address)
 	found := false
-	for _, service := range s.Services {
+	for _, service := range services {
 		if service.Service == "held" && service.Processes == 1 && service.Unread == 0 {
 			found = service.PSSAnon == want.PssAnon && service.PSSAnon >= uint64(known.Private)
 		}
 	}
 	if !found {
-		t.Errorf("%+v, want %d anonymous bytes for held, of which it touched %d", s.Services, want.PssAnon, known.Private)
+		t.Errorf("%+v, want %d anonymous bytes for held, of which it touched %d", services, want.PssAnon, known.Private)
 	}
 }
 
@@ -205,23 +194,10 @@ func TestServeUnitIsHardened(t *testing.T) {
 // What the unit gives the agent's own user is enough to watch another user's service: its stack is named, and recorded.
 func TestServeWatchesGrowthAsItsOwnUser(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const name, user, other = "leaky_foreign", "65534", "65533"
+	const name, other = "leaky_foreign", "65533"
 	service := startLeaky(t, "setpriv", "--reuid="+other, "--regid="+other, "--clear-groups", copyAs(t, "slow_leak", name))
-	self = openFolder(t, self)
-	data := filepath.Join(filepath.Dir(self), "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(data, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
-	caps := "-all,+" + strings.ToLower(strings.Join(capabilitiesOf(t, "memtrace.service", "memtrace-growth.conf"), ",+"))
-	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", data,
-		"setpriv", "--reuid="+user, "--regid="+user, "--clear-groups", "--no-new-privs", "--inh-caps="+caps, "--ambient-caps="+caps, "--bounding-set="+caps, self)
+	command, data := unprivileged(t, capabilitiesOf(t, "memtrace.service", "memtrace-growth.conf")...)
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+", growth: true}]\n", data, command...)
 	a.growsBy(t, "shop", 8<<10)
 	all := a.recordings(t, "shop")
 	if len(all) != 1 {

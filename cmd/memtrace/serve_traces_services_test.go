@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -74,23 +73,13 @@ func auditOf(t *testing.T, data, what string) (all []map[string]any) {
 // no probe afterwards.
 func TestServeTracesOnAnAlert(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const name, user, other = "leaky_traced", "65534", "65533"
+	const name, other = "leaky_traced", "65533"
 	service := startLeaky(t, "setpriv", "--reuid="+other, "--regid="+other, "--clear-groups", copyAs(t, "slow_leak", name))
 	before := service.leaked(t)
-	self = openFolder(t, self)
-	data := filepath.Join(filepath.Dir(self), "data")
-	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
+	command, data := unprivileged(t, capabilitiesOf(t, "memtrace.service", "memtrace-trace.conf")...)
 	config := "interval: 1s\nservices: [{name: shop, program: " + name + ", growth: true}]\n" +
 		"alerts: [{name: leak, when: rss(shop)>4KiB, for: 0s, trace: {for: 8s}}, {name: again, when: rss(sho*)>4KiB, for: 3s, trace: 8s}]\n"
-	caps := "-all,+" + strings.ToLower(strings.Join(capabilitiesOf(t, "memtrace.service", "memtrace-trace.conf"), ",+"))
-	a := startGrowthAgent(t, config, data,
-		"setpriv", "--reuid="+user, "--regid="+user, "--clear-groups", "--no-new-privs", "--inh-caps="+caps, "--ambient-caps="+caps, "--bounding-set="+caps, self)
+	a := startGrowthAgent(t, config, data, command...)
 	s := a.traced(t, "leak", "done")
 	if s.Why != "its time was over" || s.Found == nil || s.Found.Checked != 1 || s.Found.Lost != 0 {
 		t.Fatalf("%+v, %+v", s, s.Found)
@@ -213,19 +202,10 @@ func TestServeTraceEndsWithTheAgent(t *testing.T) {
 // An agent that may not trace says so as it starts. The trace fails, and the audit log and a metric have that.
 func TestServeTraceWithoutPrivileges(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	self = openFolder(t, self)
-	data := filepath.Join(filepath.Dir(self), "data")
-	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
+	command, data := unprivileged(t, "sys_ptrace")
 	const name = "traced_denied"
 	service := startLeaky(t, copyAs(t, "slow_leak", name))
-	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+"}]\nalerts: [{name: leak, when: rss(shop)>4KiB, for: 0s, trace: 1m}]\n", data,
-		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+sys_ptrace", "--ambient-caps=-all,+sys_ptrace", "--bounding-set=-all,+sys_ptrace", self)
+	a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+"}]\nalerts: [{name: leak, when: rss(shop)>4KiB, for: 0s, trace: 1m}]\n", data, command...)
 	if s := a.traced(t, "leak", "failed"); !strings.Contains(s.Why, "exit status 77") {
 		t.Errorf("%+v", s)
 	}

@@ -124,7 +124,7 @@ func (c *Config) examined(file string) Finding {
 		return fine("configuration", "none: everything has its default, and nothing is traced")
 	}
 	ruled, _ := c.watched()
-	return fine("configuration", "%s is right: %s, growth of %d services by rules and of %d by watch_top, alerts: %d",
+	return fine("configuration", "%s is right: %s; services whose growth is watched: %d by rules, %d by watch_top; alerts: %d",
 		file, rules(len(c.Services)), len(ruled), c.WatchTop, len(c.Alerts))
 }
 
