@@ -57,6 +57,9 @@ func (s *session) checkLeaks() {
 			}
 			tried[p] = true
 			s.checkLiving(t)
+			if s.runWaitingCalls(); s.stopping {
+				return // without probes, what was freed since would count as leaked
+			}
 		}
 		if len(tried) == before {
 			return
@@ -161,6 +164,9 @@ func (s *session) checkRunning(t *target) error {
 		s.consumeFor(apart)
 		if t.unchecked == nil { // it has ended meanwhile, and was checked then
 			return nil
+		}
+		if s.stopping { // what ended the trace has said why it is unchecked
+			return t.unchecked
 		}
 		if t.programs != program {
 			return errReplaced

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/memtrace/memtrace/analyzer/recording"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
 )
@@ -33,6 +34,9 @@ func traceForAlert(ctx context.Context, set settings) error {
 	if err != nil {
 		return err
 	}
+	// Before anything is attached: that may take long, and nothing else ends this memtrace where its agent was killed.
+	ctx, release := wantedUntilEnd(ctx, orders, func() { os.Exit(agent.LateExit) })
+	defer release()
 	set.recordOnly, set.quiet, set.top, set.tracer.RingBytes = true, true, 0, alertRing(runtime.NumCPU())
 	if err := set.recording.open(); err != nil {
 		return err
@@ -47,27 +51,36 @@ func traceForAlert(ctx context.Context, set settings) error {
 		return err
 	}
 	to := json.NewEncoder(os.Stdout)
-	if err := s.followAll(all, to); err != nil {
+	if err := s.followAll(ctx, all, to); err != nil {
 		return err
 	}
 	out := &resultOutput{session: s, to: to}
 	s.out = out
-	end := func() {
-		time.AfterFunc(endPatience, func() { os.Exit(exitFailed) })
+	defer context.AfterFunc(ctx, func() {
 		s.runInSession(func() {
 			out.early = true
 			s.stopUnchecked()
 		})
-	}
-	defer context.AfterFunc(ctx, end)()
-	go func() {
-		_, _ = io.Copy(io.Discard, orders)
-		end()
-	}()
+	})()
 	if err := s.loop(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	return s.withRecord(nil)
+}
+
+// wantedUntilEnd is a context that ends with another one, or with what the agent writes. A while later late is called,
+// unless it was released.
+func wantedUntilEnd(ctx context.Context, orders io.Reader, late func()) (wanted context.Context, release func()) {
+	wanted, cancel := context.WithCancel(ctx)
+	keep := context.AfterFunc(wanted, func() { time.AfterFunc(endPatience, late) })
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, orders)
+	}()
+	return wanted, func() {
+		keep()
+		cancel()
+	}
 }
 
 const (
@@ -91,12 +104,16 @@ var errEndedEarly = errors.New("the trace was ended before its time")
 
 // stopUnchecked ends the trace without a leak check.
 func (s *session) stopUnchecked() {
+	s.leaveUnchecked()
+	s.stop()
+}
+
+func (s *session) leaveUnchecked() {
 	for _, t := range s.targets {
 		if t.unchecked != nil {
 			t.unchecked = errEndedEarly
 		}
 	}
-	s.stop()
 }
 
 // readOrders reads all that there are, up to an empty line.
@@ -118,12 +135,16 @@ func readOrders(from *bufio.Reader) (all []agent.Order, err error) {
 }
 
 // followAll begins to trace all that were ordered, and tells of those that can't be traced: they may have ended. It fails
-// where there is none.
-func (s *session) followAll(all []agent.Order, to *json.Encoder) error {
+// where there is none. Once ctx has ended, it begins with no further ones.
+func (s *session) followAll(ctx context.Context, all []agent.Order, to *json.Encoder) error {
 	var f agent.TraceFeed
 	var wrong error
 	for _, o := range all {
-		if err := s.follow(o); err != nil {
+		err := errEndedEarly
+		if ctx.Err() == nil {
+			err = s.follow(o)
+		}
+		if err != nil {
 			wrong = errors.Join(wrong, fmt.Errorf("process %d: %w", o.PID, err))
 			f.Refused = append(f.Refused, agent.Refusal{PID: o.PID, Why: err.Error()})
 			continue
@@ -149,10 +170,13 @@ type resultOutput struct {
 
 // final fails at nothing: the recording is whole, and who was to be told may be gone.
 func (o *resultOutput) final(r *report.Report) error {
-	result := agent.TraceResult{WindowNS: r.WindowNS, Early: o.early, Found: foundBy(r)}
-	if err := o.session.recorder.status().Err; err != nil {
-		result.RecordError = err.Error()
-	} else if err := o.session.recordError; err != nil {
+	result := agent.TraceResult{TimeOver: o.session.timeOver, Early: o.early, Found: foundBy(r)}
+	status := o.session.recorder.status()
+	result.Found.Unrecorded = status.LeftOutEvents
+	switch err := cmp.Or(status.Err, o.session.recordError); {
+	case errors.Is(err, recording.ErrFull):
+		result.Found.RecordingFull = true
+	case err != nil:
 		result.RecordError = err.Error()
 	}
 	_ = o.to.Encode(&agent.TraceFeed{Ended: &result})
@@ -161,7 +185,7 @@ func (o *resultOutput) final(r *report.Report) error {
 
 // foundBy sums a Report up.
 func foundBy(r *report.Report) (f agent.Findings) {
-	f.Lost, f.Leaks = r.Events.Lost, []agent.LeakFound{}
+	f.Lost, f.Shed, f.Leaks = r.Events.Lost, r.Shed, []agent.LeakFound{}
 	for i := range r.Processes {
 		if r.Processes[i].LeakCheck != nil {
 			f.Checked++

@@ -69,6 +69,7 @@ type session struct {
 	warnedNoAllocator map[string]bool   // programs that were warned of, as they have no allocator
 	command           int               // run: the process that we started
 	stopping          bool
+	timeOver          bool // that of --duration
 	warnings          []string
 	unsaid            uint64 // warnings beyond maxWarnings
 	missed            int    // children that were not attached to, or ended before
@@ -221,6 +222,7 @@ func (s *session) loop(ctx context.Context) error {
 		case <-startupOver.C:
 			s.keepHeapSmall()
 		case <-over:
+			s.timeOver = true
 			s.checkLeaks()
 			s.repairAll()
 			s.stop()

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -79,10 +80,13 @@ func (h *history) folder(service string) string {
 	}
 	name := b.String()
 	if len(name) > 200 || strings.HasPrefix(name, ".") {
-		name = fmt.Sprintf("%%%.100s-%x", name, sha256.Sum256([]byte(service)))
+		name = fmt.Sprintf("%%%.100s-%x%s", name, sha256.Sum256([]byte(service)), usersFolder.FindString(name))
 	}
 	return filepath.Join(h.dir, "services", name)
 }
+
+// usersFolder is how the folder of a service ends that a user has named, as ofUser does.
+var usersFolder = regexp.MustCompile(`%20%28(user%20[0-9]+|unknown%20user)%29$`)
 
 // Segment is a recording of a service.
 type Segment struct {

@@ -11,7 +11,7 @@ func (a *Agent) serveRecordings(w http.ResponseWriter, r *http.Request) {
 	service := r.PathValue("name")
 	var all []Segment
 	var err error
-	if h := a.watches.history; h != nil {
+	if h := a.watches.folder(); h != nil {
 		all, err = h.recordings(service)
 	}
 	traced := slices.ContainsFunc(all, func(s Segment) bool { return s.Kind == kindTrace })

@@ -60,38 +60,45 @@ func (h *history) folders() (all []string, err error) {
 	return all, nil
 }
 
-// pruneTracesOfOthers removes the oldest traces of services that no rule names, until all of them together take no more
-// than one service may: users can make as many services as they like. The lock is held.
+// pruneTracesOfOthers removes traces of services that no rule names, until all of them together take no more than one service
+// may: users can make as many services as they like. Theirs go first, then the oldest. The lock is held.
 func (h *history) pruneTracesOfOthers(folders []string, c *Config) (removed int, err error) {
 	named := make(map[string]bool, len(c.Services))
 	for i := range c.Services {
 		named[h.folder(c.Services[i].Name)] = true
 	}
-	var all []Segment
+	var users, others []Segment
 	for _, folder := range folders {
 		if named[folder] {
 			continue
 		}
 		traces, wrong := segmentsIn(filepath.Join(folder, tracesFolder), kindTrace)
-		all, err = append(all, traces...), errors.Join(err, wrong)
+		err = errors.Join(err, wrong)
+		if usersFolder.MatchString(folder) {
+			users = append(users, traces...)
+		} else {
+			others = append(others, traces...)
+		}
 	}
-	slices.SortStableFunc(all, func(x, y Segment) int { return x.Begin.Compare(y.Begin) })
-	_, removed, wrong := h.removeOldest(all, "", func(s Segment, size int64) bool { return size <= int64(c.KeepSize) })
+	byBegin := func(x, y Segment) int { return x.Begin.Compare(y.Begin) }
+	slices.SortStableFunc(users, byBegin)
+	slices.SortStableFunc(others, byBegin)
+	_, removed, wrong := h.removeInOrder(slices.Concat(users, others), "", func(s Segment, size int64) bool { return size <= int64(c.KeepSize) })
 	return removed, errors.Join(err, wrong)
 }
 
 // pruneIn is prune of a folder. The lock is held.
 func (h *history) pruneIn(folder, written string, c *Config, now time.Time) (size int64, removed int, err error) {
 	all, err := recordingsIn(folder)
-	size, removed, wrong := h.removeOldest(all, written, func(s Segment, size int64) bool {
+	size, removed, wrong := h.removeInOrder(all, written, func(s Segment, size int64) bool {
 		return now.Sub(s.End) <= c.KeepTime && size <= int64(c.KeepSize)
 	})
 	return size, removed, errors.Join(err, wrong)
 }
 
-// removeOldest removes recordings, which are in order, until each that is left may be kept. Those that are being written
+// removeInOrder removes recordings until each that is left may be kept. Those that are being written
 // stay. The lock is held.
-func (h *history) removeOldest(all []Segment, written string, keeps func(s Segment, size int64) bool) (size int64, removed int, err error) {
+func (h *history) removeInOrder(all []Segment, written string, keeps func(s Segment, size int64) bool) (size int64, removed int, err error) {
 	for _, s := range all {
 		size += s.Size
 	}

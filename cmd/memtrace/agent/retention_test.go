@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +79,52 @@ func TestTracesCountWithGrowth(t *testing.T) {
 	if _, _, err := h.prune("x", "", &c, now); err != nil || sizesOf(t, h, "x") != "" {
 		t.Errorf("%v; %s", err, sizesOf(t, h, "x"))
 	}
+}
+
+// A user's traces go before those of services that no rule names and that are root's, however long their names are.
+func TestTracesOfUsersGoFirst(t *testing.T) {
+	h, now, c := opened(t), time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), Default()
+	c.KeepTime, c.KeepSize = 10*time.Hour, 100
+	hours := func(n int) time.Time { return now.Add(-time.Duration(n) * time.Hour) }
+	long := ofUser(strings.Repeat("é", maxServiceName), 1000)
+	tracedAt(t, h, "cron.service", hours(5), 60)
+	tracedAt(t, h, long, hours(4), 30)
+	tracedAt(t, h, ofUser("x", 1000), hours(3), 30)
+	tracedAt(t, h, ofUser("x", unknownUser), hours(2), 30)
+	tracedAt(t, h, "db.service", hours(1), 5)
+	w := watches{history: h, log: log.New(io.Discard, "", 0)}
+	w.prune(&c, now)
+	for service, want := range map[string]string{
+		"cron.service": "trace 60", long: "", ofUser("x", 1000): "", ofUser("x", unknownUser): "trace 30", "db.service": "trace 5",
+	} {
+		if is := sizesOf(t, h, service); is != want {
+			t.Errorf("%s: %q is left, want %q", service, is, want)
+		}
+	}
+	tracedAt(t, h, "db.service", now, 95)
+	w.pruneSoon.Store(true)
+	w.prune(&c, now)
+	if root, users := sizesOf(t, h, "db.service"), sizesOf(t, h, ofUser("x", unknownUser)); root != "trace 5, trace 95" || users != "" {
+		t.Errorf("%q and %q are left", root, users)
+	}
+}
+
+// The first reload that asks for recordings opens their folder while others ask for recordings. The race detector looks on.
+func TestRecordingsAreListedDuringAReload(t *testing.T) {
+	a, c := &Agent{log: log.New(io.Discard, "", 0)}, Default()
+	a.audit, c.Data = newAudit(a.log), t.TempDir()
+	c.Services = []Rule{{Name: "shop", Growth: true}}
+	listed := make(chan struct{})
+	go func() {
+		defer close(listed)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/services/shop/recordings", http.NoBody)
+		a.serveRecordings(httptest.NewRecorder(), r)
+	}()
+	if err := a.watches.prepare(a, &c); err != nil {
+		t.Fatal(err)
+	}
+	<-listed
+	a.watches.history.close()
 }
 
 // All traces of services that no rule names take no more than one service may. A folder that has nothing left goes, but not the

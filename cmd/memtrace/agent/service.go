@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/memtrace/memtrace/cmd/memtrace/agent/alert"
 	"github.com/memtrace/memtrace/procfs/cgroup"
 	"github.com/memtrace/memtrace/procfs/collect"
 )
@@ -39,8 +40,7 @@ type Service struct {
 }
 
 const (
-	// otherServices is the service of all processes that have none of their own.
-	otherServices  = "other"
+	otherServices  = alert.SumOfOthers
 	maxServiceName = 128
 )
 
@@ -97,7 +97,7 @@ func (c *Config) serviceOf(p *collect.Process, group processGroup) (name string,
 	return ofUser(p.Comm, group.user), group.user, false
 }
 
-// ofUser is what a service of a user's is called. Root's have plain names, which end like no user's.
+// ofUser is what a service of a user's is called: see usersFolder. Root's have plain names, which end like no user's.
 func ofUser(name string, uid uint32) string {
 	suffix := ""
 	switch uid {

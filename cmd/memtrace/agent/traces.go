@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log"
@@ -27,7 +26,7 @@ type traces struct {
 	mu      sync.Mutex
 	waiting []*traceJob // in the order in which they begin
 	running *traceJob   // nil: none
-	began   map[string]time.Time
+	began   map[tracedKey]time.Time
 	states  map[traceID]*TraceState
 	counts  traceCounts
 	closed  bool
@@ -35,6 +34,13 @@ type traces struct {
 
 // traceID is an alert and a service. An alert is known by its name: /alerts has it so.
 type traceID struct{ alert, service string }
+
+// tracedKey is what is traced once in an alert's Every: a service, or all together that a user has named. Who could make up
+// a name for each trace would be traced all the time.
+type tracedKey struct {
+	service string // "": of the user's
+	user    uint32
+}
 
 // traceJob is a trace that an alert has asked for.
 type traceJob struct {
@@ -48,6 +54,26 @@ type traceJob struct {
 
 	processes []member // chosen as it begins
 	left      int      // processes of the service that are not among them
+}
+
+func (j *traceJob) ofUser() bool { return !j.named && j.user != 0 }
+
+func (j *traceJob) tracedKey() tracedKey {
+	if j.ofUser() {
+		return tracedKey{user: j.user}
+	}
+	return tracedKey{service: j.service}
+}
+
+// rank is by whom the service was named: a rule, root, or else a user. The lower one keeps its place where too many wait.
+func (j *traceJob) rank() int {
+	switch {
+	case j.named:
+		return 0
+	case j.user == 0:
+		return 1
+	}
+	return 2
 }
 
 // traceEnd is what became of a trace.
@@ -93,7 +119,7 @@ const (
 )
 
 func newTraces(l *log.Logger, trace func(context.Context, *traceJob) traceEnd) *traces {
-	x := &traces{log: l, trace: trace, began: make(map[string]time.Time), states: make(map[traceID]*TraceState)}
+	x := &traces{log: l, trace: trace, began: make(map[tracedKey]time.Time), states: make(map[traceID]*TraceState)}
 	x.ctx, x.end = context.WithCancel(context.Background())
 	return x
 }
@@ -118,6 +144,7 @@ func (x *traces) take(changes []alert.Change, now time.Time, who func(service st
 			x.drop(j, why, now)
 			continue
 		}
+		x.makeRoom(j, now)
 		j.was = x.states[j.traceID]
 		x.set(j.traceID, TraceState{State: traceWaiting, Since: now})
 		// What rules name goes before what users may have made up.
@@ -131,6 +158,28 @@ func (x *traces) take(changes []alert.Change, now time.Time, who func(service st
 	}
 }
 
+// gives is the place in the queue of who makes room for a trace, -1: nobody does. The lock is held.
+func (x *traces) gives(j *traceJob) (at int) {
+	at = -1
+	for i, o := range x.waiting {
+		if o.rank() > j.rank() && (at < 0 || o.rank() >= x.waiting[at].rank()) {
+			at = i
+		}
+	}
+	return at
+}
+
+// makeRoom has the last of those wait no longer that may be made up, where too many wait. The lock is held.
+func (x *traces) makeRoom(j *traceJob, now time.Time) {
+	if len(x.waiting) < maxWaiting {
+		return
+	}
+	at := x.gives(j)
+	o := x.waiting[at]
+	x.waiting = slices.Delete(x.waiting, at, at+1)
+	x.drop(o, fmt.Sprintf("%d others wait", maxWaiting), now)
+}
+
 // refuses says why there is to be no trace, "" where there is. The lock is held.
 func (x *traces) refuses(j *traceJob, now time.Time) string {
 	for _, o := range append(slices.Clone(x.waiting), x.running) {
@@ -138,14 +187,18 @@ func (x *traces) refuses(j *traceJob, now time.Time) string {
 		case o == nil:
 		case o.service == j.service:
 			return "alert " + o.alert + " has it traced already"
-		case !j.named && j.user != 0 && !o.named && o.user == j.user:
+		case j.ofUser() && o.tracedKey() == j.tracedKey():
 			return fmt.Sprintf("another service of user %d is to be traced first: one of those that a user has named at a time", j.user)
 		}
 	}
-	if at, known := x.began[j.service]; known && now.Sub(at) < j.how.Every {
-		return fmt.Sprintf("it was traced %v ago, less than %v (every)", now.Sub(at).Round(time.Second), j.how.Every)
+	if at, known := x.began[j.tracedKey()]; known && now.Sub(at) < j.how.Every {
+		what := "it"
+		if j.ofUser() {
+			what = fmt.Sprintf("a service of user %d", j.user)
+		}
+		return fmt.Sprintf("%s was traced %v ago, less than %v (every)", what, now.Sub(at).Round(time.Second), j.how.Every)
 	}
-	if len(x.waiting) >= maxWaiting {
+	if len(x.waiting) >= maxWaiting && x.gives(j) < 0 {
 		return fmt.Sprintf("%d others wait", maxWaiting)
 	}
 	return ""
@@ -212,7 +265,7 @@ func (x *traces) step(now time.Time, members func(service string) []*collect.Pro
 	}
 }
 
-// traceable leaves out what has no memory any more, and the agent itself with all that it has started.
+// traceable leaves out what has no memory any more, and the agent itself with its children.
 func traceable(all []*collect.Process) []*collect.Process {
 	own := os.Getpid()
 	return slices.DeleteFunc(slices.Clone(all), func(p *collect.Process) bool {
@@ -223,7 +276,7 @@ func traceable(all []*collect.Process) []*collect.Process {
 // begin has a trace run. The lock is held.
 func (x *traces) begin(j *traceJob, now time.Time) {
 	x.running, j.began = j, now
-	x.remember(j.service, now)
+	x.remember(j.tracedKey(), now)
 	x.counts.started++
 	x.set(j.traceID, TraceState{State: traceRunning, Since: now})
 	x.group.Go(func() {
@@ -234,24 +287,19 @@ func (x *traces) begin(j *traceJob, now time.Time) {
 	})
 }
 
-// remember notes that a service is traced, and forgets those whose time matters no more. The lock is held.
-func (x *traces) remember(service string, now time.Time) {
-	x.began[service] = now
+// remember notes when something was traced, and forgets the oldest of too many. The lock is held.
+func (x *traces) remember(k tracedKey, now time.Time) {
+	x.began[k] = now
 	if len(x.began) <= maxRemembered {
 		return
 	}
-	type traced struct {
-		service string
-		at      time.Time
+	oldest := k
+	for other, at := range x.began {
+		if at.Before(x.began[oldest]) {
+			oldest = other
+		}
 	}
-	all := make([]traced, 0, len(x.began))
-	for s, at := range x.began {
-		all = append(all, traced{s, at})
-	}
-	slices.SortFunc(all, func(a, b traced) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.service, b.service)) })
-	for _, t := range all[:len(all)-maxRemembered] {
-		delete(x.began, t.service)
-	}
+	delete(x.began, oldest)
 }
 
 // ended notes what became of a trace. The lock is held.

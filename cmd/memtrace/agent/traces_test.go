@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent/alert"
 	"github.com/memtrace/memtrace/procfs/collect"
 )
@@ -238,18 +239,80 @@ func TestTracesWaitInOrder(t *testing.T) {
 	})
 }
 
+// Where too many wait, what users have named makes room, and then what root has: the last of them, for what a rule names first.
+func TestTracesMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTracing(t, everything)
+		x.pass(0, "grows runs")
+		var first []string
+		for i := range maxWaiting - 1 {
+			name := fmt.Sprintf("u%d", i)
+			x.users[name] = uint32(1000 + i)
+			first = append(first, "grows "+name)
+		}
+		x.users["root's"], x.users["root's too"], x.users["late"] = 0, 0, 5000
+		x.pass(0, append(first, "grows root's")...)
+		x.check(t, "full", "runs", 1, maxWaiting, 0)
+		x.pass(0, "grows late")
+		x.check(t, "one that is no better", "runs", 1, maxWaiting, 1)
+		x.pass(0, "grows shop", "grows root's too")
+		x.check(t, "two that are better", "runs", 1, maxWaiting, 3)
+		for _, name := range []string{"late", fmt.Sprintf("u%d", maxWaiting-2), fmt.Sprintf("u%d", maxWaiting-3)} {
+			if s := x.of("grows", name); s.State != traceNone || s.Dropped != "16 others wait" {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		var ruled []string
+		for i := range maxWaiting {
+			ruled = append(ruled, fmt.Sprintf("grows r%d", i))
+		}
+		x.pass(0, ruled...)
+		x.check(t, "rules have all", "runs", 1, maxWaiting, 4+maxWaiting-1)
+		if s := x.of("grows", "r15"); s.State != traceNone || x.of("grows", "root's").State != traceNone {
+			t.Errorf("%+v", s)
+		}
+		x.close()
+		x.wait()
+	})
+}
+
+// All that a user has named is traced once in an alert's every together: names can be made up.
+func TestTracesOfAUserAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTracing(t, everything)
+		x.users = map[string]uint32{"u1": 1000, "u2": 1000, "v": 1001, "r1": 0, "r2": 0}
+		x.pass(0, "grows u1")
+		x.finish(traceEnd{})
+		x.pass(time.Minute, "grows u2", "grows v")
+		x.check(t, "another one of the user's", "u1 v", 1, 0, 1)
+		if s := x.of("grows", "u2"); !strings.HasPrefix(s.Dropped, "a service of user 1000 was traced 1m0s ago, less than 1h0m0s") {
+			t.Errorf("%+v", s)
+		}
+		x.finish(traceEnd{})
+		x.pass(time.Minute, "grows r1", "grows r2")
+		x.finish(traceEnd{})
+		x.pass(time.Minute)
+		x.check(t, "root's", "u1 v r1 r2", 1, 0, 1)
+		x.finish(traceEnd{})
+		x.pass(time.Hour, "grows u2")
+		x.check(t, "an hour later", "u1 v r1 r2 u2", 1, 0, 1)
+		x.close()
+		x.wait()
+	})
+}
+
 // What is remembered of services and alerts is bounded: users make as many as they like.
 func TestTracesForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTracing(t, everything)
-		for i := range maxRemembered + 10 {
-			x.began[fmt.Sprint(i)] = x.now.Add(time.Duration(i-2*maxRemembered) * time.Hour)
+		for i := range maxRemembered {
+			x.began[tracedKey{service: fmt.Sprint(i)}] = x.now.Add(time.Duration(i-2*maxRemembered) * time.Hour)
 		}
 		for i := range maxStates + 10 {
 			x.set(traceID{"grows", fmt.Sprint(i)}, TraceState{State: traceDone, Since: x.now.Add(time.Duration(i) * time.Second)})
 		}
 		x.pass(0, "grows a")
-		if len(x.began) != maxRemembered || x.began["a"].IsZero() || len(x.states) != maxStates || x.of("grows", "a") == nil || x.of("grows", "10") != nil {
+		if len(x.began) != maxRemembered || x.began[tracedKey{service: "a"}].IsZero() || !x.began[tracedKey{service: "0"}].IsZero() || len(x.states) != maxStates || x.of("grows", "a") == nil || x.of("grows", "10") != nil {
 			t.Errorf("%d services and %d alerts are remembered", len(x.began), len(x.states))
 		}
 		x.close()
@@ -281,15 +344,39 @@ func TestTraceableProcesses(t *testing.T) {
 	})
 }
 
-// What a trace says may be of a hostile program's making.
+// What a trace says may be of a hostile program's making. What it has not seen or kept is told.
 func TestFindingsAreShownSafely(t *testing.T) {
 	r := TraceResult{Found: Findings{Checked: 1, Leaks: make([]LeakFound, 100), Top: &SiteFound{Function: "a\x1b[1m\n" + strings.Repeat("é", 1000), File: "x\u202ey"}}}
-	f := r.findings()
+	f := (&fullTrace{job: &traceJob{}, result: &r}).findings()
 	if len(f.Leaks) != maxKinds || f.Top.Function != "a?[1m" || f.Top.File != "x?y" {
 		t.Errorf("%+v", f.Top)
 	}
 	if long := brief(strings.Repeat("é", 1000)); len(long) > maxBrief+len("…") || !strings.HasPrefix(long, "éé") {
 		t.Errorf("%q", long)
+	}
+	for want, f := range map[string]Findings{
+		"no leaks":                     {Processes: 2, Checked: 2},
+		"no leaks among what was seen": {Processes: 2, Checked: 2, PausedSeconds: 1},
+		"no leaks; 1 of 2 that were traced were checked": {Processes: 2, Checked: 1},
+		"no leaks among what was seen; 16 of its 40 processes were traced; 15 of 16 that were traced were checked; 3 events were lost": {
+			Processes: 40, Untraced: 23, Refused: 1, Checked: 15, Lost: 3,
+		},
+		"no leaks among what was seen; to stay within its memory it has not kept 1 stacks of 2 allocations, nor tracked 3 blocks": {
+			Processes: 1, Checked: 1, Shed: &report.Shed{Stacks: 1, Allocations: 2, Blocks: 3},
+		},
+		"no leaks; the recording has come to its largest size; the recording lacks 5 events": {
+			Processes: 1, Checked: 1, RecordingFull: true, Unrecorded: 5,
+		},
+	} {
+		if is := f.summary(); is != want {
+			t.Errorf("%q, want %q", is, want)
+		}
+	}
+	refused := fullTrace{
+		job: &traceJob{left: 24, processes: make([]member, 16)}, result: &TraceResult{}, traced: map[collect.Identity]member{{PID: 7}: {}},
+	}
+	if f := refused.findings(); f.Processes != 40 || f.Untraced != 24 || f.Refused != 15 {
+		t.Errorf("%+v", f)
 	}
 	empty := &Findings{}
 	if s := empty.summary(); s != "no process was checked for leaks" {
@@ -299,7 +386,6 @@ func TestFindingsAreShownSafely(t *testing.T) {
 
 // Why a trace ended, and whether that is a failure. One that saw nothing for most of its time has found no proof of anything.
 func TestHowTracesEnd(t *testing.T) {
-	minute := uint64(time.Minute)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	there := map[collect.Identity]member{{PID: 7}: {}}
@@ -310,16 +396,18 @@ func TestHowTracesEnd(t *testing.T) {
 		err     error
 		failed  bool
 	}{
-		"its time was over":                                 {trace: fullTrace{result: &TraceResult{WindowNS: minute, Found: Findings{FullSeconds: 60}}}},
-		"its processes have ended":                          {trace: fullTrace{result: &TraceResult{WindowNS: minute - 1}}},
-		"the agent ended":                                   {ctx: over, trace: fullTrace{result: &TraceResult{Early: true}}},
-		"a signal ended it":                                 {trace: fullTrace{result: &TraceResult{Early: true}}, failed: true},
-		"it took 2m0s longer than its time":                 {trace: fullTrace{traced: there}, tooLong: true, err: os.ErrProcessDone, failed: true},
-		"not all is recorded: no space":                     {trace: fullTrace{result: &TraceResult{WindowNS: minute, RecordError: "no space\nhere"}}, failed: true},
-		"none of its processes can be traced: no allocator": {trace: fullTrace{refused: "no allocator"}, err: os.ErrInvalid, failed: true},
-		"it failed, and the agent's log has its own words: invalid argument":                     {trace: fullTrace{traced: there, refused: "x"}, err: os.ErrInvalid, failed: true},
-		"it failed, and the agent's log has its own words: it told nothing":                      {trace: fullTrace{traced: there}, failed: true},
-		"for 40 of 60 seconds none of its allocations was seen, to keep within max_overhead 5%:": {trace: fullTrace{result: &TraceResult{WindowNS: minute, Found: Findings{FullSeconds: 15, SampledSeconds: 5, NoneSeconds: 38, PausedSeconds: 2}}}, failed: true},
+		"its time was over":                                                  {trace: fullTrace{result: &TraceResult{TimeOver: true, Found: Findings{FullSeconds: 60}}}},
+		"its processes have ended":                                           {trace: fullTrace{result: &TraceResult{Found: Findings{FullSeconds: 70}}}},
+		"the agent ended before there was a result":                          {ctx: over, trace: fullTrace{traced: there}, failed: true},
+		"the tracer took too long to end: its recording":                     {ctx: over, trace: fullTrace{traced: there}, err: errLate, failed: true},
+		"the agent ended":                                                    {ctx: over, trace: fullTrace{result: &TraceResult{Early: true}}, err: errLate},
+		"a signal ended it":                                                  {trace: fullTrace{result: &TraceResult{Early: true}}, failed: true},
+		"it took 2m0s longer than its time":                                  {trace: fullTrace{traced: there}, tooLong: true, err: os.ErrProcessDone, failed: true},
+		"not all is recorded: no space":                                      {trace: fullTrace{result: &TraceResult{TimeOver: true, RecordError: "no space\nhere"}}, failed: true},
+		"none of its processes can be traced: no allocator":                  {trace: fullTrace{refused: "no allocator"}, err: os.ErrInvalid, failed: true},
+		"it failed, and the agent's log has its own words: invalid argument": {trace: fullTrace{traced: there, refused: "x"}, err: os.ErrInvalid, failed: true},
+		"it failed, and the agent's log has its own words: it told nothing":  {trace: fullTrace{traced: there}, failed: true},
+		"for 40 of 60 seconds none of its allocations was seen, to keep within max_overhead 5%:": {trace: fullTrace{result: &TraceResult{TimeOver: true, Found: Findings{FullSeconds: 15, SampledSeconds: 5, NoneSeconds: 38, PausedSeconds: 2}}}, failed: true},
 	} {
 		if test.ctx == nil {
 			test.ctx = t.Context()
@@ -328,8 +416,5 @@ func TestHowTracesEnd(t *testing.T) {
 		if why, failed := test.trace.ended(test.ctx, test.tooLong, test.err); !strings.HasPrefix(why, want) || failed != test.failed {
 			t.Errorf("%q, failed %v; want %q", why, failed, want)
 		}
-	}
-	if s := (&Findings{Checked: 1, PausedSeconds: 1}).summary(); s != "no leaks among what was seen" {
-		t.Error(s)
 	}
 }

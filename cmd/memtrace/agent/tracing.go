@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -40,7 +42,7 @@ type fullTrace struct {
 
 // traceService traces a service for an alert. It returns when that is over, in good order also when ctx ends.
 func (a *Agent) traceService(ctx context.Context, j *traceJob) (e traceEnd) {
-	h, began := a.watches.history, time.Now()
+	h, began := a.watches.folder(), time.Now()
 	path, err := h.beginTrace(j.service, began)
 	if err != nil {
 		return a.noTrace(j, err)
@@ -54,22 +56,26 @@ func (a *Agent) traceService(ctx context.Context, j *traceJob) (e traceEnd) {
 		return a.noTrace(j, err)
 	}
 	a.audit.write(auditEntry{
-		What: auditFullTrace, Service: j.service, Why: j.why(), PID: t.cmd.Process.Pid, File: t.file(),
+		What: auditFullTrace, Service: j.service, Why: j.why(), PID: t.cmd.Process.Pid, File: audited(path),
 	})
 	t.order()
 	e = t.await(ctx)
-	e.took, e.cpu, e.file = time.Since(began), t.cmd.ProcessState.UserTime()+t.cmd.ProcessState.SystemTime(), t.path
+	e.took, e.cpu = time.Since(began), t.cmd.ProcessState.UserTime()+t.cmd.ProcessState.SystemTime()
+	where := "there is no recording"
+	if _, err := os.Stat(path); err == nil { // it has no name before something is recorded
+		e.file, where = path, path
+	}
 	for id, m := range t.traced {
 		a.audit.write(auditEntry{
 			What: auditTraceEnd, Service: j.service, PID: id.PID, Program: m.program, Seconds: e.took.Seconds(),
 		})
 	}
 	a.audit.write(auditEntry{
-		What: auditFullEnd, Service: j.service, Why: e.why, PID: t.cmd.Process.Pid, File: t.file(),
+		What: auditFullEnd, Service: j.service, Why: e.why, PID: t.cmd.Process.Pid, File: audited(e.file),
 		Seconds: e.took.Seconds(), CPUSeconds: e.cpu.Seconds(), Found: e.results,
 	})
 	a.log.Printf("alert %s: the trace of %q took %v: %s: %s: %s", j.alert, j.service, e.took.Round(time.Second), e.why,
-		e.results.summary(), t.path)
+		e.results.summary(), where)
 	return e
 }
 
@@ -84,8 +90,13 @@ func (a *Agent) noTrace(j *traceJob, err error) traceEnd {
 	return traceEnd{why: why, failed: true}
 }
 
-// file is the recording as the audit log has it, below the service's folder.
-func (t *fullTrace) file() string { return filepath.Join(tracesFolder, filepath.Base(t.path)) }
+// audited is a recording as the audit log has it, below the service's folder.
+func audited(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Join(tracesFolder, filepath.Base(path))
+}
 
 func (t *fullTrace) start() error {
 	a, how := t.agent, &t.job.how
@@ -142,19 +153,21 @@ func (t *fullTrace) await(ctx context.Context) (e traceEnd) {
 	}()
 	late := time.NewTimer(t.job.how.For + checkPatience)
 	defer late.Stop()
-	tooLong := false
+	tooLong, killed := false, false
 	select {
 	case <-told:
 	case <-ctx.Done():
-		t.stop(told)
+		killed = t.stop(told)
 	case <-late.C:
-		tooLong = true
-		t.stop(told)
+		tooLong, killed = true, t.stop(told)
 	}
 	_ = t.orders.Close() // it may have ended
 	err := t.cmd.Wait()
+	if killed || t.cmd.ProcessState.ExitCode() == LateExit {
+		err = errLate
+	}
 	if t.result != nil {
-		e.results = t.result.findings()
+		e.results = t.findings()
 	}
 	e.why, e.failed = t.ended(ctx, tooLong, err)
 	return e
@@ -167,8 +180,12 @@ func (t *fullTrace) ended(ctx context.Context, tooLong bool, err error) (why str
 		return "not all is recorded: " + brief(r.RecordError), true
 	case tooLong:
 		return fmt.Sprintf("it took %v longer than its time", checkPatience), true
-	case ctx.Err() != nil:
+	case r != nil && ctx.Err() != nil:
 		return "the agent ended", false
+	case r == nil && errors.Is(err, errLate):
+		return err.Error(), true
+	case r == nil && ctx.Err() != nil:
+		return "the agent ended before there was a result", true
 	case r == nil && len(t.traced) == 0 && t.refused != "":
 		return "none of its processes can be traced: " + t.refused, true
 	case r == nil:
@@ -178,18 +195,18 @@ func (t *fullTrace) ended(ctx context.Context, tooLong bool, err error) (why str
 	case r.Found.blind():
 		return fmt.Sprintf("for %.0f of %.0f seconds none of its allocations was seen, to keep within max_overhead %s: a larger one shows more",
 			r.Found.unseen(), r.Found.seconds(), t.job.how.MaxOverhead), true
-	case time.Duration(r.WindowNS) >= t.job.how.For:
+	case r.TimeOver:
 		return "its time was over", false
 	}
 	return "its processes have ended", false
 }
 
-// stop has it end in good order, or else at once.
-func (t *fullTrace) stop(told <-chan struct{}) {
+// stop has it end in good order, or else kills it.
+func (t *fullTrace) stop(told <-chan struct{}) (killed bool) {
 	_ = t.orders.Close() // it may have ended
 	late := time.AfterFunc(tracerPatience, func() { _ = t.cmd.Process.Kill() })
 	<-told
-	late.Stop()
+	return !late.Stop()
 }
 
 // read takes lines until there are no more.
@@ -253,8 +270,10 @@ func firstOf(errs ...error) error {
 }
 
 // findings are those of the result, as they may be shown.
-func (r *TraceResult) findings() *Findings {
-	f := r.Found
+func (t *fullTrace) findings() *Findings {
+	f := t.result.Found
+	f.Untraced, f.Refused = t.job.left, len(t.job.processes)-len(t.traced)
+	f.Processes = t.job.left + len(t.job.processes)
 	f.Leaks = f.Leaks[:min(len(f.Leaks), maxKinds)]
 	for i := range f.Leaks {
 		f.Leaks[i].Kind = brief(f.Leaks[i].Kind)
@@ -263,6 +282,11 @@ func (r *TraceResult) findings() *Findings {
 		f.Top.Function, f.Top.File, f.Top.Kind = brief(f.Top.Function), brief(f.Top.File), brief(f.Top.Kind)
 	}
 	return &f
+}
+
+// whole reports whether all allocations of all processes were seen, of what was to be traced.
+func (f *Findings) whole() bool {
+	return f.unseen() == 0 && f.Untraced == 0 && f.Refused == 0 && f.Lost == 0 && (f.Shed == nil || f.Shed.Blocks == 0)
 }
 
 func (f *Findings) seconds() float64 { return f.FullSeconds + f.SampledSeconds + f.unseen() }
@@ -288,7 +312,7 @@ func (f *Findings) summary() string {
 	switch {
 	case f.Checked == 0:
 		parts = append(parts, "no process was checked for leaks")
-	case len(parts) == 0 && f.unseen() > 0:
+	case len(parts) == 0 && !f.whole():
 		parts = append(parts, "no leaks among what was seen")
 	case len(parts) == 0:
 		parts = append(parts, "no leaks")
@@ -300,5 +324,30 @@ func (f *Findings) summary() string {
 		}
 		parts = append(parts, fmt.Sprintf("most by %s, %d bytes in %d blocks", at, s.Bytes, s.Blocks))
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(append(parts, f.losses()...), "; ")
+}
+
+// losses are what was not seen or kept, in words.
+func (f *Findings) losses() (parts []string) {
+	traced := f.Processes - f.Untraced - f.Refused
+	if traced < f.Processes {
+		parts = append(parts, fmt.Sprintf("%d of its %d processes were traced", traced, f.Processes))
+	}
+	if f.Checked > 0 && f.Checked < traced {
+		parts = append(parts, fmt.Sprintf("%d of %d that were traced were checked", f.Checked, traced))
+	}
+	if f.Lost > 0 {
+		parts = append(parts, fmt.Sprintf("%d events were lost", f.Lost))
+	}
+	if s := f.Shed; s != nil {
+		parts = append(parts, fmt.Sprintf("to stay within its memory it has not kept %d stacks of %d allocations, nor tracked %d blocks",
+			s.Stacks, s.Allocations, s.Blocks))
+	}
+	if f.RecordingFull {
+		parts = append(parts, "the recording has come to its largest size")
+	}
+	if f.Unrecorded > 0 {
+		parts = append(parts, fmt.Sprintf("the recording lacks %d events", f.Unrecorded))
+	}
+	return parts
 }

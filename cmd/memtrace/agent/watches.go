@@ -12,7 +12,7 @@ import (
 
 // watches are the services whose growth is watched.
 type watches struct {
-	history *history // nil: no configuration has asked for growth yet
+	history *history // nil: no configuration has asked for it yet. Other goroutines than the collecting one call folder
 	audit   *audit
 	log     *log.Logger
 	config  func() *Config
@@ -41,9 +41,18 @@ func (w *watches) prepare(a *Agent, c *Config) error {
 	if err != nil {
 		return err
 	}
-	w.history = h
 	w.audit.open(h.dir)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.history = h
 	return nil
+}
+
+// folder is where recordings are, nil where no configuration has asked for any yet. A reload may be the first to.
+func (w *watches) folder() *history {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.history
 }
 
 // update tells each watch of its service's processes, begins those that rules ask for or that are among the top, and ends

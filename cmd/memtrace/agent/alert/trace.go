@@ -57,8 +57,8 @@ func (r *Rule) checkTrace() error {
 	case r.condition.Subject == "":
 		return wrong("trace", "%s is about the machine, and only a service can be traced: give it to an alert about one, such as "+
 			"growth(*)>1MiB/h or rss(shop)>2GiB", r.condition.Metric)
-	case r.condition.Subject == sumOfOthers:
-		return wrong("trace", "%s is no service, but the sum of many: name the one to trace by a rule", sumOfOthers)
+	case r.condition.Subject == SumOfOthers:
+		return wrong("trace", "%s is no service, but the sum of many: name the one to trace by a rule", SumOfOthers)
 	case t.For < minTrace || t.For > maxTrace:
 		return wrong("trace.for", "%v is not from %v to %v", t.For, minTrace, maxTrace)
 	case t.Every < minEvery || t.Every > maxEvery:
@@ -72,12 +72,12 @@ func (r *Rule) checkTrace() error {
 	return nil
 }
 
-// sumOfOthers is the name that all processes without a service have.
-const sumOfOthers = "other"
+// SumOfOthers is the service of all processes that have none of their own.
+const SumOfOthers = "other"
 
 // Traces reports whether a service may be traced as the alert fires.
 func (r *Rule) Traces(service string) bool {
-	return r.Trace != nil && service != "" && service != sumOfOthers && r.covers(service)
+	return r.Trace != nil && service != "" && service != SumOfOthers && r.covers(service)
 }
 
 // Key tells the alert from those that mean something else, also after another configuration was read.

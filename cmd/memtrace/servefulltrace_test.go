@@ -1,0 +1,94 @@
+//go:build linux && !viewer
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/agent"
+)
+
+// A trace for an alert is wanted until its agent ends, also while it isn't attached to all yet, and has a while to end then.
+func TestWantedUntilTheAgentEnds(t *testing.T) {
+	for what, end := range map[string]func(orders io.Closer, cancel func()){
+		"its orders end": func(orders io.Closer, _ func()) { _ = orders.Close() },
+		"a signal":       func(_ io.Closer, cancel func()) { cancel() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			from, orders := io.Pipe()
+			late := false
+			wanted, release := wantedUntilEnd(ctx, from, func() { late = true })
+			time.Sleep(time.Hour)
+			if synctest.Wait(); wanted.Err() != nil || late {
+				t.Errorf("%s: it has ended before: %v, %v", what, wanted.Err(), late)
+			}
+			end(orders, cancel)
+			if synctest.Wait(); wanted.Err() == nil {
+				t.Errorf("%s: it is still wanted", what)
+			}
+			time.Sleep(endPatience - 1)
+			if synctest.Wait(); late {
+				t.Errorf("%s: it has no time to end", what)
+			}
+			time.Sleep(1)
+			if synctest.Wait(); !late {
+				t.Errorf("%s: it may go on for ever", what)
+			}
+			_ = orders.Close()
+			release()
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		from, orders := io.Pipe()
+		_, release := wantedUntilEnd(t.Context(), from, func() { t.Error("one that has ended is late") })
+		release()
+		_ = orders.Close()
+		time.Sleep(time.Hour)
+	})
+}
+
+// Once its agent has ended, a trace attaches to nothing further.
+func TestNothingIsAttachedForAnEndedAgent(t *testing.T) {
+	s, _ := jobOf(t, "definite", true)
+	clear(s.targets)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var told bytes.Buffer
+	err := s.followAll(ctx, []agent.Order{{PID: os.Getppid()}}, json.NewEncoder(&told))
+	var f agent.TraceFeed
+	if !errors.Is(err, errEndedEarly) || json.Unmarshal(told.Bytes(), &f) != nil || len(f.Refused) != 1 ||
+		f.Refused[0].Why != errEndedEarly.Error() || len(s.targets) > 0 {
+		t.Errorf("%v: %+v", err, f)
+	}
+}
+
+// What ends a trace while its processes are checked for leaks ends the check: without probes, frees are not seen.
+func TestStoppedTraceChecksNoMore(t *testing.T) {
+	s, one := jobOf(t, "definite", true)
+	other, err := holdTarget(s.fs, os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.close)
+	s.targets[other.pid] = other
+	one.untraced, other.untraced = errNotTraced, errNotTraced // so that there is nothing to scan
+	s.calls, s.over = make(chan sessionCall, 1), make(chan struct{})
+	s.calls <- sessionCall{func() {
+		s.leaveUnchecked()
+		s.stopping = true
+	}, make(chan struct{})}
+	s.checkLeaks()
+	if !s.stopping || one.unchecked != errEndedEarly || other.unchecked != errEndedEarly {
+		t.Errorf("stopping %v: %v, %v", s.stopping, one.unchecked, other.unchecked)
+	}
+}
