@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,15 @@ func startLeaky(t *testing.T, command ...string) *leakyService {
 	}
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // it has ended, unless the test failed
 	return s
+}
+
+// sessionUser is whose processes those of this test are to an agent: what runs in a user's session is the user's.
+func sessionUser() string {
+	text, _ := os.ReadFile("/proc/self/cgroup")
+	if found := regexp.MustCompile(`:/user\.slice/user-(\d+)\.slice`).FindSubmatch(text); found != nil {
+		return string(found[1])
+	}
+	return strconv.Itoa(os.Getuid())
 }
 
 // leaked is what it says that it has leaked by now, bytes.

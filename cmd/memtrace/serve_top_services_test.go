@@ -18,10 +18,9 @@ func TestServeFindsTheServiceThatGrows(t *testing.T) {
 	const leaks, idle, enough = "leaky_found", "idle_found", 32 << 10
 	quiet := startLeaky(t, copyOf(t, need(t, "cat"), idle))
 	service := startLeaky(t, copyAs(t, "slow_leak", leaks))
-	// cgroup: / lets all groups fit, and says that no user has a say; without others, nothing else on this machine takes
-	// part.
-	config := "interval: 1s\nothers: none\nwatch_top: 1\nwatch_top_least: 64KiB\n" +
-		"services: [{name: shop, program: " + leaks + ", cgroup: /}, {name: quiet, program: " + idle + ", cgroup: /}]\n"
+	// Without others, nothing else on this machine takes part.
+	config := fmt.Sprintf("interval: 1s\nothers: none\nwatch_top: 1\nwatch_top_least: 64KiB\n"+
+		"services: [{name: shop, program: %s, user: %[3]s}, {name: quiet, program: %s, user: %[3]s}]\n", leaks, idle, sessionUser())
 	before := service.leaked(t)
 	a := startGrowthAgent(t, config, filepath.Join(t.TempDir(), "data"))
 	eventually(t, "the service that leaks is watched", func() bool {

@@ -65,6 +65,7 @@ func TestWrongConfigs(t *testing.T) {
 		"others: all":                                     `others: "all" is none of unit, program, none`,
 		"services: [{program: a}]":                        "rule 1: it has no name",
 		"services: [{name: a}]":                           "rule 1: a asks nothing of a process",
+		"services: [{name: a, cgroup: /}]":                "rule 1: a asks nothing of a process",
 		"services: [{name: other}]":                       "the name other is that of all processes without a service",
 		"services: [{name: \"a\\e[1m\"}]":                 "has control characters",
 		"services: [{name: a, command: '['}]":             "a: command: error parsing regexp",

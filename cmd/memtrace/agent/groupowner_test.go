@@ -126,8 +126,9 @@ func TestGroupsByPathAlone(t *testing.T) {
 
 // A rule that any user can have their processes be of is said.
 func TestRulesThatAnybodyFits(t *testing.T) {
-	c := parsed(t, "services: [{name: a, program: x}, {name: b, command: x}, {name: c, program: x, user: root}, {name: d, unit: x}]")
-	for i, want := range []bool{true, true, false, false} {
+	c := parsed(t, "services: [{name: a, program: x}, {name: b, command: x}, {name: c, program: x, user: root}, {name: d, unit: x}, "+
+		"{name: e, program: x, cgroup: /}, {name: f, program: x, cgroup: //./}, {name: g, program: x, cgroup: /a}]")
+	for i, want := range []bool{true, true, false, false, true, true, false} {
 		if r := &c.Services[i]; r.anybodys() != want {
 			t.Errorf("%s: %v", r.Name, r.anybodys())
 		}

@@ -87,9 +87,10 @@ func (r *Rule) anybodys() bool {
 	return r.User == "" && !r.asksForGroup()
 }
 
-// asksForGroup reports whether the rule goes by the control group.
+// asksForGroup reports whether the rule goes by the control group. The root group with all below it asks for nothing.
 func (r *Rule) asksForGroup() bool {
-	return r.Unit != "" || r.Container != "" || r.Cgroup != "" || r.Namespace != "" || r.Pod != ""
+	inGroup := r.Cgroup != "" && path.Clean(r.Cgroup) != "/"
+	return r.Unit != "" || r.Container != "" || inGroup || r.Namespace != "" || r.Pod != ""
 }
 
 // matches reports whether a process is the rule's. What could not be read of it matches nothing.

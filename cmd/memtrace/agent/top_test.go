@@ -129,7 +129,8 @@ func TestTopLeavesRoomForRules(t *testing.T) {
 // that counts with root's. The agent doesn't watch itself, nor what it has started.
 func TestTopIsRootsAlone(t *testing.T) {
 	const config = "watch_top: 9\nwatch_top_by: rss\nwatch_top_least: 4KiB\nothers: program\n" +
-		"services: [{name: anybodys, program: a*}, {name: roots, program: r*, user: root}, {name: both, program: 'b?'}]"
+		"services: [{name: anybodys, program: a*}, {name: roots, program: r*, user: root}, {name: both, program: 'b?'}, " +
+		"{name: everywhere, program: strange, cgroup: /}]"
 	c, b := parsed(t, config), newBook()
 	b.self = 77
 	b.group = func(p *collect.Process) processGroup { return processGroup{user: p.UID} }
@@ -141,7 +142,7 @@ func TestTopIsRootsAlone(t *testing.T) {
 	all := pass(
 		of(1, "plain", 0, 1), of(2, "plain", 1000, 1), of(3, "rooted", 0, 1), of(4, "able", 0, 1), of(5, "bx", 0, 1),
 		of(6, "both", 0, 1), of(77, "memtrace", 0, 1), of(78, "exe", 0, 77), of(79, "exe", 0, 1),
-		of(80, "strange", unknownUser, 1),
+		of(80, "strange", unknownUser, 1), of(81, "strange", 0, 1),
 	)
 	for i := range 2 { // the processes of what was chosen are known a pass later
 		all.At = time.Unix(1_700_000_000+int64(i), 0)
