@@ -18,7 +18,10 @@ type capability struct {
 	gives string
 }
 
-const capSysAdmin = 21
+const (
+	capSysAdmin    = 21
+	capSysResource = 24
+)
 
 // needed are what tracing and checking other users' processes take, as measured
 // (docs/security.md).
@@ -34,7 +37,7 @@ func needed() []capability {
 		list = append(list, capability{capSysAdmin, "CAP_SYS_ADMIN", "probes by perf events"})
 	}
 	if olderThan(5, 11) {
-		list = append(list, capability{24, "CAP_SYS_RESOURCE", "BPF maps beyond the limit on locked memory"})
+		list = append(list, capability{capSysResource, "CAP_SYS_RESOURCE", "BPF maps beyond the limit on locked memory"})
 	}
 	return list
 }
@@ -174,6 +177,20 @@ func (s *surroundings) remedy() []string {
 	path := shellQuote(s.path)
 	return append(lines, "remedy: run it by sudo, or let the members of a group (here yours) see the memory of all processes by:",
 		fmt.Sprintf("  sudo chown root:%d %s && sudo chmod 0750 %s && sudo setcap %s %s", s.group, path, path, shellQuote(setcapText()), path))
+}
+
+// remedyOr is remedy in one line for where not even root has what it takes, as in a container; another one elsewhere.
+func (s *surroundings) remedyOr(another string) string {
+	if !s.inUserSpace && len(s.filtered) == 0 && len(missingFrom(s.sets.bounding)) == 0 {
+		return another
+	}
+	var all []string
+	for _, line := range s.remedy() {
+		if text, ok := strings.CutPrefix(line, "remedy"); ok {
+			all = append(all, strings.TrimLeft(text, ": "))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // containerList is what docker and podman take.

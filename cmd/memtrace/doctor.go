@@ -62,17 +62,6 @@ func doctorCommand(c *cli.Context) error {
 	return nil
 }
 
-func doctorServe(c *cli.Context) error {
-	if c.IsSet("pid") {
-		return usageError("--serve looks at the machine, and --pid at a process: give one of them")
-	}
-	file, err := serveConfig(c)
-	if err != nil {
-		return err
-	}
-	return diagnoseServe(os.Stdout, file)
-}
-
 // diagnose prints what the kernel and the privileges allow, and reports
 // whether it is enough to trace.
 func diagnose(w io.Writer) bool {

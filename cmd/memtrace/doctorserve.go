@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
@@ -18,17 +21,43 @@ import (
 	"github.com/memtrace/memtrace/tracer"
 )
 
+// unitRoot is the root directory that systemd's files are looked for in.
+var unitRoot = "/"
+
+// doctorServe looks at what --config names, or else at what the unit begins memtrace serve with.
+func doctorServe(c *cli.Context) error {
+	if c.IsSet("pid") {
+		return usageError("--serve looks at the machine, and --pid at a process: give one of them")
+	}
+	unit := readServiceUnit(unitRoot)
+	var opt agent.Options
+	var begun []agent.Finding
+	if !c.IsSet("config") {
+		var said string
+		if opt, said = unit.serveOptions(); said != "" {
+			begun = append(begun, agent.Finding{What: "unit", Text: unit.file + " begins memtrace serve with " + said +
+				", which is looked at"})
+		}
+	}
+	if opt.ConfigFile == "" {
+		var err error
+		if opt.ConfigFile, err = serveConfig(c); err != nil {
+			return err
+		}
+	}
+	return diagnoseServe(os.Stdout, opt, &unit, begun)
+}
+
 // diagnoseServe says what memtrace serve lacks to do what a configuration asks for.
-func diagnoseServe(w io.Writer, file string) error {
-	unit := readServiceUnit("/")
-	x := agent.Examine(agent.Options{ConfigFile: file})
-	sets, err := ownCapabilities()
+func diagnoseServe(w io.Writer, opt agent.Options, unit *serviceUnit, begun []agent.Finding) error {
+	x := agent.Examine(opt)
+	s, err := ownSurroundings()
 	if err != nil {
 		return err
 	}
-	all := slices.Concat(x.Findings, examineRights(&x, &unit, sets.effective), examineKernel(&x), examineMemory(&x, &unit))
+	all := slices.Concat(begun, x.Findings, examineRights(&x, unit, &s), examineKernel(&x, &s), examineMemory(&x, unit))
 	if unit.file != "" {
-		all = append(madeByUnit(&x, &unit, all), examineUnit(&x, &unit)...)
+		all = append(madeByUnit(&x, unit, all), examineUnit(&x, unit)...)
 	}
 	fmt.Fprintf(w, "memtrace %s on Linux %s, as user %d: what memtrace serve needs\n\n", version, kernelRelease(),
 		os.Geteuid())
@@ -68,60 +97,89 @@ func forGrowth() []capability {
 }
 
 // examineRights looks who may do what: this user, and the unit.
-func examineRights(x *agent.Examined, unit *serviceUnit, own uint64) []agent.Finding {
+func examineRights(x *agent.Examined, unit *serviceUnit, s *surroundings) []agent.Finding {
 	wanted := slices.DeleteFunc(needed(), func(c capability) bool { return c.bit != capPtrace })
-	f := []agent.Finding{rightsFor("PSS of all users", wanted, unit, own, agent.Less)}
+	f := []agent.Finding{rightsFor(pssOfAll, wanted, unit, s, agent.Less)}
 	if x.Watched > 0 {
-		f = append(f, rightsFor("growth", forGrowth(), unit, own, agent.Wrong))
+		f = append(f, rightsFor("growth", forGrowth(), unit, s, agent.Wrong))
 	}
 	if x.Traces {
-		f = append(f, rightsFor(tracesOnAlerts, needed(), unit, own, agent.Wrong))
+		f = append(f, rightsFor(tracesOnAlerts, needed(), unit, s, agent.Wrong))
 	}
 	return f
 }
 
-// tracesOnAlerts is what an alert with trace asks for.
-const tracesOnAlerts = "traces on alerts"
+const (
+	pssOfAll = "PSS of all users"
+	// tracesOnAlerts is what an alert with trace asks for.
+	tracesOnAlerts = "traces on alerts"
+)
 
-// rightsFor looks whether somebody has all capabilities that something takes. without is what it is to have none.
-func rightsFor(what string, wanted []capability, unit *serviceUnit, own uint64, without agent.State) agent.Finding {
-	missing := func(set uint64) string {
-		return capabilityNames(slices.DeleteFunc(slices.Clone(wanted), func(c capability) bool { return allows(set, c) }))
+// rightsFor looks whether somebody has all capabilities that something takes: the unit, or this user where there is
+// none. without is what it is to lack one.
+func rightsFor(what string, wanted []capability, unit *serviceUnit, s *surroundings, without agent.State) agent.Finding {
+	missing := func(set uint64) []capability {
+		return slices.DeleteFunc(slices.Clone(wanted), func(c capability) bool { return allows(set, c) })
 	}
-	lacks, f := missing(own), agent.Finding{What: what, NotAllowed: true}
-	dropIn := "growth.conf"
-	if what == tracesOnAlerts {
-		dropIn = "trace.conf"
-	}
+	lacks, f := missing(s.sets.effective), agent.Finding{What: what, NotAllowed: true}
 	if unit.file == "" {
-		if lacks == "" {
+		switch {
+		case len(lacks) > 0:
+			f.State, f.Text, f.Remedy = without, "this user lacks "+capabilityNames(lacks), s.remedyOr("run memtrace serve "+
+				"as root, or by packaging/systemd/memtrace.service (with memtrace-growth.conf for growth, "+
+				"memtrace-trace.conf for traces)")
+		case what != pssOfAll && (s.inUserSpace || len(s.filtered) > 0):
+			f.State, f.Text, f.Remedy = without, lackedRights(), s.remedyOr("")
+		default:
 			f.Text = "this user has " + capabilityNames(wanted)
-			return f
 		}
-		f.State, f.Text = without, "this user lacks "+lacks
-		f.Remedy = "run memtrace serve as root, or by packaging/systemd/memtrace.service (with memtrace-growth.conf for " +
-			"growth, memtrace-trace.conf for traces)"
 		return f
 	}
 	unitLacks := missing(unit.capabilities())
 	switch {
-	case unitLacks == "":
+	case len(unitLacks) == 0:
 		f.Text = unit.file + " gives " + capabilityNames(wanted)
-	case lacks == "":
-		f.State, f.Text = agent.Less, fmt.Sprintf("this user has all that it takes, and %s doesn't give %s", unit.file,
-			unitLacks)
+		return f
+	case len(lacks) == 0:
+		f.Text = fmt.Sprintf("%s doesn't give %s, which this user has", unit.file, capabilityNames(unitLacks))
 	default:
-		f.State, f.Text = without, fmt.Sprintf("this user lacks %s, and %s doesn't give %s", lacks, unit.file, unitLacks)
+		f.Text = fmt.Sprintf("%s doesn't give %s, nor has this user %s", unit.file, capabilityNames(unitLacks),
+			capabilityNames(lacks))
 	}
-	if unitLacks != "" {
-		f.Remedy = fmt.Sprintf("packaging/systemd/memtrace-%s as /etc/systemd/system/memtrace.service.d/%s, then "+
-			"systemctl daemon-reload && systemctl restart memtrace", dropIn, dropIn)
-	}
+	f.State, f.Remedy = without, unitRemedy(what, unitLacks)
 	return f
 }
 
+// unitRemedy says what gives a unit capabilities: a drop-in of memtrace's, or a line of its own where none has them.
+func unitRemedy(what string, lacks []capability) string {
+	const dropIn = "packaging/systemd/memtrace-%s as /etc/systemd/system/memtrace.service.d/%[1]s"
+	file := "growth.conf"
+	if what == tracesOnAlerts {
+		file = "trace.conf"
+	}
+	var steps []string
+	var others []capability
+	uncommented := ""
+	for _, c := range lacks {
+		switch {
+		case c.bit == capSysAdmin && what == tracesOnAlerts:
+			uncommented = ", with # removed from its lines of CAP_SYS_ADMIN"
+		case c.bit == capPtrace || c.bit == capSysAdmin || c.bit == capSysResource:
+			others = append(others, c)
+		}
+	}
+	if len(others) < len(lacks) {
+		steps = append(steps, fmt.Sprintf(dropIn, file)+uncommented)
+	}
+	if len(others) > 0 {
+		names := strings.ReplaceAll(capabilityNames(others), ",", "")
+		steps = append(steps, "AmbientCapabilities="+names+" and CapabilityBoundingSet="+names+" in its section [Service]")
+	}
+	return strings.Join(append(steps, "systemctl daemon-reload && systemctl restart memtrace"), ", then ")
+}
+
 // examineKernel looks what the kernel has of what is asked for.
-func examineKernel(x *agent.Examined) (out []agent.Finding) {
+func examineKernel(x *agent.Examined, s *surroundings) (out []agent.Finding) {
 	out = append(out, examineFile("PSS", "/proc/self/smaps_rollup", agent.Less,
 		"Linux 4.14 has it; until then PSS costs more to read"))
 	without := agent.Less
@@ -140,25 +198,25 @@ func examineKernel(x *agent.Examined) (out []agent.Finding) {
 		}
 	}
 	if x.Traces {
-		out = append(out, examineProbes())
+		out = append(out, examineProbes(s))
 	}
 	if x.Watched == 0 {
-		return append(out, examineFeatures(tracer.Basics())...)
+		return append(out, examineFeatures(tracer.Basics(), s)...)
 	}
-	out = append(out, examineFeatures(tracer.WithoutProbes())...)
+	out = append(out, examineFeatures(tracer.WithoutProbes(), s)...)
 	faults, err := tracer.ChooseFaultSource("")
 	if err == nil {
 		return append(out, agent.Finding{What: "page faults", Text: "are seen by " + string(faults)})
 	}
-	return append(out, featureFinding("page faults", err, "the kernel needs CONFIG_KPROBES, or on x86 tracepoints"))
+	return append(out, featureFinding("page faults", err, s, "the kernel needs CONFIG_KPROBES, or on x86 tracepoints"))
 }
 
 // examineProbes looks how a trace would set its probes.
-func examineProbes() agent.Finding {
+func examineProbes(s *surroundings) agent.Finding {
 	const what = "probes"
 	mechanism, err := tracer.ChooseMechanism("")
 	if err != nil {
-		return featureFinding(what, err, "take a kernel that has uprobes (CONFIG_UPROBE_EVENTS)")
+		return featureFinding(what, err, s, "take a kernel that has uprobes (CONFIG_UPROBE_EVENTS)")
 	}
 	return agent.Finding{What: what, Text: "are set by " + string(mechanism)}
 }
@@ -173,7 +231,7 @@ func examineFile(what, path string, without agent.State, remedy string) agent.Fi
 }
 
 // examineFeatures has one Finding of all that are there, and one of all that this user can't tell.
-func examineFeatures(all []tracer.Feature) (out []agent.Finding) {
+func examineFeatures(all []tracer.Feature, s *surroundings) (out []agent.Finding) {
 	const what = "kernel"
 	var there, unknown []string
 	var why error
@@ -184,43 +242,49 @@ func examineFeatures(all []tracer.Feature) (out []agent.Finding) {
 		case errors.Is(err, tracer.ErrNotPermitted):
 			unknown, why = append(unknown, feature.Name), err
 		default:
-			out = append(out, featureFinding(what, err, "take a kernel that has it: "+requirement(feature)))
+			out = append(out, featureFinding(what, err, s, "take a kernel that has it: "+requirement(feature)))
 		}
 	}
 	if len(there) > 0 {
 		out = append(out, agent.Finding{What: what, Text: "has " + strings.Join(there, ", ")})
 	}
 	if len(unknown) > 0 {
-		out = append(out, featureFinding(what, fmt.Errorf("%s: %w", strings.Join(unknown, ", "), why), ""))
+		out = append(out, featureFinding(what, fmt.Errorf("%s: %w", strings.Join(unknown, ", "), why), s, ""))
 	}
 	return out
 }
 
-// featureFinding is about a feature that could not be had. Where that is for want of a capability, it may be there.
-func featureFinding(what string, err error, remedy string) agent.Finding {
-	if errors.Is(err, tracer.ErrNotPermitted) {
+// featureFinding is about a feature that could not be had. Where that is for want of a capability, it may be there. Who
+// has all of them is refused for another reason, as memtrace serve would be.
+func featureFinding(what string, err error, s *surroundings, remedy string) agent.Finding {
+	refused := errors.Is(err, tracer.ErrNotPermitted)
+	if refused && len(missingFrom(s.sets.effective)) > 0 {
 		return agent.Finding{What: what, State: agent.Less, Text: "this user can't tell: " + err.Error(),
-			Remedy: "ask as root"}
+			Remedy: s.remedyOr("ask as root")}
+	}
+	if refused {
+		remedy = s.remedyOr("no capability is missing: see whether the kernel's lockdown (/sys/kernel/security/lockdown) or a " +
+			"security module refuses it")
 	}
 	return agent.Finding{What: what, State: agent.Wrong, Text: err.Error(), Remedy: remedy, NotAllowed: true}
 }
 
-// examineMemory compares what the agent and its tracers may take with their limit.
+// examineMemory compares what the agent and its tracers may take with their limit: that of the unit, if there is one.
 func examineMemory(x *agent.Examined, unit *serviceUnit) []agent.Finding {
-	if limit := unit.memory(); limit > 0 {
-		return []agent.Finding{memoryFinding(x, limit, "MemoryMax of "+unit.file)}
+	limit, where, none := unit.memory(), "MemoryMax of "+unit.file, unit.file+" has no MemoryMax"
+	if unit.file == "" {
+		var group string
+		limit, group = ownLimit()
+		where, none = "the limit of control group "+group, "no control group bounds it"
 	}
-	limit, group := ownLimit()
 	if limit == 0 {
-		return []agent.Finding{{What: "memory", Text: fmt.Sprintf("no control group bounds it; with %s at their "+
-			"most it takes %d MiB", tracersText(x), x.Memory>>20)}}
+		return []agent.Finding{{What: "memory", Text: none + "; " + mostText(x)}}
 	}
-	return []agent.Finding{memoryFinding(x, limit, "the limit of control group "+group)}
+	return []agent.Finding{memoryFinding(x, limit, where)}
 }
 
 func memoryFinding(x *agent.Examined, limit uint64, where string) agent.Finding {
-	f := agent.Finding{What: "memory", Text: fmt.Sprintf("%s is %d MiB; with %s at their most it takes %d", where,
-		limit>>20, tracersText(x), x.Memory>>20)}
+	f := agent.Finding{What: "memory", Text: fmt.Sprintf("%s is %d MiB; %s", where, limit>>20, mostText(x))}
 	if limit < x.Memory {
 		f.State, f.Remedy = agent.Less, fmt.Sprintf("raise it to %d MiB, or lower max_watched: the kernel kills tracers "+
 			"otherwise", x.Memory>>20)
@@ -228,12 +292,22 @@ func memoryFinding(x *agent.Examined, limit uint64, where string) agent.Finding 
 	return f
 }
 
-func tracersText(x *agent.Examined) string {
-	text := render.Counted(uint64(x.Watched), "tracer", "tracers")
-	if x.Traces {
-		text += " and a trace"
+// mostText says what memtrace serve takes at most.
+func mostText(x *agent.Examined) string {
+	var with []string
+	if x.Watched > 0 {
+		with = append(with, render.Counted(uint64(x.Watched), "tracer", "tracers"))
 	}
-	return text
+	if x.Traces {
+		with = append(with, "a trace")
+	}
+	switch {
+	case len(with) == 0:
+		return fmt.Sprintf("it takes %d MiB at most", x.Memory>>20)
+	case len(with) == 1 && x.Watched <= 1:
+		return fmt.Sprintf("with %s at its most it takes %d MiB", with[0], x.Memory>>20)
+	}
+	return fmt.Sprintf("with %s at their most it takes %d MiB", strings.Join(with, " and "), x.Memory>>20)
 }
 
 // ownLimit is the smallest limit of this process's control group and those above it, 0 where there is none.
@@ -268,27 +342,45 @@ func ownLimit() (limit uint64, group string) {
 	}
 }
 
-// examineUnit looks whether the unit's own user can read what it has to, and has its folder.
+// examineUnit looks whether the unit's own user can read what it has to, and has its folder. The agent doesn't begin
+// without.
 func examineUnit(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) {
 	const readSearch = 2 // CAP_DAC_READ_SEARCH
+	user := unit.user()
+	wrong := func(remedy, format string, args ...any) {
+		out = append(out, agent.Finding{What: "unit", State: agent.Wrong, Text: fmt.Sprintf(format, args...), Remedy: remedy})
+	}
 	if unit.ownUser() && unit.capabilities()&(1<<readSearch) == 0 {
 		for _, file := range x.Files {
-			if at := closedAt(file); at != "" {
-				out = append(out, agent.Finding{
-					What: "unit", State: agent.Less, Text: fmt.Sprintf("the user of %s may not read %s", unit.file, at),
-					Remedy: "give it to a group of the unit's (SupplementaryGroups=), or let others read it if it is no secret",
-				})
+			if at := closedAt(file, &user); at != "" {
+				wrong("give it to a group of the unit's (SupplementaryGroups=) that may read it, or let others read it if it is "+
+					"no secret", "the user of %s may not read %s", unit.file, at)
 			}
 		}
 	}
-	writable := unit.makes(x.Data) || strings.Contains(strings.Join(unit.settings["ReadWritePaths"], " "), x.Data)
-	if x.Data != "" && unit.ownUser() && !writable {
-		out = append(out, agent.Finding{
-			What: "unit", State: agent.Less, Text: fmt.Sprintf("%s has no StateDirectory= for %s", unit.file, x.Data),
-			Remedy: "StateDirectory=memtrace and data: /var/lib/memtrace, as in packaging/systemd/memtrace-growth.conf",
-		})
+	if x.Data == "" || unit.makes(x.Data) {
+		return out
+	}
+	const remedy = "StateDirectory=memtrace and data: /var/lib/memtrace, as in packaging/systemd/memtrace-growth.conf"
+	if !unit.letsWrite(x.Data) {
+		wrong(remedy, "%s has no StateDirectory= for %s, and doesn't let it be written to", unit.file, x.Data)
+	} else if unit.ownUser() && !mayMake(x.Data, &user) {
+		wrong(remedy, "%s has no StateDirectory= for %s, and its user may not write there", unit.file, x.Data)
 	}
 	return out
+}
+
+// mayMake reports whether a user may write to a folder, or make it.
+func mayMake(folder string, user *unitUser) bool {
+	for at := folder; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err == nil {
+			return user.may(info, 0o3)
+		}
+		if !errors.Is(err, fs.ErrNotExist) || at == "/" || at == "." {
+			return true // that can't be told
+		}
+	}
 }
 
 // madeByUnit takes the folder for recordings for no fault where this user may not make it, and systemd does.
@@ -301,11 +393,11 @@ func madeByUnit(x *agent.Examined, unit *serviceUnit, all []agent.Finding) []age
 	return all
 }
 
-// closedAt is the file, or the folder above it, that others may not read or pass; "" where they may.
-func closedAt(file string) string {
-	need := os.FileMode(0o004)
-	for at := filepath.Clean(file); ; at, need = filepath.Dir(at), 0o001 {
-		if info, err := os.Stat(at); err == nil && info.Mode().Perm()&need == 0 {
+// closedAt is the file, or the folder above it, that a user may not read or pass; "" where he may.
+func closedAt(file string, user *unitUser) string {
+	need := os.FileMode(0o4)
+	for at := filepath.Clean(file); ; at, need = filepath.Dir(at), 0o1 {
+		if info, err := os.Stat(at); err == nil && !user.may(info, need) {
 			return at
 		}
 		if at == "/" || at == "." {

@@ -23,13 +23,18 @@ func TestDoctorOfServe(t *testing.T) {
 	self = openFolder(t, self)
 	folder := filepath.Dir(self)
 	config, data := filepath.Join(folder, "memtrace.yaml"), filepath.Join(folder, "data")
+	none := filepath.Join(folder, "none") // systemd's files of this machine are nobody's here
+	units := none
 	doctor := func(text string, before ...string) (said string, code int) {
-		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+		command := append(before, self, "doctor", "--serve")
+		if config != "" {
+			if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			command = append(command, "--config", config)
 		}
-		command := append(before, self, "doctor", "--serve", "--config", config)
 		cmd := exec.Command(command[0], command[1:]...)
-		cmd.Env = append(os.Environ(), asMemtrace+"=1")
+		cmd.Env = append(os.Environ(), asMemtrace+"=1", unitsIn+"="+units)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
@@ -45,6 +50,28 @@ func TestDoctorOfServe(t *testing.T) {
 		!strings.Contains(said, "line 4: interval: 1ms is not") {
 		t.Errorf("with a wrong configuration: %d, %s", code, said)
 	}
+	units = folder
+	unit := filepath.Join(folder, "etc/systemd/system", serviceUnitName)
+	start := fmt.Sprintf("[Service]\nExecStart=/usr/bin/memtrace serve --data %s/of-unit --config /none.yaml\n", folder)
+	write := func(text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o755), os.WriteFile(unit, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(start)
+	if said, code := doctor(growth); code != 0 || !strings.Contains(said, unit+" gives CAP_DAC_READ_SEARCH") {
+		t.Errorf("as root, and a unit of root's: %d, %s", code, said)
+	}
+	write(start + "CapabilityBoundingSet=CAP_SYS_PTRACE\n")
+	if said, code := doctor(growth); code != exitUnsupported || !strings.Contains(said, unit+" doesn't give CAP_DAC_READ_SEARCH") {
+		t.Errorf("as root, and a unit without rights: %d, %s", code, said)
+	}
+	config = ""
+	if said, code := doctor(""); code != exitFailed || !strings.Contains(said, "unit             "+unit+" begins memtrace serve with "+
+		"--data "+folder+"/of-unit --config /none.yaml") || !strings.Contains(said, "open /none.yaml") {
+		t.Errorf("of what the unit begins: %d, %s", code, said)
+	}
+	config, units = filepath.Join(folder, "memtrace.yaml"), none
 	user := withCapabilities()
 	said, code := doctor(growth, user...)
 	if code != exitUnsupported || !strings.Contains(said, "CAP_BPF") ||

@@ -27,10 +27,16 @@ import (
 // under test without a build before.
 const asMemtrace = "MEMTRACE_TEST_AS_MEMTRACE"
 
+// unitsIn is a root directory of systemd's units, in place of the machine's.
+const unitsIn = "MEMTRACE_TEST_UNITS_IN"
+
 func TestMain(m *testing.M) {
 	launch.Shim()
 	if file := os.Getenv(playsBack); file != "" {
 		playBackInto(file)
+	}
+	if root := os.Getenv(unitsIn); root != "" {
+		unitRoot = root
 	}
 	if os.Getenv(asMemtrace) != "" {
 		jvmRest = 1 // an answer that is slow on a busy machine is not to have a test wait 50 times as long

@@ -201,6 +201,12 @@ func (c *Config) watches() bool {
 	return len(names) > 0 || min(c.WatchTop, c.MaxWatched) > 0
 }
 
+// roomForTop is how many services watch_top may have watched, beside those of rules.
+func (c *Config) roomForTop() int {
+	ruled, _ := c.watched()
+	return min(c.WatchTop, c.MaxWatched-len(ruled))
+}
+
 // watched are the services whose rules ask for growth, in the order of their rules, and how many more there would be.
 func (c *Config) watched() (names []string, omitted int) {
 	for i := range c.Services {

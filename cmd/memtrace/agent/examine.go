@@ -14,8 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/memtrace/memtrace/analyzer/threshold"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent/alert"
 )
 
@@ -80,31 +79,37 @@ func Examine(opt Options) Examined {
 
 func (x *Examined) add(f ...Finding) { x.Findings = append(x.Findings, f...) }
 
-// What the agent and its parts may take: see packaging/systemd. Bytes.
+// What the agent may take, and beside the limits of its parts the kernel for them: see packaging/systemd. Bytes.
 const (
 	ownMemory    = 100 << 20
-	tracerAtMost = (128 + 32) << 20       // tracerMemory, and what the kernel has for it
-	traceAtMost  = (256 + 96 + 100) << 20 // fullMemory, its rings, and its maps and tables in the kernel
+	tracerKernel = 32 << 20
+	traceKernel  = (96 + 100) << 20 // rings, and maps and tables
 )
+
+// sizeOf is a limit that a part is begun with.
+func sizeOf(limit string) uint64 {
+	bytes, _ := threshold.ParseSize(limit) // a constant, which can be parsed
+	return bytes
+}
 
 func (x *Examined) about(c *Config, file string) {
 	ruled, _ := c.watched()
-	x.Watched = min(c.MaxWatched, len(ruled)+c.WatchTop)
+	x.Watched = len(ruled) + c.roomForTop()
 	x.Memory = ownMemory
 	x.Traces = c.traces()
 	if c.watches() || x.Traces {
 		x.Data = c.Data
 	}
 	if x.Watched > 0 {
-		x.Memory += uint64(x.Watched)*tracerAtMost + 64<<20 // a recording that is read
+		x.Memory += uint64(x.Watched)*(sizeOf(tracerMemory)+tracerKernel) + sizeOf(pastMemory)
 	}
 	if x.Traces {
-		x.Memory += traceAtMost
+		x.Memory += sizeOf(fullMemory) + traceKernel
 	}
 	for i := range c.Alerts {
 		x.Pressure = x.Pressure || strings.HasPrefix(c.Alerts[i].When, "psi.")
 	}
-	files := []string{file, c.WebConfig}
+	files := append([]string{file, c.WebConfig}, asksFor(c.WebConfig).files...)
 	for i := range c.Receivers {
 		files = append(files, c.Receivers[i].WebhookFile, c.Receivers[i].TokenFile)
 	}
@@ -124,8 +129,8 @@ func (c *Config) examined(file string) Finding {
 		return fine("configuration", "none: everything has its default, and nothing is traced")
 	}
 	ruled, _ := c.watched()
-	return fine("configuration", "%s is right: %s; services whose growth is watched: %d by rules, %d by watch_top; alerts: %d",
-		file, rules(len(c.Services)), len(ruled), c.WatchTop, len(c.Alerts))
+	return fine("configuration", "%s is right: %s; services whose growth is watched: %d by rules, %d at most by watch_top; "+
+		"alerts: %d", file, rules(len(c.Services)), len(ruled), c.roomForTop(), len(c.Alerts))
 }
 
 // examinePort listens for an instant. Where somebody else does, it asks who.
@@ -184,21 +189,10 @@ func (c *Config) examineWeb() (out []Finding) {
 	if c.WebConfig == "" {
 		return nil
 	}
-	files := []string{c.WebConfig}
-	var keys struct {
-		TLS struct {
-			Key string `yaml:"key_file"`
-		} `yaml:"tls_server_config"`
-	}
-	if text, err := os.ReadFile(c.WebConfig); err == nil && yaml.Unmarshal(text, &keys) == nil && keys.TLS.Key != "" {
-		key := keys.TLS.Key
-		if !filepath.IsAbs(key) {
-			key = filepath.Join(filepath.Dir(c.WebConfig), key)
+	for _, f := range []string{c.WebConfig, asksFor(c.WebConfig).key} {
+		if f != "" {
+			out = append(out, examineSecret("web_config", f, "is right"))
 		}
-		files = append(files, key)
-	}
-	for _, f := range files {
-		out = append(out, examineSecret("web_config", f, "is right"))
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,10 @@ func expect(t *testing.T, got, want string) {
 // What a configuration has wrong is said by line and field, and the rest is looked at all the same.
 func TestExamineConfiguration(t *testing.T) {
 	expect(t, examined(t, "watch_top: 2\nservices: [{name: a, program: a, growth: true}]", "configuration"), "fine: ")
+	full := examined(t, "watch_top: 2\nmax_watched: 1\nservices: [{name: a, program: a, growth: true}]", "configuration")
+	if !strings.Contains(full, "1 by rules, 0 at most by watch_top;") {
+		t.Error(full)
+	}
 	got := examined(t, "interval: 5s\nmax_watched: 99", "configuration")
 	if expect(t, got, "wrong: "); !strings.Contains(got, "line 2: max_watched: 99 is not") {
 		t.Error(got)
@@ -53,13 +58,7 @@ func TestExamineConfiguration(t *testing.T) {
 
 // A port is free, or a memtrace has it, or somebody else.
 func TestExaminePort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listen := "listen: " + l.Addr().String()
-	_ = l.Close()
-	expect(t, examined(t, listen, "port"), "fine: ")
+	expect(t, examined(t, "listen: 127.0.0.1:0", "port"), "fine: ")
 	expect(t, examined(t, "listen: 0.0.0.0:0", "port"), "less: 0.0.0.0:0 is free, and everybody")
 	expect(t, examined(t, "listen: 192.0.2.1:1", "port"), "wrong: ") // no machine's (RFC 5737)
 	for answer, want := range map[string]string{
@@ -91,6 +90,9 @@ func TestExaminePort(t *testing.T) {
 // from beginning.
 func TestExamineData(t *testing.T) {
 	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
 	data := func(path string) string { return examined(t, "watch_top: 1\ndata: "+path, DataFolder) }
 	expect(t, data(dir), "fine: ")
 	expect(t, data(dir+"/a/b"), "fine: "+dir+"/a/b is made at the start, in "+dir)
@@ -146,6 +148,24 @@ func TestExamineWebConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, examined(t, "web_config: "+file, "web_config"), "less: "+file+" can be read by everybody")
+}
+
+// All that a web configuration names is read by the agent, whose user has to be able to; the key is secret.
+func TestExamineWebFiles(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	const text = "tls_server_config: {cert_file: a.crt, key_file: a.key, client_ca_file: /b.crt}\nbasic_auth_users: {a: b}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var x Examined
+	x.about(&Config{WebConfig: file}, "/config")
+	dir := filepath.Dir(file)
+	if want := []string{"/config", file, dir + "/a.crt", dir + "/a.key", "/b.crt"}; !slices.Equal(x.Files, want) {
+		t.Errorf("%v, want %v", x.Files, want)
+	}
+	if asks := asksFor(file); asks.key != dir+"/a.key" || !asks.tls || !asks.users {
+		t.Errorf("%+v", asks)
+	}
 }
 
 // The most memory that is told of is what the unit has room for by default.

@@ -258,7 +258,7 @@ func (a *Agent) reader(r *http.Request, service string) auditEntry {
 		e.By = printable(r.TLS.VerifiedChains[0][0].Subject.CommonName)
 	}
 	if user, _, ok := r.BasicAuth(); ok {
-		if _, users := asksFor(a.webConfig); users { // else nobody has checked the password
+		if asksFor(a.webConfig).users { // else nobody has checked the password
 			e.By = printable(user)
 		}
 	}

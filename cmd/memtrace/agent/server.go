@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -57,17 +58,24 @@ func (a *Agent) listen() (*server, error) {
 		listener: l, http: a.newHTTPServer(IsLoopback(c.Listen)), flags: web.FlagConfig{WebConfigFile: &a.webConfig},
 	}
 	scheme := "http"
-	if tls, _ := asksFor(c.WebConfig); tls {
+	if asksFor(c.WebConfig).tls {
 		scheme = "https"
 	}
 	s.address = fmt.Sprintf("%s://%s/", scheme, l.Addr())
 	return s, nil
 }
 
-// asksFor reports whether a web configuration, which is valid, asks for TLS, and for a user's name and password.
-func asksFor(path string) (tls, users bool) {
+// webAsks is what a web configuration asks for.
+type webAsks struct {
+	tls, users bool     // for a user's name and password
+	files      []string // that it names
+	key        string   // the secret one of these, "" for none
+}
+
+// asksFor reads a web configuration, which is valid.
+func asksFor(path string) (asks webAsks) {
 	if path == "" {
-		return false, false
+		return asks
 	}
 	text, err := os.ReadFile(path)
 	var c struct {
@@ -75,9 +83,23 @@ func asksFor(path string) (tls, users bool) {
 		Users map[string]any `yaml:"basic_auth_users"`
 	}
 	if err != nil || yaml.Unmarshal(text, &c) != nil {
-		return false, false
+		return asks
 	}
-	return len(c.TLS) > 0, len(c.Users) > 0
+	asks.tls, asks.users = len(c.TLS) > 0, len(c.Users) > 0
+	for _, name := range []string{"cert_file", "key_file", "client_ca_file"} {
+		file, _ := c.TLS[name].(string)
+		if file == "" {
+			continue
+		}
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(path), file)
+		}
+		asks.files = append(asks.files, file)
+		if name == "key_file" {
+			asks.key = file
+		}
+	}
+	return asks
 }
 
 // start serves. What ends it comes over the channel.

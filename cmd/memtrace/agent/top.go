@@ -65,8 +65,8 @@ func (t *top) why(name string) string {
 // choose looks at a pass. Those that rules have watched come first, and take part of the room that max_watched gives.
 func (t *top) choose(c *Config, b *book, now time.Time) {
 	ruled, _ := c.watched()
-	room := min(c.WatchTop, c.MaxWatched-len(ruled))
-	if room <= 0 {
+	room := c.roomForTop()
+	if room == 0 {
 		clear(t.picks)
 		clear(t.growth)
 		return
