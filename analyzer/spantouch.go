@@ -48,8 +48,8 @@ func (a *Analyzer) touchInSpan(p *process, e *event.Event) {
 	t, page := l.table, e.Addr/a.config.PageSize
 	t.touchedBy(e.TID, page)
 	old := t.get(page)
-	if old == 0 && e.Flags&event.FaultMapped != 0 {
-		t.set(page, touchBefore) // it was there
+	if e.Flags&event.FaultMapped != 0 && (old == 0 || old == touchBefore) {
+		t.set(page, touchBefore) // it was there: a child that copies its parent's pages does not grow by that
 		return
 	}
 	if !p.changesOwner(t, page, old, e) {
@@ -67,14 +67,21 @@ func (a *Analyzer) touchInSpan(p *process, e *event.Event) {
 	}
 }
 
-// touchOutsideSpan applies a Fault without a stack: who touched the page is a matter of its block.
+// touchOutsideSpan applies a Fault without a stack: who touched the page is a matter of its block. Such a Fault does not tell
+// whether the page of a site is only copied, or had gone and is touched anew. It is taken to have gone: a site would else
+// hold for good what is another's.
 func (a *Analyzer) touchOutsideSpan(p *process, e *event.Event) {
 	if p.spans == nil || e.Addr >= maxAddress {
 		return
 	}
-	if page := e.Addr / a.config.PageSize; p.spans.table.get(page) == 0 {
-		p.spans.table.set(page, touchBefore)
+	t, page := p.spans.table, e.Addr/a.config.PageSize
+	old := t.get(page)
+	if old&touchSwapped != 0 {
+		t.set(page, old&^touchSwapped) // it was swapped in
+		return
 	}
+	a.disownInSpan(old)
+	t.set(page, touchBefore)
 }
 
 func (a *Analyzer) disownInSpan(o touchOwner) {

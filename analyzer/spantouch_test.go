@@ -65,7 +65,6 @@ func TestSpanTouches(t *testing.T) {
 	a.fault(1, 11, 9, copyTouch) // copied after a fork: it was there
 	a.fault(1, 12, 9, copyTouch) // likewise, and not known
 	a.fault(1, 30, 0, 0)         // with probes again
-	a.fault(1, 20, 0, 0)
 	a.wantSpans(t, "what was there, and a full span", map[event.StackID][2]uint64{7: {2, 2}, 8: {1, 1}, 9: {}})
 
 	a.fault(1, 22, 7, plainTouch) // it was gone in between
@@ -76,14 +75,44 @@ func TestSpanTouches(t *testing.T) {
 	a.wantSpans(t, "with the page before", map[event.StackID][2]uint64{7: {5, 6}, 8: {0, 1}})
 }
 
-// A swapped page stays whose it was.
+// A swapped page stays whose it was, with probes or without.
 func TestSpanTouchesOfSwappedPages(t *testing.T) {
 	a := newSpanTest()
 	defer a.Close()
 	a.fault(1, 20, 7, plainTouch)
-	a.Take(input.Touches{PID: 1, Swapped: pagesAt(20, 20)})
+	a.fault(1, 21, 7, plainTouch)
+	a.Take(input.Touches{PID: 1, Swapped: pagesAt(20, 21)})
 	a.fault(1, 20, 8, plainTouch)
-	a.wantSpans(t, "swapped in", map[event.StackID][2]uint64{7: {1, 1}, 8: {}})
+	a.fault(1, 21, 0, 0)
+	a.wantSpans(t, "swapped in", map[event.StackID][2]uint64{7: {2, 2}, 8: {}})
+}
+
+// A page that is unmapped and touched again while there are probes is nobody's, though each reading finds it there.
+func TestSpanTouchesAgainWithProbes(t *testing.T) {
+	a := newSpanTest()
+	defer a.Close()
+	a.fault(1, 20, 7, plainTouch)
+	a.fault(1, 21, 7, plainTouch)
+	a.Take(input.Touches{PID: 1})
+	a.fault(1, 20, 0, 0)
+	a.Take(input.Touches{PID: 1})
+	a.wantSpans(t, "touched again", map[event.StackID][2]uint64{7: {1, 2}})
+	a.fault(1, 20, 8, plainTouch) // it had gone once more
+	a.wantSpans(t, "without probes", map[event.StackID][2]uint64{7: {1, 2}, 8: {1, 1}})
+}
+
+// A forked child that copies its parent's pages does not grow by that, whether they were read before or not.
+func TestSpanTouchesOfAForkedChild(t *testing.T) {
+	a := newSpanTest()
+	defer a.Close()
+	a.fault(1, 20, 7, plainTouch)
+	a.fork(2)
+	a.Take(input.Touches{PID: 2, Before: pagesAt(20, 20)})
+	a.fault(2, 20, 8, copyTouch)
+	a.fault(2, 21, 8, copyTouch)
+	a.fault(2, 22, 9, plainTouch)
+	a.fault(1, 20, 8, copyTouch)
+	a.wantSpans(t, "copied", map[event.StackID][2]uint64{7: {1, 1}, 8: {}, 9: {1, 1}})
 }
 
 // With an exec the pages go; with a process's end its sums stay, and its table's room is free again.
