@@ -122,20 +122,20 @@ func (a *Analyzer) applySpanTouches(p *process, in *input.Touches) {
 	t := l.table
 	a.readInto(t, in, a.disownInSpan)
 	for _, w := range in.Along {
-		a.alongInSpan(t, w.Range)
+		a.alongInSpan(t, w)
 	}
 	t.begun = true
 }
 
-// alongInSpan gives pages that came without a fault to whose page is nearest. Numbers of sites in Touches are those of
-// Report.Sites, and say nothing here.
-func (a *Analyzer) alongInSpan(t *touchTable, r input.Range) {
-	for page := range a.pagesIn([]input.Range{r}) {
+// alongInSpan gives pages that came without a fault to whose page they came with.
+func (a *Analyzer) alongInSpan(t *touchTable, w input.TouchedWith) {
+	with := w.Start/a.config.PageSize + uint64(int64(int32(w.Site)))
+	id, ok := t.get(with).site()
+	if !ok {
+		return // that is gone meanwhile
+	}
+	for page := range a.pagesIn([]input.Range{w.Range}) {
 		if t.get(page) != 0 {
-			continue
-		}
-		id, ok := t.nearest(page, hugeAround/a.config.PageSize)
-		if !ok {
 			continue
 		}
 		if !t.set(page, ownerOf(id)) {
@@ -144,31 +144,6 @@ func (a *Analyzer) alongInSpan(t *touchTable, r input.Range) {
 		a.spanSites[id].touched++
 		a.spanSites[id].held++
 	}
-}
-
-// nearest is the site of the nearest page with an owner below, or else above, within the block of so many pages (a
-// power of two) that a page is in: the kernel makes pages of a block present together.
-func (t *touchTable) nearest(page, pages uint64) (siteID, bool) {
-	first := page &^ (pages - 1)
-	for p := page; p > first; {
-		p--
-		if t.chunk(p/touchPages) == nil {
-			p = max(p&^(touchPages-1), first)
-		} else if o := t.get(p); o != 0 {
-			if id, ok := o.site(); ok {
-				return id, true
-			}
-			break
-		}
-	}
-	for p := page + 1; p < first+pages; p++ {
-		if t.chunk(p/touchPages) == nil {
-			p |= touchPages - 1
-		} else if o := t.get(p); o != 0 {
-			return o.site()
-		}
-	}
-	return 0, false
 }
 
 // dropSpanTouches ends the ledger of a process that has another program or none now. kept says that its sums stay.

@@ -71,8 +71,16 @@ func TestSpanTouches(t *testing.T) {
 	a.Take(input.Touches{PID: 1, Gone: pagesAt(20, 20)})
 	a.wantSpans(t, "given back", map[event.StackID][2]uint64{7: {2, 3}, 8: {0, 1}})
 
-	a.Take(input.Touches{PID: 1, Along: []input.TouchedWith{{Range: pagesAt(23, 25)[0], Site: 99}, {Range: pagesAt(31, 31)[0]}}})
-	a.wantSpans(t, "with the page before", map[event.StackID][2]uint64{7: {5, 6}, 8: {0, 1}})
+	a.Take(input.Touches{PID: 1, Along: []input.TouchedWith{
+		along(23, 25, -1), along(15, 16, 6), along(31, 31, -1), // with pages 22, 21, and 30
+		along(40, 40, 0), along(41, 41, -100), along(42, 42, 1<<30), // that have no owner
+	}})
+	a.wantSpans(t, "with another page", map[event.StackID][2]uint64{7: {7, 8}, 8: {0, 1}})
+}
+
+// along is a range of pages that came with the one that lies so many beyond its first.
+func along(first, last uint64, offset int) input.TouchedWith {
+	return input.TouchedWith{Range: pagesAt(first, last)[0], Site: uint32(int32(offset))}
 }
 
 // A swapped page stays whose it was, with probes or without.

@@ -13,13 +13,15 @@ import (
 // A touchReader compares the touched pages of a process with what the kernel says is there.
 type touchReader struct {
 	table *touchTable
-	first bool // what is there and nobody's was there before the trace
+	first bool // what is there and nobody's was there before the trace, or before the first span
 	// inSpans: the table is a spanTouches'. A page that no fault was seen of is then that of the nearest page's owner,
-	// and nobody's where that was there before.
+	// and nobody's where that was there before. The first reading may come seconds after the span's beginning.
 	inSpans bool
 	out     input.Touches
 	sites   map[siteID]uint64 // resident bytes
 	keys    []uint64
+	block   touchBlock
+	pages   *pageStates
 	busy    map[uint64]bool // pages that the kernel may be about to put there
 }
 
@@ -137,6 +139,7 @@ func (t *touchReader) add(ranges []input.Range, page uint64) []input.Range {
 
 // findNew finds the pages of a mapping that are present and nobody's.
 func (t *touchReader) findNew(m *mapping, pages *pageStates) {
+	t.pages = pages
 	last := (m.end - 1) >> pageShift
 	for page := m.start >> pageShift; page <= last; {
 		if !pages.any(m, page) {
@@ -159,27 +162,24 @@ func (t *touchReader) findNew(m *mapping, pages *pageStates) {
 
 // addNew decides to whom a page belongs that no fault was seen of.
 func (t *touchReader) addNew(m *mapping, page uint64) {
-	if t.first {
+	if t.first && !(t.inSpans && t.cameLately(m, page)) {
 		if before := t.add(t.out.Before, page); len(before) > 0 && before[len(before)-1].End == (page+1)<<pageShift {
 			t.out.Before = before
 			t.out.BeforeBytes += pageBytes
 		}
 		return
 	}
-	id, ok := t.neighbour(m, page)
-	if t.inSpans {
-		id, ok = t.neighbourInSpans(m, page)
-	}
+	with, id, ok := t.neighbour(m, page)
 	if !ok {
 		return
 	}
 	at := page << pageShift
 	n := len(t.out.Along)
 	switch {
-	case n > 0 && t.out.Along[n-1].End == at && t.out.Along[n-1].Site == uint32(id):
+	case n > 0 && t.out.Along[n-1].End == at && t.out.Along[n-1].Site == t.along(t.out.Along[n-1].Start, with, id):
 		t.out.Along[n-1].End += pageBytes
 	case n < maxTouchRanges:
-		t.out.Along = append(t.out.Along, input.TouchedWith{Range: input.Range{Start: at, End: at + pageBytes}, Site: uint32(id)})
+		t.out.Along = append(t.out.Along, input.TouchedWith{Range: input.Range{Start: at, End: at + pageBytes}, Site: t.along(at, with, id)})
 	default:
 		return
 	}
@@ -187,36 +187,100 @@ func (t *touchReader) addNew(m *mapping, page uint64) {
 	t.out.Explained += pageBytes
 }
 
-// neighbour is the site that touched the nearest page among those that the kernel may have mapped together
-// with this one.
-func (t *touchReader) neighbour(m *mapping, page uint64) (siteID, bool) {
-	around := m.around >> pageShift
-	if around <= 1 {
-		return 0, false
+// along is TouchedWith.Site of a range that begins at start, and came with a page of a site.
+func (t *touchReader) along(start, with uint64, id siteID) uint32 {
+	if !t.inSpans {
+		return uint32(id)
 	}
-	first := page &^ (around - 1)
-	for p := page; p > first; {
-		p--
-		if id, ok := t.siteAt(&p, false); ok {
-			return id, true
-		}
-	}
-	for p := page + 1; p < first+around; p++ {
-		if id, ok := t.siteAt(&p, true); ok {
-			return id, true
-		}
-	}
-	return 0, false
+	return uint32(int32(with - start>>pageShift))
 }
 
-// neighbourInSpans is 0, as the analyzer finds the site by itself, and whether the page came with one that has a site.
-func (t *touchReader) neighbourInSpans(m *mapping, page uint64) (siteID, bool) {
+// A touchBlock is pages that the kernel may have mapped together.
+type touchBlock struct {
+	first, last uint64
+	owned       int  // of them in the table
+	whole       bool // all that the kernel maps together is present
+}
+
+// cameLately reports whether a page that the first reading finds came since the span began, with one that was touched in it. A huge
+// page is one fault. Where more were seen, or not all of it is there, it is small pages: these came by faults of their own.
+func (t *touchReader) cameLately(m *mapping, page uint64) bool {
+	_, _, ok := t.neighbour(m, page)
+	return ok && (m.around != hugeAround || t.block.whole && t.block.owned == 1)
+}
+
+// neighbour is the nearest page that a site has touched among those that the kernel may have mapped together with this one,
+// and that site.
+func (t *touchReader) neighbour(m *mapping, page uint64) (with uint64, id siteID, ok bool) {
 	around := m.around >> pageShift
 	if around <= 1 {
-		return 0, false
+		return 0, 0, false
 	}
-	_, ok := t.table.nearest(page, around)
-	return 0, ok
+	b := &t.block
+	if page < b.first || page > b.last {
+		first := page &^ (around - 1)
+		b.first, b.last = max(first, m.start>>pageShift), min(first+around-1, (m.end-1)>>pageShift)
+		b.owned = t.table.ownedIn(b.first, b.last)
+		b.whole = b.last-b.first+1 == around && t.pages.present(m, b.first, b.last)
+	}
+	if b.owned == 0 {
+		return 0, 0, false
+	}
+	has := touchSite
+	if t.inSpans {
+		has |= touchBefore
+	}
+	with, o := t.table.nearest(page, b.first, b.last, has)
+	id, ok = o.site()
+	return with, id, ok
+}
+
+// nearest is the page nearest to one, of those from first to last, whose owner has one of some bits, and that owner; 0:
+// there is none. Of two that are as near it is the lower.
+func (t *touchTable) nearest(page, first, last uint64, has touchOwner) (at uint64, o touchOwner) {
+	below, of := t.nearestBelow(page, first, has)
+	if of != 0 {
+		last = min(last, page+(page-below)-1)
+	}
+	if above, o := t.nearestAbove(page, last, has); o != 0 {
+		return above, o
+	}
+	return below, of
+}
+
+func (t *touchTable) nearestBelow(page, first uint64, has touchOwner) (at uint64, o touchOwner) {
+	for p := page; p > first; {
+		p--
+		c := t.chunk(p / touchPages)
+		if c == nil || c.owned&(2<<(p%touchPages)-1) == 0 {
+			p &^= touchPages - 1 // on to the chunk below
+		} else if o := c.owners[p%touchPages]; o&has != 0 {
+			return p, o
+		}
+	}
+	return 0, 0
+}
+
+func (t *touchTable) nearestAbove(page, last uint64, has touchOwner) (at uint64, o touchOwner) {
+	for p := page + 1; p <= last; p++ {
+		c := t.chunk(p / touchPages)
+		if c == nil || c.owned>>(p%touchPages) == 0 {
+			p |= touchPages - 1 // on to the chunk above
+		} else if o := c.owners[p%touchPages]; o&has != 0 {
+			return p, o
+		}
+	}
+	return 0, 0
+}
+
+// ownedIn counts the pages from first to last that have an owner.
+func (t *touchTable) ownedIn(first, last uint64) (n int) {
+	for number := first / touchPages; number <= last/touchPages; number++ {
+		if c := t.chunk(number); c != nil {
+			n += bits.OnesCount64(c.owned & maskOf(max(first, number*touchPages), min(last, number*touchPages+touchPages-1)))
+		}
+	}
+	return n
 }
 
 // spanReader compares a process with its ledger, which may still be to come.
@@ -229,20 +293,6 @@ func (a *Analyzer) spanReader(p *process) *touchReader {
 	}
 	room := 0
 	return &touchReader{table: newTouchTable(&room), first: true, inSpans: true}
-}
-
-// siteAt is the site of a page. Where its chunk has nothing, page goes to the chunk's end in the direction of the search.
-func (t *touchReader) siteAt(page *uint64, up bool) (siteID, bool) {
-	c := t.table.chunk(*page / touchPages)
-	if c != nil {
-		return c.owners[*page%touchPages].site()
-	}
-	if up {
-		*page |= touchPages - 1
-	} else {
-		*page &^= touchPages - 1
-	}
-	return 0, false
 }
 
 // any reports whether a mapping's chunk of 512 pages has any page that is present or swapped.
@@ -258,6 +308,17 @@ func (s *pageStates) word(m *mapping, first uint64) (present, swapped uint64) {
 	}
 	words := int(s.table[m.table+int(i)])*2*chunkWords + int(first%chunkPages/64)
 	return s.words[words], s.words[words+chunkWords]
+}
+
+// present reports whether all pages from first to last, of a mapping whose states are known, are present.
+func (s *pageStates) present(m *mapping, first, last uint64) bool {
+	for at := first &^ (touchPages - 1); at <= last; at += touchPages {
+		all := maskOf(max(first, at), min(last, at+touchPages-1))
+		if present, _ := s.word(m, at); present&all != all {
+			return false
+		}
+	}
+	return true
 }
 
 // residence is where the sites' pages are, by number.

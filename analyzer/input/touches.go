@@ -19,7 +19,9 @@ type Touches struct {
 // or the pages of a file that the kernel maps around a fault.
 type TouchedWith struct {
 	Range
-	Site uint32 // as the analyzer numbers it; it says nothing in a trace that has probes at other times
+	// Site is as the analyzer numbers it. In a trace that has probes at other times it is which page that is, as an int32: how
+	// many pages it lies beyond the first of Range, or before it.
+	Site uint32
 }
 
 func (Touches) input() {}

@@ -43,6 +43,7 @@ type limiter struct {
 	probed  bool              // the first process has its probes
 	blind   bool              // a time without probes has begun that the session does not know of
 	touched bool              // in one, page faults had stacks
+	unread  bool              // such a one has begun, and the session has not read what was there
 	rss     map[int]resident  // by process, in such a time
 	grown   int64             // bytes that processes have grown by in such times that are over
 	ended   bool
@@ -195,6 +196,7 @@ func (l *limiter) enter(was, level tracer.Level) {
 		l.failed = l.endTouches()
 	case level == tracer.None:
 		l.failed = l.beginTouches() // before: what is touched meanwhile is seen twice, rather than never
+		l.unread = true
 		fallthrough
 	default:
 		l.failed = errors.Join(l.failed, l.tracer.Pause())
@@ -290,6 +292,17 @@ func (l *limiter) takeBlind() (blind bool) {
 	return blind
 }
 
+// takeUnread reports whether a time in which page faults have stacks has begun since the last call, and the session knows.
+func (l *limiter) takeUnread() (unread bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.blind {
+		return false
+	}
+	unread, l.unread = l.unread, false
+	return unread
+}
+
 // isDue reports whether it is time to resume.
 func (l *limiter) isDue() bool {
 	l.mu.Lock()
@@ -335,8 +348,9 @@ func (s *session) followLimiter() {
 	if s.limiter == nil || s.stopping { // as it stops, finish calls followPause
 		return
 	}
-	if s.followPause() && s.limiter.hasTouched() {
-		s.correlate(false) // what is there was not touched first in this span
+	s.followPause()
+	if s.limiter.takeUnread() {
+		s.correlate(false) // what is there was not touched first in this span; where a reading takes long, this one comes later
 	}
 	if s.limiter.isDue() {
 		s.limiter.resume()
@@ -348,17 +362,15 @@ func (s *session) followLimiter() {
 }
 
 // followPause drops what is known of live blocks as a time without probes has begun: they may have been freed unseen.
-// It reports whether one has.
-func (s *session) followPause() bool {
+func (s *session) followPause() {
 	if !s.limiter.takeBlind() {
-		return false
+		return
 	}
 	if !s.stopping && !s.syncEvents() { // else all have come
 		s.warn("events from before a pause were not read in time: blocks that were freed in the pause may show as live")
 	}
 	s.take(input.Pause{})
 	s.readBaselines()
-	return true
 }
 
 // readBaselines reads what the processes have mapped: it may hold blocks that were not seen.

@@ -7,7 +7,24 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/memtrace/memtrace/analyzer"
 )
+
+// TestEndingsLeaveTheFirstReading: a process that ends as a time without probes begins has the session follow the pause at once.
+// What was there at its beginning is still to be read.
+func TestEndingsLeaveTheFirstReading(t *testing.T) {
+	l := &limiter{blind: true, unread: true, touched: true}
+	if l.takeUnread() {
+		t.Error("it is read before the session knows of the pause")
+	}
+	s := &session{limiter: l, analyzer: analyzer.New(analyzer.Config{}), stopping: true} // all events have come
+	defer s.analyzer.Close()
+	s.followPause()
+	if l.blind || !l.takeUnread() || l.takeUnread() {
+		t.Error("it is not read once")
+	}
+}
 
 // TestTimeOfChildren: the processor time of a child counts from its start to its
 // end, whether a step came meanwhile or not; that of others from the first step on.
