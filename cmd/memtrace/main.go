@@ -6,23 +6,15 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
 	"github.com/memtrace/memtrace/tracer"
-	"github.com/memtrace/memtrace/tracer/launch"
 )
-
-func init() {
-	runtime.LockOSThread() // launch.Shim must exec from the main thread
-}
 
 func main() {
 	tracer.ServeCalibration()
-	launch.Shim()
-	runtime.UnlockOSThread()
 	ctx, stop := catchInterrupts()
 	defer stop()
 	os.Exit(run(ctx, os.Args))

@@ -19,8 +19,6 @@ import (
 	"golang.org/x/tools/txtar"
 	"rsc.io/script"
 	"rsc.io/script/scripttest"
-
-	"github.com/memtrace/memtrace/tracer/launch"
 )
 
 // asMemtrace makes the test binary be memtrace, so that scripts run the code
@@ -31,7 +29,6 @@ const asMemtrace = "MEMTRACE_TEST_AS_MEMTRACE"
 const unitsIn = "MEMTRACE_TEST_UNITS_IN"
 
 func TestMain(m *testing.M) {
-	launch.Shim()
 	if file := os.Getenv(playsBack); file != "" {
 		playBackInto(file)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"sync"
 	"unsafe"
 
@@ -148,30 +147,10 @@ func ownWords(start uintptr, size uint64) ([]uint64, error) {
 	return words, nil
 }
 
-// The shim gets the signals that the program is to ignore as one word, a bit for each.
-
-func signalWord(signals []unix.Signal) string {
-	var set uint64
+// signalSet has bit s-1 of each signal s.
+func signalSet(signals []unix.Signal) (set uint64) {
 	for _, s := range signals {
 		set |= 1 << (s - 1)
 	}
-	return strconv.FormatUint(set, 16)
-}
-
-// ignore has the kernel ignore the signals of a word, past the runtime, as exec comes next.
-func ignore(word string) error {
-	set, err := strconv.ParseUint(word, 16, 64)
-	if err != nil {
-		return err
-	}
-	for number := 1; number <= maxSignal; number++ {
-		if set>>(number-1)&1 == 0 {
-			continue
-		}
-		action := [4]uintptr{ignored} // struct sigaction of the kernel: handler, flags, restorer, mask
-		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(number), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); errno != 0 {
-			return fmt.Errorf("ignore signal %d: %w", number, errno)
-		}
-	}
-	return nil
+	return set
 }

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs/ownthread"
+	"github.com/memtrace/memtrace/tracer/launch/shim"
 )
 
 // Program is what to start. Nil files mean /dev/null.
@@ -45,9 +44,6 @@ var ErrExited = errors.New("the program ended before its allocator was loaded")
 // ErrNothingFound means that the program went through its start-up without
 // mapping anything the caller wanted. It runs on.
 var ErrNothingFound = errors.New("the program started without loading what was looked for")
-
-// shimName is argv[0] of our own executable when it is to become the program.
-const shimName = "memtrace-exec"
 
 // maxStops bounds the system calls that a program is watched for.
 const maxStops = 100_000
@@ -147,8 +143,7 @@ func startShim(p Program) (*os.Process, *os.File, error) {
 		files = append(files, inherited(number))
 	}
 	defer closeFiles(files[3:])
-	argv := []string{shimName, strconv.Itoa(gate), signalWord(p.Ignored), p.Path}
-	proc, err := os.StartProcess("/proc/self/exe", append(argv, p.Args...), &os.ProcAttr{
+	proc, err := os.StartProcess("/proc/self/exe", shim.Args(gate, signalSet(p.Ignored), p.Path, p.Args), &os.ProcAttr{
 		Env: p.Env, Files: append(files, r),
 	})
 	if err != nil {
@@ -192,45 +187,10 @@ func seize(tid, options int) error {
 	return nil
 }
 
-// Shim becomes the program if this process was started to; otherwise it
-// returns at once. main calls it first of all, on the main thread: the one
-// whose exec ptrace is told of.
-func Shim() {
-	if len(os.Args) < 5 || os.Args[0] != shimName {
-		return
-	}
-	number, err := strconv.Atoi(os.Args[1])
-	if err != nil {
-		os.Exit(NotExecutable)
-	}
-	path, args := os.Args[3], os.Args[4:]
-	gate := os.NewFile(uintptr(number), "gate")
-	one := []byte{1}
-	if _, err := gate.Write(one); err != nil {
-		os.Exit(NotExecutable) // memtrace is gone
-	}
-	if n, err := gate.Read(one); n != 1 || err != nil {
-		os.Exit(NotExecutable)
-	}
-	_ = gate.Close()
-	err = ignore(os.Args[2])
-	if err == nil {
-		err = syscall.Exec(path, args, os.Environ())
-	}
-	fmt.Fprintf(os.Stderr, "memtrace: execute %s: %v\n", path, err)
-	os.Exit(ExitCode(err))
-}
-
-// Exit codes of a program that could not be started, as shells use them.
-const (
-	NotExecutable = 126
-	NotFound      = 127
-)
-
 // ExitCode is the code that a shell gives for a failure to start a program.
 func ExitCode(err error) int {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
-		return NotFound
+		return shim.NotFound
 	}
-	return NotExecutable
+	return shim.NotExecutable
 }

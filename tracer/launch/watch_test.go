@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,14 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() { runtime.LockOSThread() } // Shim must exec from the main thread
-
 // asHolder names the program that this test binary starts and holds at its end
 // for ever, in place of running tests.
 const asHolder = "MEMTRACE_TEST_HOLD"
 
 func TestMain(m *testing.M) {
-	Shim()
 	if program := os.Getenv(asHolder); program != "" {
 		hold(program)
 	}

@@ -11,11 +11,9 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"runtime"
 	"strings"
 
 	"github.com/memtrace/memtrace/testdata/bench/section"
-	"github.com/memtrace/memtrace/tracer/launch"
 )
 
 // settings are the flags.
@@ -27,13 +25,7 @@ type settings struct {
 	more     []string // of memtrace's flags
 }
 
-func init() {
-	runtime.LockOSThread() // launch.Shim must exec from the main thread
-}
-
 func main() {
-	launch.Shim()
-	runtime.UnlockOSThread()
 	if len(os.Args) > 2 && os.Args[1] == floorArgument {
 		os.Exit(runFloor(os.Args[2:]))
 	}
