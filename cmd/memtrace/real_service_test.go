@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,15 +174,21 @@ func TestRedis(t *testing.T) {
 	checkLog(t, "redis-server", readLog(t, log))
 }
 
-// freePort finds a TCP port of the loopback that nobody uses.
+// lastPort is below those that the kernel gives to whoever asks for none (ip_local_port_range).
+var lastPort atomic.Int32
+
+// freePort finds a TCP port of the loopback that nobody uses, nor will by chance, until the caller listens there.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 10_000 {
+		port := 20_000 + int(lastPort.Add(1))
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("10,000 ports of the loopback are taken")
+	return 0
 }
 
 // childrenOf lists the children of a process, in order of age.

@@ -82,6 +82,7 @@ func (x *terminal) until(pattern string) []string {
 func TestTopInATerminal(t *testing.T) {
 	t.Parallel()
 	k := startKnownMemory(t)
+	t.Logf("%s is process %d", k.Name, k.PID)
 	x := startTop(t, "-i 500ms")
 	x.until(`(?s)memtrace top.*PID USER.*COMMAND`)
 	x.keys("/")

@@ -54,13 +54,11 @@ func TestJobTellsHowFarItIs(t *testing.T) {
 		ended <- err
 		return nil, err
 	}
-	asked := make(chan float64, 1)
-	go func() {
-		_, done, _ := j.get(t.Context(), "long", weighOne, run)
-		asked <- done
-	}()
+	if _, done, _ := j.get(t.Context(), "long", weighOne, run); done != 0 && done != 0.5 {
+		t.Errorf("at first %v is done", done)
+	}
 	<-half
-	if done := <-asked; done != 0.5 {
+	if _, done, _ := j.get(t.Context(), "long", weighOne, run); done != 0.5 {
 		t.Errorf("%v is done", done)
 	}
 	j.mu.Lock()
@@ -80,15 +78,22 @@ func TestJobTellsHowFarItIs(t *testing.T) {
 func TestJobsAreBounded(t *testing.T) {
 	t.Parallel()
 	j := newJobs(10)
+	answer := func(key string, run func(func(float64) error) (any, error)) error {
+		for {
+			if _, done, err := j.get(t.Context(), key, weighOne, run); done == 1 || err != nil {
+				return err
+			}
+		}
+	}
 	for i := range 30 {
-		if _, _, err := j.get(t.Context(), fmt.Sprint(i), weighOne, func(func(float64) error) (any, error) { return i, nil }); err != nil {
+		if err := answer(fmt.Sprint(i), func(func(float64) error) (any, error) { return i, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(j.kept) != 10 || j.kept[9].key != "29" {
 		t.Errorf("%d are kept", len(j.kept))
 	}
-	if _, _, err := j.get(t.Context(), "panic", weighOne, func(func(float64) error) (any, error) { panic("no") }); err == nil {
+	if err := answer("panic", func(func(float64) error) (any, error) { panic("no") }); err == nil {
 		t.Error("a panic is no error")
 	}
 	stop := make(chan bool)

@@ -17,7 +17,7 @@ import (
 
 // runCommand runs a receiver's command with a message on its stdin. At its time's end, it and what it began are killed.
 func (n *Notifier) runCommand(w *worker, m *Message, body []byte) error {
-	ctx, cancel := context.WithTimeout(n.ctx, w.timeout())
+	ctx, cancel := n.within(n.ctx, w.timeout())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.Command[0], w.Command[1:]...)
 	cmd.Env = append(append([]string{}, n.opt.Environment...), variables(m)...)

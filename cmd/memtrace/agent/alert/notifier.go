@@ -29,7 +29,9 @@ type Notifier struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 	first time.Duration // wait before the second try of a webhook
-	work  sync.WaitGroup
+	// within is the context of a command that may take so long.
+	within func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	work   sync.WaitGroup
 
 	mu      sync.Mutex
 	workers map[string]*worker
@@ -61,7 +63,7 @@ const (
 
 // NewNotifier tells nobody yet. The caller closes it.
 func NewNotifier(opt NotifierOptions) *Notifier {
-	n := &Notifier{opt: opt, workers: make(map[string]*worker), first: time.Second}
+	n := &Notifier{opt: opt, workers: make(map[string]*worker), first: time.Second, within: context.WithTimeout}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	return n
 }

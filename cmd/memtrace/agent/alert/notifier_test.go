@@ -2,6 +2,7 @@ package alert
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -106,11 +107,19 @@ func TestCommandIsKilledInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, said := notifier(t, Receiver{Name: "slow", Timeout: time.Second, Command: []string{"/bin/sh", "-c", `sleep 1000 & echo $$ $! >"$0"; wait`, dir + "/pids"}})
+	passes := make(chan struct{})
+	n.within = func(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+		if d != time.Second {
+			t.Errorf("it may take %v", d)
+		}
+		return timePasses{parent, passes}, func() {}
+	}
 	n.Send(message(t, "a"))
 	text, err := os.ReadFile(dir + "/pids")
 	if err != nil {
 		t.Fatal(err)
 	}
+	close(passes)
 	if told := settled(t, n, 1); told.Failed != 1 || !strings.Contains(said.String(), "took more than 1s, and was killed") {
 		t.Errorf("%+v, %s", told, said)
 	}
@@ -124,6 +133,23 @@ func TestCommandIsKilledInTime(t *testing.T) {
 				t.Fatalf("%d runs on", pid)
 			}
 		}
+	}
+}
+
+// timePasses is a context whose time is over once a channel is closed.
+type timePasses struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c timePasses) Done() <-chan struct{} { return c.done }
+
+func (c timePasses) Err() error {
+	select {
+	case <-c.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 
