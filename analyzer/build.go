@@ -16,6 +16,9 @@ type ReportOptions struct {
 	Top   int    // most sites to list; 0 means all
 	Sort  string // a word of SortKeys; "" means "live"
 	By    string // a word of report.Groupings; "" means no groups
+	// EndedAt leaves out the sites of processes that a Report of that instant, or an earlier one, had as ended, ns since
+	// Config.Start: nothing of them changes any more, and of a program that forks there may be a thousand. 0: none.
+	EndedAt uint64
 }
 
 // A draft is a Report without names.
@@ -146,9 +149,9 @@ func (a *Analyzer) reportProcesses(top int) []report.Process {
 }
 
 // reportSites lists in a Report the first top sites in the order asked for, 0: all, and those of leaks
-// wherever they stand, and sums up the others.
-func (a *Analyzer) reportSites(r *report.Report, top int, sort string, leaking map[int]bool) {
-	order := a.order(a.at, sort)
+// wherever they stand, and sums up the others. See ReportOptions for endedAt.
+func (a *Analyzer) reportSites(r *report.Report, top int, sort string, endedAt uint64, leaking map[int]bool) {
+	order := a.order(a.at, sort, endedAt)
 	if top <= 0 {
 		top = len(order)
 	}
@@ -170,8 +173,8 @@ type ordered struct {
 }
 
 // order sorts all sites by a word of SortKeys, then by live and allocated
-// bytes, then by age of the site.
-func (a *Analyzer) order(now uint64, word string) []ordered {
+// bytes, then by age of the site. See ReportOptions for endedAt.
+func (a *Analyzer) order(now uint64, word string, endedAt uint64) []ordered {
 	key := sortKeys[0].key
 	for _, k := range sortKeys {
 		if k.word == word {
@@ -180,6 +183,9 @@ func (a *Analyzer) order(now uint64, word string) []ordered {
 	}
 	out := make([]ordered, 0, a.sites.used)
 	for id, s := range a.sites.all {
+		if s.proc.endedBy(endedAt) {
+			continue
+		}
 		out = append(out, ordered{key(s, now), s.held(), s.allocBytes + s.allocExcess(), id})
 	}
 	slices.SortFunc(out, func(x, y ordered) int {

@@ -143,7 +143,7 @@ func (a *Analyzer) exit(p *process, pid uint32, at uint64) {
 		delete(a.waiting, pid)
 		return
 	}
-	p.exited, p.ended = true, at
+	p.exited, p.ended, p.lastAt = true, at, a.at
 	p.faults.drop(&a.events)
 	p.image.recent = nil
 	a.dropInherited(p)

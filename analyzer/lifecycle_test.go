@@ -316,3 +316,41 @@ func TestPiecesDoNotMatter(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedAtLeavesOutWhatWasTold: a process is left out once a Report has had it as ended, and not before.
+func TestEndedAtLeavesOutWhatWasTold(t *testing.T) {
+	const child = testPID + 5
+	a := newFamily(t, 0)
+	a.Apply(new(trace).malloc(0x1000, 40, 1).fork(child, 0).malloc(0x2000, 8, 1).of(child).events)
+	sitesOf := func(at, ended uint64) (pids []int) {
+		r := a.reportAt(testStart+at, ReportOptions{EndedAt: ended}, nil)
+		for i := range r.Sites {
+			pids = append(pids, r.Sites[i].PID)
+		}
+		if len(r.Processes) != 2 {
+			t.Errorf("%d processes", len(r.Processes))
+		}
+		slices.Sort(pids)
+		return pids
+	}
+	both, one := []int{testPID, child}, []int{testPID}
+	for _, step := range []struct {
+		at, ended uint64
+		exits     bool
+		want      []int
+	}{
+		{9000, 0, true, both},
+		{10_000, 9000, false, both}, // the Report of then did not know it yet
+		{11_000, 10_000, false, one},
+		{12_000, 11_000, false, one},
+		{13_000, 9000, false, both}, // those since then were not told
+		{14_000, 0, false, both},
+	} {
+		if got := sitesOf(step.at, step.ended); !slices.Equal(got, step.want) {
+			t.Errorf("at %d, ended at %d: sites of %v, want %v", step.at, step.ended, got, step.want)
+		}
+		if step.exits {
+			a.Apply(new(trace).kind(event.Exit).of(child).events)
+		}
+	}
+}

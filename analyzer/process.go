@@ -38,6 +38,7 @@ type process struct {
 	exited   bool
 	began    uint64 // ns since Config.Start: when it became known
 	ended    uint64 // likewise: when it exited
+	lastAt   uint64 // likewise: the last Instant that did not know yet that it had
 	exitCode *int
 	partial  bool // a child that got no copies of its parent's blocks, which are in its memory all the same
 
@@ -145,6 +146,9 @@ func (p *process) describe(info ProcessInfo) {
 	p.info = info
 	p.info.Attached = info.Attached || p.partial
 }
+
+// endedBy reports whether a Report of that instant had the process as ended; 0: no Report.
+func (p *process) endedBy(at uint64) bool { return p.exited && p.lastAt < at }
 
 // Follows reports whether the events of a process are looked at: it is known, or shares the memory of one that is.
 func (a *Analyzer) Follows(pid uint32) bool { return a.byPID[pid] != nil }

@@ -36,7 +36,7 @@ func (a *Analyzer) listSites(d *draft) {
 	for i := range r.Leaks {
 		d.leaking[r.Leaks[i].Site] = true
 	}
-	a.reportSites(r, top, d.opt.Sort, d.leaking)
+	a.reportSites(r, top, d.opt.Sort, d.opt.EndedAt, d.leaking)
 }
 
 // aside reports whether the site at i is listed for its group alone, and can do without a name.

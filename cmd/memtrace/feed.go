@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,7 @@ type feedOutput struct {
 	mail    chan feedNews // at most one waits
 	done    chan struct{}
 	session *session
+	told    atomic.Uint64 // the instant of the last Report that the agent was told of
 }
 
 // feedNews are a Report, and how the recording goes.
@@ -38,13 +40,18 @@ func startFeed(s *session, f *feed) *feedOutput {
 	go func() {
 		defer close(o.done)
 		for n := range o.mail {
-			f.write(n)
+			if f.write(n); !f.failed {
+				o.told.Store(n.report.WindowNS)
+			}
 		}
 	}()
 	return o
 }
 
 func (o *feedOutput) wantsIntervals() bool { return true }
+
+// endedAt spares Reports what the agent knows for good.
+func (o *feedOutput) endedAt() uint64 { return o.told.Load() }
 
 func (o *feedOutput) interval(r *report.Report) {
 	select {

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
@@ -142,5 +144,36 @@ func TestFeedIsBounded(t *testing.T) {
 	last := out.Sites[len(out.Sites)-1]
 	if len(out.Stacks) != agent.MaxStacks || last.Stack != agent.OtherStacks || last.LiveBytes != 40 || last.TouchedCount != 10 || len(out.Frames) != agent.MaxStacks+1 {
 		t.Errorf("%d stacks, %d frames, the others %+v", len(out.Stacks), len(out.Frames), last)
+	}
+}
+
+// What an agent has not taken, the next Report has again.
+func TestFeedKnowsWhatWasTold(t *testing.T) {
+	from, to := io.Pipe()
+	o := startFeed(&session{}, newFeed(to, thisProcess(t)))
+	o.interval(&report.Report{WindowNS: 7})
+	if got := o.endedAt(); got != 0 {
+		t.Errorf("before it is read, all of %d was told", got)
+	}
+	feeds := json.NewDecoder(from)
+	for _, window := range []uint64{7, 9} {
+		var out agent.Feed
+		if err := feeds.Decode(&out); err != nil || out.WindowNS != window {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		for o.endedAt() != window { // it is known once it was told
+			time.Sleep(time.Millisecond)
+		}
+		if window == 7 {
+			o.interval(&report.Report{WindowNS: 9})
+		}
+	}
+	_ = from.Close()
+	o.interval(&report.Report{WindowNS: 11})
+	if err := o.final(&report.Report{WindowNS: 12}); err != nil {
+		t.Error(err)
+	}
+	if got := o.endedAt(); got != 9 {
+		t.Errorf("a Report that nobody could take was told: %d", got)
 	}
 }

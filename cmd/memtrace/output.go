@@ -22,6 +22,7 @@ import (
 // output shows what a session finds.
 type output interface {
 	wantsIntervals() bool // false: interval does nothing
+	endedAt() uint64      // for analyzer.ReportOptions of an interval's Report
 	interval(*report.Report)
 	final(*report.Report) error
 	stack(event.Stack)
@@ -33,6 +34,7 @@ type output interface {
 type noOutput struct{}
 
 func (noOutput) wantsIntervals() bool       { return false }
+func (noOutput) endedAt() uint64            { return 0 }
 func (noOutput) interval(*report.Report)    {}
 func (noOutput) final(*report.Report) error { return nil }
 func (noOutput) stack(event.Stack)          {}

@@ -415,7 +415,11 @@ func (s *session) report(final bool) *report.Report {
 	if final && (s.gate.exports.wanted() || s.recorder != nil) {
 		top = 0 // what is shown is limited in finish
 	}
-	r := s.reportOf(analyzer.ReportOptions{Final: final, Top: top, Sort: s.sort, By: s.by})
+	o := analyzer.ReportOptions{Final: final, Top: top, Sort: s.sort, By: s.by}
+	if !final {
+		o.EndedAt = s.out.endedAt()
+	}
+	r := s.reportOf(o)
 	r.Made = madeNow(s.commands)
 	r.Tracer.Tables, r.Tracer.Source = s.tracer.TableMemory()
 	r.Overhead, r.Pressure = s.limiter.report(), pressure
