@@ -20,7 +20,7 @@ func TestServeFindsTheServiceThatGrows(t *testing.T) {
 	service := startLeaky(t, copyAs(t, "slow_leak", leaks))
 	// Without others, nothing else on this machine takes part.
 	config := fmt.Sprintf("interval: 1s\nothers: none\nwatch_top: 1\nwatch_top_least: 64KiB\n"+
-		"services: [{name: shop, program: %s, user: %[3]s}, {name: quiet, program: %s, user: %[3]s}]\n", leaks, idle, sessionUser())
+		"services: [{name: shop, program: %[1]s, user: %[3]s}, {name: quiet, program: %[2]s, user: %[3]s}]\n", leaks, idle, sessionUser())
 	before := service.leaked(t)
 	a := startGrowthAgent(t, config, filepath.Join(t.TempDir(), "data"))
 	eventually(t, "the service that leaks is watched", func() bool {
