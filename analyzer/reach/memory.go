@@ -25,7 +25,7 @@ type memory struct {
 	longest atomic.Int64
 	read    atomic.Uint64 // bytes
 	failed  atomic.Uint64 // bytes that could not be read
-	gone    atomic.Bool   // the process ended or let go of its memory
+	gone    atomic.Bool   // the process ended or let go of its memory, or nobody wants to know any more
 }
 
 // errUnreadable means that memory could not be read.

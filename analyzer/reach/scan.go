@@ -4,6 +4,7 @@ package reach
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,6 +52,8 @@ type Options struct {
 	// was asked for, in bytes.
 	Slack   uint64
 	Workers int // goroutines; 0 means one a core
+	// Wanted ends with the Scan's use: it then fails, soon. Nil: it is of use to its end.
+	Wanted context.Context
 }
 
 // Result is what a Scan found. Sizes are bytes.
@@ -92,6 +95,7 @@ func Scan(p *procfs.Process, blocks Blocks, o Options) (Result, error) {
 	c := &scan{p: p, options: o}
 	defer c.close()
 	c.Began = time.Now()
+	defer c.whileWanted()()
 	if err := c.prepare(blocks); err != nil {
 		return Result{}, fmt.Errorf("scan the memory of process %d: %w", p.PID(), err)
 	}
@@ -105,6 +109,14 @@ func Scan(p *procfs.Process, blocks Blocks, o Options) (Result, error) {
 	}
 	c.finish(blocks)
 	return c.Result, nil
+}
+
+// whileWanted has the scan read nothing any more once it isn't wanted, until stop.
+func (c *scan) whileWanted() (stop func() bool) {
+	if c.options.Wanted == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(c.options.Wanted, func() { c.mem.gone.Store(true) })
 }
 
 // cpuTime is the processor time that this process took, which other load on the
@@ -199,8 +211,11 @@ func (c *scan) close() {
 	c.index.area.close()
 }
 
-// whyGone says why the memory could not be read any more.
+// whyGone says why the memory could not be read any more, or was not to be.
 func (c *scan) whyGone() error {
+	if w := c.options.Wanted; w != nil && w.Err() != nil {
+		return context.Cause(w)
+	}
 	if st, err := c.p.Stat(); err != nil || st.Zombie() {
 		return procfs.ErrGone
 	}

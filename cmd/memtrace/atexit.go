@@ -51,18 +51,6 @@ func (s *session) runCall(v sessionCall) {
 	}
 }
 
-// runWaitingCalls runs what others wait for now.
-func (s *session) runWaitingCalls() {
-	for {
-		select {
-		case v := <-s.calls:
-			s.runCall(v)
-		default:
-			return
-		}
-	}
-}
-
 // hooks are what the session does when a process forks, executes a program, exits or is stopped at one of our probes.
 func (s *session) hooks() *launch.Hooks {
 	h := &launch.Hooks{Unknown: s.stoppedAtCode, AtExit: func(e launch.Ending) {

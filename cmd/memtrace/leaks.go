@@ -57,7 +57,7 @@ func (s *session) checkLeaks() {
 			}
 			tried[p] = true
 			s.checkLiving(t)
-			if s.runWaitingCalls(); s.stopping {
+			if s.endedEarly() {
 				return // without probes, what was freed since would count as leaked
 			}
 		}
@@ -101,7 +101,9 @@ func (s *session) scan(t *target, check *analyzer.Check, threads []reach.Thread)
 	}
 	s.take(input.Loss{Loss: loss})
 	s.pressure() // what was left out until now
-	o := reach.Options{Threads: threads, Pending: func() []uint64 { return s.pending(t) }, AllSeen: t.base == nil}
+	o := reach.Options{
+		Threads: threads, Pending: func() []uint64 { return s.pending(t) }, AllSeen: t.base == nil, Wanted: s.wanted,
+	}
 	if threads == nil {
 		o.Registers = s.registersOf(t)
 	}
@@ -165,7 +167,7 @@ func (s *session) checkRunning(t *target) error {
 		if t.unchecked == nil { // it has ended meanwhile, and was checked then
 			return nil
 		}
-		if s.stopping { // what ended the trace has said why it is unchecked
+		if s.endedEarly() {
 			return t.unchecked
 		}
 		if t.programs != program {

@@ -56,12 +56,11 @@ func traceForAlert(ctx context.Context, set settings) error {
 	}
 	out := &resultOutput{session: s, to: to}
 	s.out = out
-	defer context.AfterFunc(ctx, func() {
-		s.runInSession(func() {
-			out.early = true
-			s.stopUnchecked()
-		})
-	})()
+	s.wanted, s.endEarly = ctx, func() {
+		out.early = true
+		s.stopUnchecked()
+	}
+	defer context.AfterFunc(ctx, func() { s.runInSession(s.endEarly) })()
 	if err := s.loop(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
@@ -101,6 +100,17 @@ func alertRing(cpus int) int {
 }
 
 var errEndedEarly = errors.New("the trace was ended before its time")
+
+// endedEarly ends the trace if it is to be, and reports whether it has been.
+func (s *session) endedEarly() bool {
+	if s.wanted == nil || s.wanted.Err() == nil {
+		return false
+	}
+	if !s.stopping {
+		s.endEarly()
+	}
+	return true
+}
 
 // stopUnchecked ends the trace without a leak check.
 func (s *session) stopUnchecked() {

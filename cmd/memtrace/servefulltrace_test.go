@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,18 +76,34 @@ func TestNothingIsAttachedForAnEndedAgent(t *testing.T) {
 // What ends a trace while its processes are checked for leaks ends the check: without probes, frees are not seen.
 func TestStoppedTraceChecksNoMore(t *testing.T) {
 	s, one := jobOf(t, "definite", true)
-	other, err := holdTarget(s.fs, os.Getpid())
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	other, err := holdTarget(s.fs, cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(other.close)
 	s.targets[other.pid] = other
 	one.untraced, other.untraced = errNotTraced, errNotTraced // so that there is nothing to scan
-	s.calls, s.over = make(chan sessionCall, 1), make(chan struct{})
-	s.calls <- sessionCall{func() {
+	ctx, cancel := context.WithCancel(t.Context())
+	s.wanted, s.endEarly = ctx, func() {
 		s.leaveUnchecked()
 		s.stopping = true
-	}, make(chan struct{})}
+	}
+	if s.endedEarly() {
+		t.Error("it has ended early")
+	}
+	cancel()
 	s.checkLeaks()
 	if !s.stopping || one.unchecked != errEndedEarly || other.unchecked != errEndedEarly {
 		t.Errorf("stopping %v: %v, %v", s.stopping, one.unchecked, other.unchecked)

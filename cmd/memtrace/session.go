@@ -69,7 +69,9 @@ type session struct {
 	warnedNoAllocator map[string]bool   // programs that were warned of, as they have no allocator
 	command           int               // run: the process that we started
 	stopping          bool
-	timeOver          bool // that of --duration
+	timeOver          bool            // that of --duration
+	wanted            context.Context // once it has ended, endEarly ends the trace, also in a leak check; nil: nothing does
+	endEarly          func()
 	warnings          []string
 	unsaid            uint64 // warnings beyond maxWarnings
 	missed            int    // children that were not attached to, or ended before
