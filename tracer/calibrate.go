@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,7 +42,9 @@ const (
 const (
 	calibrationCalls = 500 // of one turn: some 1 ms
 	calibrationTurns = 7
-	calibrationLimit = 3 * time.Second // after which the child is given up
+	// calibrationLimit is the processor time, in s, after which the child has gone astray. It is none of the wall's: on a busy
+	// machine, as beside a service that an alert fires for, it may wait for seconds until its turn.
+	calibrationLimit = 10
 )
 
 // ServeCalibration makes this process the child of Calibrate, if it was started
@@ -53,6 +54,8 @@ func ServeCalibration() {
 		return
 	}
 	runtime.LockOSThread()
+	// The kernel kills it then, whatever it does.
+	_ = unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: calibrationLimit, Max: calibrationLimit}) // it may lower its own
 	entry, both, exit := calibrationSpots()
 	spots := map[byte]uint64{askEntry: entry, askBoth: both, askExit: exit}
 	var turn [1]byte
@@ -200,8 +203,6 @@ func fileOffset(exe *os.File, addr uint64) (uint64, error) {
 
 // median takes turns of what is asked for and returns ns a call.
 func (c *calibration) median(ask byte) (float64, error) {
-	stop := time.AfterFunc(calibrationLimit, func() { _ = c.cmd.Process.Kill() })
-	defer stop.Stop()
 	var turns []float64
 	var took [8]byte
 	for range calibrationTurns {

@@ -3,10 +3,14 @@
 package tracer
 
 import (
+	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -39,6 +43,32 @@ func TestCalibration(t *testing.T) {
 				t.Errorf("the interval is %d afterwards", got)
 			}
 		})
+	}
+}
+
+// A child that gets no processor for a while, as beside a service that an alert fires for, is waited for. The kernel ends one
+// that takes more of it than any needs.
+func TestStarvedCalibration(t *testing.T) {
+	t.Parallel()
+	c, err := startCalibration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if _, err := c.median(askEntry); err != nil {
+		t.Fatal(err)
+	}
+	pid := c.cmd.Process.Pid
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if want := fmt.Sprintf(`Max cpu time +%d +%[1]d +seconds`, calibrationLimit); err != nil || !regexp.MustCompile(want).Match(limits) {
+		t.Errorf("%v: want %s in %s", err, want, limits)
+	}
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(4*time.Second, func() { _ = unix.Kill(pid, unix.SIGCONT) })
+	if _, err := c.median(askEntry); err != nil {
+		t.Error(err)
 	}
 }
 
