@@ -357,7 +357,10 @@ func TestFindingsAreShownSafely(t *testing.T) {
 	for want, f := range map[string]Findings{
 		"no leaks":                     {Processes: 2, Checked: 2},
 		"no leaks among what was seen": {Processes: 2, Checked: 2, PausedSeconds: 1},
-		"no leaks; 1 of 2 that were traced were checked": {Processes: 2, Checked: 1},
+		"no leaks among what was seen; the recording has come to its largest size": {
+			Processes: 2, Checked: 2, FullSeconds: 10, SampledSeconds: 1, RecordingFull: true,
+		},
+		"no leaks among what was seen; 1 of 2 that were traced were checked": {Processes: 2, Checked: 1},
 		"no leaks among what was seen; 16 of its 40 processes were traced; 15 of 16 that were traced were checked; 3 events were lost": {
 			Processes: 40, Untraced: 23, Refused: 1, Checked: 15, Lost: 3,
 		},
@@ -397,7 +400,7 @@ func TestHowTracesEnd(t *testing.T) {
 		failed  bool
 	}{
 		"its time was over":                                                  {trace: fullTrace{result: &TraceResult{TimeOver: true, Found: Findings{FullSeconds: 60}}}},
-		"its processes have ended":                                           {trace: fullTrace{result: &TraceResult{Found: Findings{FullSeconds: 70}}}},
+		"its processes have ended":                                           {ctx: over, trace: fullTrace{result: &TraceResult{Found: Findings{FullSeconds: 70}}}},
 		"the agent ended before there was a result":                          {ctx: over, trace: fullTrace{traced: there}, failed: true},
 		"the tracer took too long to end: its recording":                     {ctx: over, trace: fullTrace{traced: there}, err: errLate, failed: true},
 		"the agent ended":                                                    {ctx: over, trace: fullTrace{result: &TraceResult{Early: true}}, err: errLate},

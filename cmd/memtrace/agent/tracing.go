@@ -109,7 +109,7 @@ func (t *fullTrace) start() error {
 		args = append(args, "--leaks")
 	}
 	said := &lineLog{to: a.log, prefix: "trace of " + t.job.service + ": "}
-	t.cmd = tracerCommand(args, a.watches.history.cacheOf(), said)
+	t.cmd = tracerCommand(args, a.watches.folder().cacheOf(), said)
 	var err error
 	if t.orders, err = t.cmd.StdinPipe(); err == nil {
 		t.lines, err = t.cmd.StdoutPipe()
@@ -180,7 +180,7 @@ func (t *fullTrace) ended(ctx context.Context, tooLong bool, err error) (why str
 		return "not all is recorded: " + brief(r.RecordError), true
 	case tooLong:
 		return fmt.Sprintf("it took %v longer than its time", checkPatience), true
-	case r != nil && ctx.Err() != nil:
+	case r != nil && r.Early && ctx.Err() != nil: // else it was over by then
 		return "the agent ended", false
 	case r == nil && errors.Is(err, errLate):
 		return err.Error(), true
@@ -284,9 +284,10 @@ func (t *fullTrace) findings() *Findings {
 	return &f
 }
 
-// whole reports whether all allocations of all processes were seen, of what was to be traced.
+// whole reports whether all allocations of all processes were seen and checked.
 func (f *Findings) whole() bool {
-	return f.unseen() == 0 && f.Untraced == 0 && f.Refused == 0 && f.Lost == 0 && (f.Shed == nil || f.Shed.Blocks == 0)
+	return f.unseen() == 0 && f.SampledSeconds == 0 && f.Lost == 0 && (f.Shed == nil || f.Shed.Blocks == 0) &&
+		f.Untraced == 0 && f.Refused == 0 && f.Checked >= f.Processes
 }
 
 func (f *Findings) seconds() float64 { return f.FullSeconds + f.SampledSeconds + f.unseen() }
