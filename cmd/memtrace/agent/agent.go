@@ -248,6 +248,7 @@ func (a *Agent) reload() {
 	a.config.Store(&c)
 	a.warnOf(&c)
 	a.alerts.reload(&c, time.Now())
+	a.traces.reload(c.Alerts, time.Now())
 	a.log.Printf("configuration read: %s", rules(len(c.Services)))
 }
 

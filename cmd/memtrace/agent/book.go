@@ -119,8 +119,8 @@ func (b *book) count(name string, user uint32, named bool, p *collect.Process) {
 		b.totals[name] = t
 	}
 	own := p.PID == b.self || p.PPID == b.self
-	if t.seen == b.passes { // one process that is another's is enough
-		user, own = max(user, t.user), own || t.own
+	if t.seen == b.passes { // one process that is another's is enough, and so is one that a rule has named
+		user, own, named = max(user, t.user), own || t.own, named || t.named
 	}
 	t.named, t.user, t.own, t.seen = named, user, own, b.passes
 	is := counts{p.MinFlt, p.MajFlt, p.CPU()}

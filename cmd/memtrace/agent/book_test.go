@@ -69,6 +69,22 @@ func TestCountersOutliveProcesses(t *testing.T) {
 	}
 }
 
+// A rule has named a service if it has named one of its processes, in whatever order they are.
+func TestServiceOfARuleAndOthers(t *testing.T) {
+	c, b := parsed(t, "others: program\nservices: [{name: shop, program: till}]"), newRootsBook()
+	ruled, other := process(1, 1, "till", 1, 0), process(2, 2, "shop", 1, 0)
+	for _, p := range []*collect.Pass{pass(ruled, other), pass(other, ruled)} {
+		services, _ := b.take(c, p)
+		if named, user := b.named("shop"); !named || user != unknownUser || byName(services)["shop"].Processes != 2 {
+			t.Errorf("named by a rule %v, by user %d: %+v", named, user, services)
+		}
+	}
+	b.take(c, pass(other))
+	if named, user := b.named("shop"); named || user != 0 {
+		t.Errorf("without a process that the rule has named: %v, user %d", named, user)
+	}
+}
+
 // However many services there are, max_services bounds the series; nothing is lost from the sums; those of rules are
 // always there; and a series goes on unless another has become twice as large.
 func TestServicesAreBounded(t *testing.T) {

@@ -103,8 +103,9 @@ var traceTexts = map[string]fieldText{
 	"for":   {"", "how long, from 1s to 10m"},
 	"leaks": {"", "false to leave out the leak check at the end"},
 	"max_overhead": {"SHARE", "what the probes may take of the service's own processor time, from 0.1% to 1000%: where they would take " +
-		"more, allocations are sampled, or the trace pauses"},
-	"every": {"", "a service is traced once in this time at most, whatever fires, from 1m to 168h"},
+		"more, allocations are sampled, or page faults alone are seen, or nothing"},
+	"every": {"", "a service is traced once in this time at most, whatever fires, from 1m to 168h; all that one user has named " +
+		"count as one"},
 }
 
 var receiverTexts = map[string]fieldText{

@@ -74,6 +74,8 @@ func (h *history) pruneTracesOfOthers(folders []string, c *Config) (removed int,
 		}
 		traces, wrong := segmentsIn(filepath.Join(folder, tracesFolder), kindTrace)
 		err = errors.Join(err, wrong)
+		// The one that is being written counts at its end: while none may remove it, others would go in its place.
+		traces = slices.DeleteFunc(traces, func(s Segment) bool { return s.File == h.tracing })
 		if usersFolder.MatchString(folder) {
 			users = append(users, traces...)
 		} else {

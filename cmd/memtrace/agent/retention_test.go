@@ -102,10 +102,17 @@ func TestTracesOfUsersGoFirst(t *testing.T) {
 		}
 	}
 	tracedAt(t, h, "db.service", now, 95)
+	h.tracing = tracedAt(t, h, ofUser("y", 1001), now, 50) // none of root's goes for one that is being written
 	w.pruneSoon.Store(true)
 	w.prune(&c, now)
+	h.endTrace()
 	if root, users := sizesOf(t, h, "db.service"), sizesOf(t, h, ofUser("x", unknownUser)); root != "trace 5, trace 95" || users != "" {
 		t.Errorf("%q and %q are left", root, users)
+	}
+	w.pruneSoon.Store(true)
+	w.prune(&c, now)
+	if root, users := sizesOf(t, h, "db.service"), sizesOf(t, h, ofUser("y", 1001)); root != "trace 5, trace 95" || users != "" {
+		t.Errorf("once it has ended, %q and %q are left", root, users)
 	}
 }
 

@@ -65,7 +65,8 @@ func (j *traceJob) tracedKey() tracedKey {
 	return tracedKey{service: j.service}
 }
 
-// rank is by whom the service was named: a rule, root, or else a user. The lower one keeps its place where too many wait.
+// rank is by whom the service was named: a rule, root, or else a user, who may have made it up. The lower one goes first, and
+// keeps its place where too many wait.
 func (j *traceJob) rank() int {
 	switch {
 	case j.named:
@@ -144,40 +145,31 @@ func (x *traces) take(changes []alert.Change, now time.Time, who func(service st
 			x.drop(j, why, now)
 			continue
 		}
-		x.makeRoom(j, now)
+		x.makeRoom(now)
 		j.was = x.states[j.traceID]
 		x.set(j.traceID, TraceState{State: traceWaiting, Since: now})
-		// What rules name goes before what users may have made up.
-		at := len(x.waiting)
-		if j.named {
-			if first := slices.IndexFunc(x.waiting, func(o *traceJob) bool { return !o.named }); first >= 0 {
-				at = first
-			}
+		at := slices.IndexFunc(x.waiting, func(o *traceJob) bool { return o.rank() > j.rank() })
+		if at < 0 {
+			at = len(x.waiting)
 		}
 		x.waiting = slices.Insert(x.waiting, at, j)
 	}
 }
 
-// gives is the place in the queue of who makes room for a trace, -1: nobody does. The lock is held.
-func (x *traces) gives(j *traceJob) (at int) {
-	at = -1
-	for i, o := range x.waiting {
-		if o.rank() > j.rank() && (at < 0 || o.rank() >= x.waiting[at].rank()) {
-			at = i
-		}
-	}
-	return at
+// full reports whether there is no room for a trace: so many wait, and the last of them, which has the highest rank, has none
+// higher than its own. The lock is held.
+func (x *traces) full(j *traceJob) bool {
+	return len(x.waiting) >= maxWaiting && x.waiting[len(x.waiting)-1].rank() <= j.rank()
 }
 
-// makeRoom has the last of those wait no longer that may be made up, where too many wait. The lock is held.
-func (x *traces) makeRoom(j *traceJob, now time.Time) {
+// makeRoom has the last one wait no longer where too many wait. The lock is held.
+func (x *traces) makeRoom(now time.Time) {
 	if len(x.waiting) < maxWaiting {
 		return
 	}
-	at := x.gives(j)
-	o := x.waiting[at]
-	x.waiting = slices.Delete(x.waiting, at, at+1)
-	x.drop(o, fmt.Sprintf("%d others wait", maxWaiting), now)
+	last := x.waiting[len(x.waiting)-1]
+	x.waiting = x.waiting[:len(x.waiting)-1]
+	x.drop(last, fmt.Sprintf("%d others wait", maxWaiting), now)
 }
 
 // refuses says why there is to be no trace, "" where there is. The lock is held.
@@ -198,7 +190,7 @@ func (x *traces) refuses(j *traceJob, now time.Time) string {
 		}
 		return fmt.Sprintf("%s was traced %v ago, less than %v (every)", what, now.Sub(at).Round(time.Second), j.how.Every)
 	}
-	if len(x.waiting) >= maxWaiting && x.gives(j) < 0 {
+	if x.full(j) {
 		return fmt.Sprintf("%d others wait", maxWaiting)
 	}
 	return ""
@@ -230,20 +222,54 @@ func (x *traces) drop(j *traceJob, why string, now time.Time) {
 	x.set(j.traceID, s)
 }
 
-// set notes how an alert's trace is, and forgets the oldest of those that are over where there are too many. The lock is held.
+// set notes how an alert's trace is, and forgets one that is over where there are too many. The lock is held.
 func (x *traces) set(id traceID, s TraceState) {
 	if x.states[id] == nil && len(x.states) >= maxStates {
-		var oldest *traceID
-		for other, o := range x.states {
-			if o.State != traceWaiting && o.State != traceRunning && (oldest == nil || o.Since.Before(x.states[*oldest].Since)) {
-				oldest = &other
-			}
-		}
-		if oldest != nil {
-			delete(x.states, *oldest)
-		}
+		x.forget()
 	}
 	x.states[id] = &s
+}
+
+// forget drops the oldest state: of those without a trace, as long as there are any. Who makes up names, of services whose
+// traces are dropped, must not push out what was found of others. The lock is held.
+func (x *traces) forget() {
+	before := func(s, o *TraceState) bool {
+		if none := s.State == traceNone; none != (o.State == traceNone) {
+			return none
+		}
+		return s.Since.Before(o.Since)
+	}
+	var oldest *traceID
+	for id, s := range x.states {
+		if s.State != traceWaiting && s.State != traceRunning && (oldest == nil || before(s, x.states[*oldest])) {
+			oldest = &id
+		}
+	}
+	if oldest != nil {
+		delete(x.states, *oldest)
+	}
+}
+
+// reload has what waits go by the alerts of another configuration, where they are in it still. What runs ends as it began.
+func (x *traces) reload(rules []alert.Rule, now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	by := make(map[string]*alert.Rule, len(rules))
+	for i := range rules {
+		by[rules[i].Key()] = &rules[i]
+	}
+	x.waiting = slices.DeleteFunc(x.waiting, func(j *traceJob) bool {
+		r := by[j.key]
+		if r == nil {
+			return false // it is over, which the next pass tells
+		}
+		if !r.Traces(j.service) {
+			x.drop(j, "its alert asks for no trace any more", now)
+			return true
+		}
+		j.how = *r.Trace
+		return false
+	})
 }
 
 // step has the next trace begin if none runs. members are a service's processes as of this pass.

@@ -213,7 +213,8 @@ func TestTracesThatAreOver(t *testing.T) {
 	})
 }
 
-// So many wait at most. What rules have named goes before what users have, each of whom has one at a time.
+// So many wait at most. What rules have named goes before what root has, and that before what users have, each of whom has one
+// at a time.
 func TestTracesWaitInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTracing(t, everything)
@@ -227,13 +228,13 @@ func TestTracesWaitInOrder(t *testing.T) {
 			x.finish(traceEnd{})
 			x.pass(time.Second)
 		}
-		x.check(t, "in order", "shop db u1 v r1 r2", 1, 0, 1)
+		x.check(t, "in order", "shop db r1 r2 u1 v", 1, 0, 1)
 		var many []string
 		for i := range maxWaiting + 3 {
 			many = append(many, fmt.Sprintf("grows s%d", i))
 		}
 		x.pass(time.Second, many...)
-		x.check(t, "too many", "shop db u1 v r1 r2", 1, maxWaiting, 4)
+		x.check(t, "too many", "shop db r1 r2 u1 v", 1, maxWaiting, 4)
 		x.close()
 		x.wait()
 	})
@@ -314,6 +315,57 @@ func TestTracesForget(t *testing.T) {
 		x.pass(0, "grows a")
 		if len(x.began) != maxRemembered || x.began[tracedKey{service: "a"}].IsZero() || !x.began[tracedKey{service: "0"}].IsZero() || len(x.states) != maxStates || x.of("grows", "a") == nil || x.of("grows", "10") != nil {
 			t.Errorf("%d services and %d alerts are remembered", len(x.began), len(x.states))
+		}
+		x.close()
+		x.wait()
+	})
+}
+
+// Who makes up names, whose traces are dropped, doesn't push out what was found of others.
+func TestTracesKeepWhatWasFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTracing(t, everything)
+		x.set(traceID{"grows", "shop"}, TraceState{State: traceDone, Since: x.now.Add(-time.Hour), File: "/shop"})
+		x.set(traceID{"grows", "old"}, TraceState{State: traceNone, Since: x.now.Add(-time.Minute)})
+		x.users["x0"] = 1000
+		x.pass(0, "grows x0")
+		for i := 1; i <= 2*maxStates; i++ {
+			name := fmt.Sprintf("x%d", i)
+			x.users[name] = 1000
+			x.pass(time.Second, "grows "+name)
+		}
+		if s := x.of("grows", "shop"); len(x.states) != maxStates || s == nil || s.File != "/shop" || x.of("grows", "old") != nil {
+			t.Errorf("%d states; of shop %+v", len(x.states), s)
+		}
+		if s := x.of("grows", "x0"); s == nil || s.State != traceRunning {
+			t.Errorf("what runs is %+v", s)
+		}
+		x.close()
+		x.wait()
+	})
+}
+
+// What waits goes by a configuration that was read meanwhile. What runs goes on as it was.
+func TestTracesFollowAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTracing(t, everything)
+		x.pass(0, "grows a", "large b", "grows c")
+		is, err := ParseConfig([]byte("alerts: [{name: grows, when: growth(*)>1MiB/h}, {name: large, when: rss(*)>1, trace: {for: 7s, leaks: false}}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.reload(is.Alerts, x.now)
+		x.check(t, "one alert asks for none any more", "a", 1, 1, 1)
+		if s := x.of("grows", "c"); s.State != traceNone || s.Dropped != "its alert asks for no trace any more" {
+			t.Errorf("%+v", s)
+		}
+		x.reload(nil, x.now)
+		x.check(t, "none is there any more: a pass says what is over", "a", 1, 1, 1)
+		x.finish(traceEnd{})
+		x.pass(time.Second)
+		x.check(t, "the other", "a b", 1, 0, 1)
+		if a, b := x.begun[0].how, x.begun[1].how; a != alert.DefaultTrace() || b.For != 7*time.Second || b.Leaks {
+			t.Errorf("%+v, %+v", a, b)
 		}
 		x.close()
 		x.wait()
