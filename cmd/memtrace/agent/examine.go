@@ -246,13 +246,24 @@ func (c *Config) examineData() Finding {
 	case err != nil:
 		return Finding{what, Less, err.Error(), another[3:], false}
 	case free < leastFree:
-		return Finding{what, Less, fmt.Sprintf("the disk of %s has %d MiB left, less than %d: growth is watched, and "+
-			"nothing is recorded",
-			there, free>>20, leastFree>>20), "make room, " + another, false}
+		return Finding{what, Less, fmt.Sprintf("the disk of %s has %d MiB left, less than %d: %s", there, free>>20,
+			leastFree>>20, c.withoutRoom()), "make room, " + another, false}
 	case there != c.Data:
 		return fine(what, "%s is made at the start, in %s, which has %d MiB left", c.Data, there, free>>20)
 	}
 	return fine(what, "%s can be written to, and has %d MiB left", c.Data, free>>20)
+}
+
+// withoutRoom is what becomes of recordings that there is no room for.
+func (c *Config) withoutRoom() string {
+	growth, traces := "growth is watched, and nothing is recorded", "traces that alerts ask for fail"
+	switch {
+	case !c.traces():
+		return growth
+	case !c.watches():
+		return traces
+	}
+	return growth + ", and " + traces
 }
 
 // examineReceiver looks at what a receiver names. No message is sent.

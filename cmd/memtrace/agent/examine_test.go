@@ -113,6 +113,21 @@ func TestExamineData(t *testing.T) {
 	expect(t, data(open), "wrong: "+open+" can be written to by others")
 }
 
+// On a disk that is nearly full, it says what becomes of all that is asked for.
+func TestExamineFullDisk(t *testing.T) {
+	growth, traces := "{name: a, program: a, growth: true}", "{name: a, when: rss(a)>1, trace: 1m}"
+	for _, x := range []struct{ rules, alerts, want string }{
+		{growth, "", "growth is watched, and nothing is recorded"},
+		{"", traces, "traces that alerts ask for fail"},
+		{growth, traces, "growth is watched, and nothing is recorded, and traces that alerts ask for fail"},
+	} {
+		c, err := ParseConfig([]byte("services: [" + x.rules + "]\nalerts: [" + x.alerts + "]"))
+		if is := c.withoutRoom(); err != nil || is != x.want {
+			t.Errorf("%q, %v; want %q", is, err, x.want)
+		}
+	}
+}
+
 // What receivers name is there, and what is secret is so. No address is in what is said.
 func TestExamineReceivers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "address")
