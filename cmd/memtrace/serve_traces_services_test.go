@@ -44,9 +44,32 @@ func (a *growthAgent) traced(t *testing.T, alert, state string) (s *agent.TraceS
 	t.Helper()
 	eventually(t, "the trace of "+alert+" is "+state, func() bool {
 		s = a.traceOf(t, alert)
+		if s != nil && s.State != state && (s.State == "done" || s.State == "failed") {
+			t.Fatalf("the trace of %s is %s: %+v: %s", alert, s.State, s, a.said)
+		}
 		return s != nil && s.State == state
 	})
 	return s
+}
+
+// recordedTrace waits until a trace of shop has recorded some of its leak, and returns the recording and who writes it.
+func (a *growthAgent) recordedTrace(t *testing.T) (file string, tracer int) {
+	t.Helper()
+	a.traced(t, "leak", "running")
+	eventually(t, "the trace is recorded", func() bool {
+		all, _ := filepath.Glob(filepath.Join(a.data, "services/shop/traces/*.memtrace"))
+		if s := a.traceOf(t, "leak"); s == nil || s.State != "running" {
+			t.Fatalf("the trace is %+v: %s", s, a.said)
+		}
+		file = strings.Join(all, " ")
+		return len(all) == 1
+	})
+	recordingHolds(t, file, 1)
+	tracers := tracersOf(t, a.cmd.Process.Pid)
+	if len(tracers) != 1 {
+		t.Fatalf("tracers %v", tracers)
+	}
+	return file, tracers[0]
 }
 
 // auditOf are the entries of a kind.
@@ -162,18 +185,7 @@ func TestServeTraceEndsWithTheAgent(t *testing.T) {
 			service := startLeaky(t, copyAs(t, "slow_leak", name))
 			rule := "interval: 1s\nservices: [{name: shop, program: " + name + "}]\n"
 			a := startGrowthAgent(t, rule+"alerts: [{name: leak, when: rss(shop)>4KiB, for: 0s, trace: 10m}]\n", filepath.Join(t.TempDir(), "data"))
-			a.traced(t, "leak", "running")
-			var file string
-			eventually(t, "the trace is recorded", func() bool {
-				all, _ := filepath.Glob(filepath.Join(a.data, "services/shop/traces/*.memtrace"))
-				file = strings.Join(all, " ")
-				return len(all) == 1
-			})
-			recordingHolds(t, file, 1)
-			tracers := tracersOf(t, a.cmd.Process.Pid)
-			if len(tracers) != 1 {
-				t.Fatalf("tracers %v", tracers)
-			}
+			file, tracer := a.recordedTrace(t)
 			if err := os.WriteFile(a.config, []byte(rule), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +197,7 @@ func TestServeTraceEndsWithTheAgent(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = a.cmd.Wait()
-			eventually(t, "the trace ends", func() bool { return syscall.Kill(tracers[0], 0) != nil })
+			eventually(t, "the trace ends", func() bool { return syscall.Kill(tracer, 0) != nil })
 			if !endedInOrder(t, file) {
 				t.Error("the recording was not ended in good order")
 			}
@@ -195,6 +207,45 @@ func TestServeTraceEndsWithTheAgent(t *testing.T) {
 			if ended := auditOf(t, a.data, "trace_ended"); signal == syscall.SIGTERM && (len(ended) != 1 || ended[0]["why"] != "the agent ended") {
 				t.Errorf("%v: %s", ended, a.said)
 			}
+		})
+	}
+}
+
+// A tracer that is killed, also along with its agent, leaves the service unharmed and without a probe, and what it has recorded.
+// An agent that lives on says what became of the trace.
+func TestServeTraceKilled(t *testing.T) {
+	t.Parallel()
+	for what, both := range map[string]bool{"tracer": false, "both": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			name := "killed_" + what
+			service := startLeaky(t, copyAs(t, "slow_leak", name))
+			a := startGrowthAgent(t, "interval: 1s\nservices: [{name: shop, program: "+name+"}]\n"+
+				"alerts: [{name: leak, when: rss(shop)>4KiB, for: 0s, trace: 10m}]\n", filepath.Join(t.TempDir(), "data"))
+			file, tracer := a.recordedTrace(t)
+			if err := syscall.Kill(tracer, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if both {
+				_ = a.cmd.Process.Kill()
+				_ = a.cmd.Wait()
+			} else if s := a.traced(t, "leak", "failed"); !strings.HasSuffix(s.Why, "signal: killed") || s.File != file || s.Found != nil {
+				t.Errorf("%+v", s)
+			}
+			eventually(t, "the probes are gone", func() bool { return patchedBytes(t, service.cmd.Process.Pid) == 0 })
+			service.leaked(t)
+			recordingHolds(t, file, 1)
+			if !both {
+				if metrics := fetchText(t, a.address+"/metrics"); !strings.Contains(metrics, "memtrace_trace_failed_total 1\n") ||
+					!strings.Contains(metrics, "memtrace_trace_running 0\n") {
+					t.Errorf("%s", metrics)
+				}
+				a.end(t)
+				if ended := auditOf(t, a.data, "trace_ended"); len(ended) != 1 || !strings.HasSuffix(ended[0]["why"].(string), "signal: killed") {
+					t.Errorf("%v", ended)
+				}
+			}
+			service.end(t)
 		})
 	}
 }
