@@ -7,13 +7,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/memtrace/memtrace/analyzer/recording"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
 )
 
@@ -107,5 +111,28 @@ func TestStoppedTraceChecksNoMore(t *testing.T) {
 	s.checkLeaks()
 	if !s.stopping || one.unchecked != errEndedEarly || other.unchecked != errEndedEarly {
 		t.Errorf("stopping %v: %v, %v", s.stopping, one.unchecked, other.unchecked)
+	}
+}
+
+// A recording that has come to its largest size is a loss, and no failure of the trace; one that can't be written is one.
+func TestResultOfAFullRecording(t *testing.T) {
+	shed := &report.Shed{Stacks: 1, Allocations: 2, Blocks: 3}
+	for why, wrong := range map[error]string{
+		fmt.Errorf("write: %w", recording.ErrFull): "", syscall.ENOSPC: syscall.ENOSPC.Error(),
+	} {
+		var told bytes.Buffer
+		o := resultOutput{session: &session{recorder: &recorder{err: why}, timeOver: true}, to: json.NewEncoder(&told)}
+		if err := o.final(&report.Report{Shed: shed, Events: report.Events{Lost: 4}}); err != nil {
+			t.Fatal(err)
+		}
+		var f agent.TraceFeed
+		if err := json.Unmarshal(told.Bytes(), &f); err != nil || f.Ended == nil {
+			t.Fatalf("%q: %v", told.String(), err)
+		}
+		e := f.Ended
+		if !e.TimeOver || e.Early || e.RecordError != wrong || e.Found.RecordingFull != (wrong == "") ||
+			e.Found.Lost != 4 || e.Found.Shed == nil || *e.Found.Shed != *shed {
+			t.Errorf("%v: %s", why, told.String())
+		}
 	}
 }

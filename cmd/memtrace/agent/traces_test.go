@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -470,6 +472,42 @@ func TestHowTracesEnd(t *testing.T) {
 		test.trace.job = &traceJob{how: alert.DefaultTrace()}
 		if why, failed := test.trace.ended(test.ctx, test.tooLong, test.err); !strings.HasPrefix(why, want) || failed != test.failed {
 			t.Errorf("%q, failed %v; want %q", why, failed, want)
+		}
+	}
+}
+
+// A tracer that had no time to end in good order says so by its exit code. Its lines count up to then.
+func TestTracerThatIsCutOff(t *testing.T) {
+	const told = `echo '{"refused":[{"pid":7,"why":"no allocator"}]}'; `
+	for script, want := range map[string]string{
+		told + fmt.Sprintf("exit %d", LateExit): errLate.Error(),
+		told + "exit 3":                         "none of its processes can be traced: no allocator",
+		"exit 3":                                "it failed, and the agent's log has its own words: exit status 3",
+		`echo '{'`:                              "it failed, and the agent's log has its own words: unexpected end of JSON input",
+		told + `echo '{"ended":{"time_over":true,"found":{"checked_processes":1,"leaks":[],"full_seconds":1}}}'; exit 1`: "its time was over",
+	} {
+		a := &Agent{log: log.New(io.Discard, "", 0)}
+		a.audit = newAudit(a.log)
+		x := &fullTrace{
+			agent: a, job: &traceJob{how: alert.DefaultTrace(), processes: make([]member, 1)}, cmd: exec.Command("sh", "-c", script),
+			traced: map[collect.Identity]member{{PID: 7}: {}},
+		}
+		var err error
+		if x.orders, err = x.cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if x.lines, err = x.cmd.StdoutPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		e := x.await(t.Context())
+		if e.why != want || e.failed != (want != "its time was over") {
+			t.Errorf("%s: %q, failed %v; want %q", script, e.why, e.failed, want)
+		}
+		if e.results != nil && (e.results.Refused != 1 || e.results.Processes != 1) {
+			t.Errorf("%s: %+v", script, e.results)
 		}
 	}
 }
