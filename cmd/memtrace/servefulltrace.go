@@ -216,10 +216,27 @@ func foundBy(r *report.Report) (f agent.Findings) {
 	f.FullSeconds = time.Duration(r.WindowNS).Seconds()
 	if o := r.Overhead; o != nil {
 		f.FullSeconds = time.Duration(o.FullNS).Seconds()
-		f.SampledSeconds = time.Duration(o.SampledNS).Seconds()
+		f.SampledSeconds = time.Duration(o.SampledNS - min(o.SampledNS, firstLook(o))).Seconds()
 		f.NoneSeconds, f.PausedSeconds = time.Duration(o.NoneNS).Seconds(), time.Duration(o.PausedNS).Seconds()
 	}
+	if p := r.Pressure; p != nil {
+		f.PressedSeconds = time.Duration(p.SampledNS).Seconds()
+	}
 	return f
+}
+
+// firstLook is how many ns the sparse samples took that a trace begins with, until it is known how much its processes
+// allocate: it is as if it began after them. 0: it went on by samples.
+func firstLook(o *report.Overhead) uint64 {
+	if len(o.Spans) < 2 || len(o.Spans) == maxSpans { // else the first one may be gone
+		return 0
+	}
+	first, next := o.Spans[0], o.Spans[1]
+	took := first.ToNS - first.FromNS
+	if first.Interval != limiterInterval*sparser || next.Mode != "full" || took > uint64(time.Second) {
+		return 0
+	}
+	return took
 }
 
 // topSite is where most of the worst kind of leaks was allocated, over all processes; without leaks, most of what lives.

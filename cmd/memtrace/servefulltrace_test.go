@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -133,6 +134,36 @@ func TestResultOfAFullRecording(t *testing.T) {
 		if !e.TimeOver || e.Early || e.RecordError != wrong || e.Found.RecordingFull != (wrong == "") ||
 			e.Found.Lost != 4 || e.Found.Shed == nil || *e.Found.Shed != *shed {
 			t.Errorf("%v: %s", why, told.String())
+		}
+	}
+}
+
+// The sparse samples that a trace begins with are no loss, unless it goes on by samples. What was sampled as events came too
+// fast is one.
+func TestFindingsOfSamples(t *testing.T) {
+	sparse := report.Span{FromNS: 3e9, ToNS: 3.05e9, Mode: "sampled", Interval: limiterInterval * sparser}
+	full, sampled := report.Span{FromNS: 3.05e9, ToNS: 9e9, Mode: "full"}, report.Span{FromNS: 9e9, ToNS: 10e9, Mode: "sampled", Interval: limiterInterval}
+	long := sparse
+	long.ToNS += 2e9
+	for _, x := range []struct {
+		spans   []report.Span
+		sampled float64
+	}{
+		{[]report.Span{sparse, full}, 0},
+		{[]report.Span{sparse, full, sampled}, 1},
+		{[]report.Span{sparse, sampled}, 1.05},
+		{[]report.Span{sparse}, 0.05},
+		{[]report.Span{long, full}, 2.05},
+		{append([]report.Span{sparse}, slices.Repeat([]report.Span{full}, maxSpans-1)...), 0.05},
+	} {
+		r := report.Report{Overhead: &report.Overhead{Spans: x.spans}, Pressure: &report.Pressure{SampledNS: 5e8}}
+		for _, s := range x.spans {
+			if s.Mode == "sampled" {
+				r.Overhead.SampledNS += s.ToNS - s.FromNS
+			}
+		}
+		if f := foundBy(&r); f.SampledSeconds != x.sampled || f.PressedSeconds != 0.5 {
+			t.Errorf("%+v: %v s, %v s", x.spans[0], f.SampledSeconds, f.PressedSeconds)
 		}
 	}
 }

@@ -43,7 +43,10 @@ type Findings struct {
 	Shed          *report.Shed `json:"shed,omitempty"`
 	Unrecorded    uint64       `json:"unrecorded_events,omitempty"`
 	RecordingFull bool         `json:"recording_full,omitempty"`
+	// How long events came faster than the trace could take them in, and a sample of them was taken.
+	PressedSeconds float64 `json:"pressed_seconds,omitempty"`
 	// How long all allocations were seen, a sample of them, page faults alone, and nothing, to keep within max_overhead.
+	// The first look, a fraction of a second, is not among them.
 	FullSeconds    float64 `json:"full_seconds"`
 	SampledSeconds float64 `json:"sampled_seconds,omitempty"`
 	NoneSeconds    float64 `json:"none_seconds,omitempty"`

@@ -411,6 +411,9 @@ func TestFindingsAreShownSafely(t *testing.T) {
 	for want, f := range map[string]Findings{
 		"no leaks":                     {Processes: 2, Checked: 2},
 		"no leaks among what was seen": {Processes: 2, Checked: 2, PausedSeconds: 1},
+		"no leaks among what was seen; for 1.5 seconds events came too fast, and a sample was taken": {
+			Processes: 1, Checked: 1, PressedSeconds: 1.5,
+		},
 		"no leaks among what was seen; the recording has come to its largest size": {
 			Processes: 2, Checked: 2, FullSeconds: 10, SampledSeconds: 1, RecordingFull: true,
 		},

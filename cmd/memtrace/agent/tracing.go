@@ -286,7 +286,7 @@ func (t *fullTrace) findings() *Findings {
 
 // whole reports whether all allocations of all processes were seen and checked.
 func (f *Findings) whole() bool {
-	return f.unseen() == 0 && f.SampledSeconds == 0 && f.Lost == 0 && (f.Shed == nil || f.Shed.Blocks == 0) &&
+	return f.unseen() == 0 && f.SampledSeconds == 0 && f.PressedSeconds == 0 && f.Lost == 0 && (f.Shed == nil || f.Shed.Blocks == 0) &&
 		f.Untraced == 0 && f.Refused == 0 && f.Checked >= f.Processes
 }
 
@@ -336,6 +336,9 @@ func (f *Findings) losses() (parts []string) {
 	}
 	if f.Checked > 0 && f.Checked < traced {
 		parts = append(parts, fmt.Sprintf("%d of %d that were traced were checked", f.Checked, traced))
+	}
+	if f.PressedSeconds > 0 {
+		parts = append(parts, fmt.Sprintf("for %.1f seconds events came too fast, and a sample was taken", f.PressedSeconds))
 	}
 	if f.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d events were lost", f.Lost))
