@@ -19,8 +19,10 @@ type capability struct {
 }
 
 const (
-	capSysAdmin    = 21
-	capSysResource = 24
+	capNetBindService = 10
+	capPtrace         = 19 // CAP_SYS_PTRACE
+	capSysAdmin       = 21
+	capSysResource    = 24
 )
 
 // needed are what tracing and checking other users' processes take, as measured
@@ -28,7 +30,7 @@ const (
 func needed() []capability {
 	list := []capability{
 		{2, "CAP_DAC_READ_SEARCH", "reading other users' pagemap, and files where they are mapped from"},
-		{19, "CAP_SYS_PTRACE", "looking at other users' processes"},
+		{capPtrace, "CAP_SYS_PTRACE", "looking at other users' processes"},
 		{38, "CAP_PERFMON", "probes"},
 		{39, "CAP_BPF", "BPF programs"},
 		{40, "CAP_CHECKPOINT_RESTORE", "files that were replaced since they were mapped"},

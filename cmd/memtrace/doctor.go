@@ -18,12 +18,17 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
+const doctorDescription = "With --serve it is about memtrace.service and its drop-ins where these are installed, and else about the user who " +
+	"asks. Each line begins with fine, less (the agent runs, and does less than it is to) or WRONG (it does not run, or not what its configuration " +
+	"asks for), and says what to do next. It ends with 77 where something wrong takes other privileges or another kernel, with 1 where it is " +
+	"something else, and with 0 where nothing is. docs/serve.md says what it looks at."
+
 func doctorFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "pid", Aliases: []string{"p"}, Usage: "also show what would be probed in this process"},
 		allocFnFlag(), freeFnFlag(), layerFlag(), allocatorFlag(),
 		&cli.BoolFlag{Name: "serve", Usage: "say instead what memtrace serve lacks to do what its configuration asks for"},
-		&cli.PathFlag{Name: "config", Usage: "with --serve: the configuration, instead of " + defaultServeConfig},
+		&cli.PathFlag{Name: "config", Usage: "with --serve: the configuration, instead of what the unit names, or else " + defaultServeConfig},
 	}
 }
 

@@ -33,12 +33,18 @@ func doctorServe(c *cli.Context) error {
 	var opt agent.Options
 	var begun []agent.Finding
 	if !c.IsSet("config") {
-		var said string
-		if opt, said = unit.serveOptions(); said != "" {
+		var said, untold string
+		if opt, said, untold = unit.serveOptions(); said != "" {
 			begun = append(begun, agent.Finding{What: "unit", Text: unit.file + " begins memtrace serve with " + said +
 				", which is looked at"})
 		}
+		if untold != "" {
+			begun = append(begun, agent.Finding{What: "unit", State: agent.Less,
+				Text:   unit.file + " begins memtrace serve with " + untold + ", which is known only as it runs",
+				Remedy: "name the configuration by doctor --serve --config FILE"})
+		}
 	}
+	begun = append(begun, unit.readable()...)
 	if opt.ConfigFile == "" {
 		var err error
 		if opt.ConfigFile, err = serveConfig(c); err != nil {
@@ -57,7 +63,8 @@ func diagnoseServe(w io.Writer, opt agent.Options, unit *serviceUnit, begun []ag
 	}
 	all := slices.Concat(begun, x.Findings, examineRights(&x, unit, &s), examineKernel(&x, &s), examineMemory(&x, unit))
 	if unit.file != "" {
-		all = append(madeByUnit(&x, unit, all), examineUnit(&x, unit)...)
+		all = slices.Concat(leftToUnit(&x, unit, all), examineUnit(&x, unit), examineUnitUser(&x, unit),
+			examineSandbox(&x, unit))
 	}
 	fmt.Fprintf(w, "memtrace %s on Linux %s, as user %d: what memtrace serve needs\n\n", version, kernelRelease(),
 		os.Geteuid())
@@ -80,6 +87,27 @@ func diagnoseServe(w io.Writer, opt agent.Options, unit *serviceUnit, begun []ag
 
 const cannotServe = "memtrace serve can't do here what it is to; see above"
 
+// readable says what of the unit could not be read.
+func (u *serviceUnit) readable() (out []agent.Finding) {
+	const what, see = "unit", "systemctl cat memtrace shows what systemd makes of it"
+	if u.masked != "" {
+		return []agent.Finding{{What: what, State: agent.Less, Remedy: "systemctl unmask memtrace",
+			Text: u.masked + " is masked: systemd begins no memtrace serve by it"}}
+	}
+	for _, err := range u.unread {
+		f := agent.Finding{What: what, State: agent.Less, Remedy: "mend it: " + see,
+			Text: err.Error() + ": what it says is not known"}
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			f.Remedy = "ask as root"
+		case u.file == "":
+			f.State, f.Text = agent.Wrong, err.Error()+": systemd has no unit of it"
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
 func printFinding(w io.Writer, f *agent.Finding) {
 	word := map[agent.State]string{agent.Fine: "fine", agent.Less: "less", agent.Wrong: "WRONG"}[f.State]
 	fmt.Fprintf(w, "  %-6s %-16s %s\n", word, f.What, render.Clean(f.Text))
@@ -87,9 +115,6 @@ func printFinding(w io.Writer, f *agent.Finding) {
 		fmt.Fprintf(w, "  %-6s %-16s   remedy: %s\n", "", "", render.Clean(f.Remedy))
 	}
 }
-
-// capPtrace is CAP_SYS_PTRACE.
-const capPtrace = 19
 
 // forGrowth are what watching growth takes; nothing of it is a probe.
 func forGrowth() []capability {
@@ -137,6 +162,14 @@ func rightsFor(what string, wanted []capability, unit *serviceUnit, s *surroundi
 	}
 	unitLacks := missing(unit.capabilities())
 	switch {
+	case unit.inUserSpace():
+		f.State, f.Text = without, "PrivateUsers= of "+unit.file+" keeps its capabilities from counting outside of it"
+		f.Remedy = inService("PrivateUsers=no")
+		if len(unitLacks) > 0 {
+			f.Text += ", and it doesn't give " + capabilityNames(unitLacks)
+			f.Remedy = "PrivateUsers=no in its section [Service], then " + unit.remedy(what, unitLacks)
+		}
+		return f
 	case len(unitLacks) == 0:
 		f.Text = unit.file + " gives " + capabilityNames(wanted)
 		return f
@@ -146,36 +179,51 @@ func rightsFor(what string, wanted []capability, unit *serviceUnit, s *surroundi
 		f.Text = fmt.Sprintf("%s doesn't give %s, nor has this user %s", unit.file, capabilityNames(unitLacks),
 			capabilityNames(lacks))
 	}
-	f.State, f.Remedy = without, unitRemedy(what, unitLacks)
+	f.State, f.Remedy = without, unit.remedy(what, unitLacks)
 	return f
 }
 
-// unitRemedy says what gives a unit capabilities: a drop-in of memtrace's, or a line of its own where none has them.
-func unitRemedy(what string, lacks []capability) string {
-	const dropIn = "packaging/systemd/memtrace-%s as /etc/systemd/system/memtrace.service.d/%[1]s"
-	file := "growth.conf"
-	if what == tracesOnAlerts {
-		file = "trace.conf"
-	}
-	var steps []string
-	var others []capability
+// remedy says what gives it capabilities: a drop-in of memtrace's, or a line of its own where none has them, or where
+// it has that drop-in and takes them back.
+func (u *serviceUnit) remedy(what string, lacks []capability) string {
+	file := dropInFor(what)
+	has := slices.Contains(u.dropIns, file)
+	var steps, others []string
 	uncommented := ""
 	for _, c := range lacks {
 		switch {
 		case c.bit == capSysAdmin && what == tracesOnAlerts:
 			uncommented = ", with # removed from its lines of CAP_SYS_ADMIN"
-		case c.bit == capPtrace || c.bit == capSysAdmin || c.bit == capSysResource:
-			others = append(others, c)
+		case has || c.bit == capPtrace || c.bit == capSysAdmin || c.bit == capSysResource:
+			others = append(others, c.name)
 		}
 	}
 	if len(others) < len(lacks) {
-		steps = append(steps, fmt.Sprintf(dropIn, file)+uncommented)
+		steps = append(steps, packaged(file)+uncommented)
 	}
 	if len(others) > 0 {
-		names := strings.ReplaceAll(capabilityNames(others), ",", "")
-		steps = append(steps, "AmbientCapabilities="+names+" and CapabilityBoundingSet="+names+" in its section [Service]")
+		names := strings.Join(others, " ")
+		last := ""
+		if has {
+			last = ", in a file whose name comes last in /etc/systemd/system/memtrace.service.d"
+		}
+		steps = append(steps, "AmbientCapabilities="+names+" and CapabilityBoundingSet="+names+
+			" in its section [Service]"+last)
 	}
-	return strings.Join(append(steps, "systemctl daemon-reload && systemctl restart memtrace"), ", then ")
+	return strings.Join(append(steps, takeEffect), ", then ")
+}
+
+// dropInFor is the name of memtrace's drop-in for something.
+func dropInFor(what string) string {
+	if what == tracesOnAlerts {
+		return "trace.conf"
+	}
+	return "growth.conf"
+}
+
+// packaged says where a drop-in is had, and where it goes.
+func packaged(dropIn string) string {
+	return "packaging/systemd/memtrace-" + dropIn + " as /etc/systemd/system/memtrace.service.d/" + dropIn
 }
 
 // examineKernel looks what the kernel has of what is asked for.
@@ -249,7 +297,11 @@ func examineFeatures(all []tracer.Feature, s *surroundings) (out []agent.Finding
 		out = append(out, agent.Finding{What: what, Text: "has " + strings.Join(there, ", ")})
 	}
 	if len(unknown) > 0 {
-		out = append(out, featureFinding(what, fmt.Errorf("%s: %w", strings.Join(unknown, ", "), why), s, ""))
+		f := featureFinding(what, fmt.Errorf("%s: %w", strings.Join(unknown, ", "), why), s, "")
+		if f.State == agent.Less { // why it was refused is the same for all
+			f.Text += " whether it has " + strings.Join(unknown, ", ")
+		}
+		out = append(out, f)
 	}
 	return out
 }
@@ -259,8 +311,7 @@ func examineFeatures(all []tracer.Feature, s *surroundings) (out []agent.Finding
 func featureFinding(what string, err error, s *surroundings, remedy string) agent.Finding {
 	refused := errors.Is(err, tracer.ErrNotPermitted)
 	if refused && len(missingFrom(s.sets.effective)) > 0 {
-		return agent.Finding{What: what, State: agent.Less, Text: "this user can't tell: " + err.Error(),
-			Remedy: s.remedyOr("ask as root")}
+		return agent.Finding{What: what, State: agent.Less, Text: "this user can't tell", Remedy: s.remedyOr("ask as root")}
 	}
 	if refused {
 		remedy = s.remedyOr("no capability is missing: see whether the kernel's lockdown (/sys/kernel/security/lockdown) or a " +
@@ -271,7 +322,8 @@ func featureFinding(what string, err error, s *surroundings, remedy string) agen
 
 // examineMemory compares what the agent and its tracers may take with their limit: that of the unit, if there is one.
 func examineMemory(x *agent.Examined, unit *serviceUnit) []agent.Finding {
-	limit, where, none := unit.memory(), "MemoryMax of "+unit.file, unit.file+" has no MemoryMax"
+	limit, by := unit.memory()
+	where, none := by+" of "+unit.file, unit.file+" has no MemoryMax"
 	if unit.file == "" {
 		var group string
 		limit, group = ownLimit()
@@ -283,11 +335,26 @@ func examineMemory(x *agent.Examined, unit *serviceUnit) []agent.Finding {
 	return []agent.Finding{memoryFinding(x, limit, where)}
 }
 
+// leastToBegin is what the agent takes to begin at all: with 24 MiB, its program was read from the disk again and again,
+// and it was not ready after 8 s; with 28 it was.
+const leastToBegin = 32 << 20
+
 func memoryFinding(x *agent.Examined, limit uint64, where string) agent.Finding {
 	f := agent.Finding{What: "memory", Text: fmt.Sprintf("%s is %d MiB; %s", where, limit>>20, mostText(x))}
-	if limit < x.Memory {
-		f.State, f.Remedy = agent.Less, fmt.Sprintf("raise it to %d MiB, or lower max_watched: the kernel kills tracers "+
-			"otherwise", x.Memory>>20)
+	if limit >= x.Memory {
+		return f
+	}
+	f.State, f.Remedy = agent.Less, fmt.Sprintf("raise it to %d MiB", x.Memory>>20)
+	if x.Watched > 0 {
+		f.Remedy += ", or lower max_watched"
+	}
+	switch {
+	case limit < leastToBegin:
+		f.State, f.Text = agent.Wrong, f.Text+", and no agent begins with so little"
+	case x.Watched > 0 || x.Traces:
+		f.Remedy += ": the kernel kills tracers otherwise"
+	default:
+		f.Remedy += ": the kernel kills the agent otherwise"
 	}
 	return f
 }
@@ -342,9 +409,35 @@ func ownLimit() (limit uint64, group string) {
 	}
 }
 
-// examineUnit looks whether the unit's own user can read what it has to, and has its folder. The agent doesn't begin
-// without.
+// examineUnit looks whether the unit's program is there, and whether it sees what the agent reads and writes.
 func examineUnit(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) {
+	wrong := func(remedy, format string, args ...any) {
+		out = append(out, agent.Finding{What: "unit", State: agent.Wrong, Text: fmt.Sprintf(format, args...), Remedy: remedy})
+	}
+	program := unit.program()
+	if _, err := os.Stat(program); program != "" && isNotThere(err) {
+		wrong("install memtrace there, or "+inService("ExecStart= and below it ExecStart="+ownPath()+" serve"),
+			"%s begins %s, which is not there", unit.file, program)
+	}
+	for _, file := range append(slices.Clone(x.Files), program) {
+		if by := unit.hides(file); by != "" {
+			wrong("move it, as to /etc/memtrace or, if it is the program, to /usr/bin", "%s= of %s hides %s", by, unit.file,
+				file)
+		}
+	}
+	if by := unit.hides(x.Data); by != "" {
+		wrong(stateDirectory, "%s= of %s hides %s", by, unit.file, x.Data)
+	}
+	return out
+}
+
+// stateDirectory is what gives a unit a folder for recordings.
+const stateDirectory = "StateDirectory=memtrace and data: /var/lib/memtrace, as in " +
+	"packaging/systemd/memtrace-growth.conf"
+
+// examineUnitUser looks whether the unit's own user can read what it has to, and has its folder. The agent doesn't
+// begin without.
+func examineUnitUser(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) {
 	const readSearch = 2 // CAP_DAC_READ_SEARCH
 	user := unit.user()
 	wrong := func(remedy, format string, args ...any) {
@@ -361,11 +454,10 @@ func examineUnit(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) {
 	if x.Data == "" || unit.makes(x.Data) {
 		return out
 	}
-	const remedy = "StateDirectory=memtrace and data: /var/lib/memtrace, as in packaging/systemd/memtrace-growth.conf"
 	if !unit.letsWrite(x.Data) {
-		wrong(remedy, "%s has no StateDirectory= for %s, and doesn't let it be written to", unit.file, x.Data)
+		wrong(stateDirectory, "%s has no StateDirectory= for %s, and doesn't let it be written to", unit.file, x.Data)
 	} else if unit.ownUser() && !mayMake(x.Data, &user) {
-		wrong(remedy, "%s has no StateDirectory= for %s, and its user may not write there", unit.file, x.Data)
+		wrong(stateDirectory, "%s has no StateDirectory= for %s, and its user may not write there", unit.file, x.Data)
 	}
 	return out
 }
@@ -383,11 +475,21 @@ func mayMake(folder string, user *unitUser) bool {
 	}
 }
 
-// madeByUnit takes the folder for recordings for no fault where this user may not make it, and systemd does.
-func madeByUnit(x *agent.Examined, unit *serviceUnit, all []agent.Finding) []agent.Finding {
+// leftToUnit takes for no fault what this user may not do, and the unit may: systemd makes its folder for recordings,
+// and its user may read what this one can't, and listen.
+func leftToUnit(x *agent.Examined, unit *serviceUnit, all []agent.Finding) []agent.Finding {
 	for i := range all {
-		if f := &all[i]; f.What == agent.DataFolder && f.State == agent.Wrong && f.NotAllowed && unit.makes(x.Data) {
-			f.State, f.Text = agent.Less, fmt.Sprintf("%s; by %s systemd makes it", f.Text, unit.file)
+		f := &all[i]
+		if f.State != agent.Wrong || !f.NotAllowed {
+			continue
+		}
+		switch {
+		case f.What == agent.DataFolder && unit.makes(x.Data):
+			*f = agent.Finding{What: f.What, Text: "systemd makes " + x.Data + " by " + unit.file}
+		case f.What == agent.Port && unit.mayBind(x.Listen):
+			*f = agent.Finding{What: f.What, Text: "this user may not listen on " + x.Listen + ", and " + unit.file + " may"}
+		case f.What == agent.Configuration:
+			f.State = agent.Less
 		}
 	}
 	return all

@@ -72,8 +72,8 @@ func TestServiceUnit(t *testing.T) {
 		if lacks := f.State != agent.Fine; lacks != (test.lacks != "") || !strings.HasSuffix(f.Text, test.lacks) {
 			t.Errorf("%s: %+v, want that it lacks %q", what, f, test.lacks)
 		}
-		if u.memory() != test.memory || u.makes("/var/lib/memtrace") != test.folders {
-			t.Errorf("%s: %d bytes, folder %v", what, u.memory(), u.makes("/var/lib/memtrace"))
+		if most, _ := u.memory(); most != test.memory || u.makes("/var/lib/memtrace") != test.folders {
+			t.Errorf("%s: %d bytes, folder %v", what, most, u.makes("/var/lib/memtrace"))
 		}
 	}
 	if u := readServiceUnit(unitTree(t, map[string]string{dropIn: "packaging/memtrace-growth.conf"})); u.file != "" {
@@ -109,23 +109,6 @@ func TestCapabilityLines(t *testing.T) {
 	}
 }
 
-// What the unit begins memtrace serve with is what is to be looked at.
-func TestServeOptions(t *testing.T) {
-	for line, want := range map[string]agent.Options{
-		"/usr/bin/memtrace serve": {}, "": {}, "/usr/bin/memtrace top --config /a": {},
-		"-/usr/bin/memtrace serve --config /etc/x.yaml --data=/srv/m": {ConfigFile: "/etc/x.yaml", Data: "/srv/m"},
-		`/usr/bin/memtrace serve -config "/etc/my x.yaml" --check-config --listen '[::1]:1'`: {
-			ConfigFile: "/etc/my x.yaml", Listen: "[::1]:1"},
-		"/usr/bin/memtrace serve --data": {}, "/usr/bin/memtrace serve --data m": {Data: "/m"},
-	} {
-		u := serviceUnit{settings: map[string][]string{"ExecStart": {"/bin/false serve --data /x", line}}}
-		if got, said := u.serveOptions(); got.ConfigFile != want.ConfigFile || got.Listen != want.Listen ||
-			got.Data != want.Data || (said == "") != (got.ConfigFile+got.Listen+got.Data == "") {
-			t.Errorf("%s: %q, %+v", line, said, got)
-		}
-	}
-}
-
 // What this user has is enough where there is no unit; where there is one, it is the unit that has to have it.
 func TestRightsOfUserAndUnit(t *testing.T) {
 	all := ^uint64(0)
@@ -156,11 +139,17 @@ func TestRemediesOfRights(t *testing.T) {
 	all := ^uint64(0)
 	ptrace := []capability{{capPtrace, "CAP_SYS_PTRACE", ""}}
 	admin := []capability{{39, "CAP_BPF", ""}, {capSysAdmin, "CAP_SYS_ADMIN", ""}}
+	none, grown := serviceUnit{}, serviceUnit{dropIns: []string{"a.conf", "growth.conf"}}
 	for what, test := range map[string]struct{ got, want, not string }{
-		"no drop-in has it": {unitRemedy(pssOfAll, ptrace), "AmbientCapabilities=CAP_SYS_PTRACE", "growth.conf"},
-		"growth":            {unitRemedy("growth", admin[:1]), "memtrace.service.d/growth.conf", "Ambient"},
-		"both":              {unitRemedy("growth", append(ptrace, admin[0])), "growth.conf, then AmbientCapabilities=CAP_SYS_PTRACE", ""},
-		"an older kernel":   {unitRemedy(tracesOnAlerts, admin), "trace.conf, with # removed from its lines of CAP_SYS_ADMIN", "Ambient"},
+		"no drop-in has it": {none.remedy(pssOfAll, ptrace), "AmbientCapabilities=CAP_SYS_PTRACE", "growth.conf"},
+		"growth":            {none.remedy("growth", admin[:1]), "memtrace.service.d/growth.conf", "Ambient"},
+		"both": {none.remedy("growth", append(ptrace, admin[0])), "growth.conf, then AmbientCapabilities=CAP_SYS_PTRACE",
+			"comes last"},
+		"an older kernel": {none.remedy(tracesOnAlerts, admin), "trace.conf, with # removed from its lines of CAP_SYS_ADMIN",
+			"Ambient"},
+		"it has the drop-in": {grown.remedy("growth", admin[:1]), "AmbientCapabilities=CAP_BPF and " +
+			"CapabilityBoundingSet=CAP_BPF in its section [Service], in a file whose name comes last", "packaging"},
+		"another one": {grown.remedy(tracesOnAlerts, admin), "packaging/systemd/memtrace-trace.conf", "Ambient"},
 	} {
 		if !strings.Contains(test.got, test.want) || test.not != "" && strings.Contains(test.got, test.not) {
 			t.Errorf("%s: %q", what, test.got)
@@ -185,7 +174,7 @@ func TestRemediesOfRights(t *testing.T) {
 
 // The unit's user can't read what only root may, and has a folder for recordings by StateDirectory, or where he may
 // write.
-func TestExamineUnit(t *testing.T) {
+func TestExamineUnitUser(t *testing.T) {
 	const base, more = "/etc/systemd/system/memtrace.service", "/run/systemd/system/memtrace.service.d/a.conf"
 	tree := unitTree(t, map[string]string{base: "packaging/memtrace.service", "/etc/memtrace/memtrace.yaml": "watch_top: 1"})
 	file := filepath.Join(tree, "/etc/memtrace/memtrace.yaml")
@@ -214,7 +203,7 @@ func TestExamineUnit(t *testing.T) {
 			grown = u
 		}
 		var found []string
-		for _, f := range examineUnit(&agent.Examined{Files: []string{file}, Data: test.data}, &u) {
+		for _, f := range examineUnitUser(&agent.Examined{Files: []string{file}, Data: test.data}, &u) {
 			if f.State != agent.Wrong || f.Remedy == "" {
 				t.Errorf("%q: %+v", test.more, f)
 			}
@@ -248,8 +237,8 @@ func TestExamineUnit(t *testing.T) {
 	for _, test := range []struct {
 		unit *serviceUnit
 		want agent.State
-	}{{&unit, agent.Wrong}, {&grown, agent.Less}} {
-		if out := madeByUnit(&x, test.unit, closed()); out[0].State != test.want {
+	}{{&unit, agent.Wrong}, {&grown, agent.Fine}} {
+		if out := leftToUnit(&x, test.unit, closed()); out[0].State != test.want {
 			t.Errorf("%s: %+v", test.unit.file, out)
 		}
 	}
@@ -262,7 +251,7 @@ func TestExamineFeatures(t *testing.T) {
 	}
 	out := examineFeatures([]tracer.Feature{of("a", nil), of("b", tracer.ErrNotSupported), of("c", tracer.ErrNotPermitted),
 		of("d", tracer.ErrNotPermitted), of("e", nil)}, able(0))
-	want := map[agent.State]string{agent.Fine: "has a, e", agent.Less: "can't tell: c, d",
+	want := map[agent.State]string{agent.Fine: "has a, e", agent.Less: "can't tell whether it has c, d",
 		agent.Wrong: tracer.ErrNotSupported.Error()}
 	if len(out) != len(want) {
 		t.Errorf("%+v", out)
@@ -300,8 +289,22 @@ func TestExamineMemoryLimit(t *testing.T) {
 		}
 	}
 	unit.settings["MemoryMax"] = []string{"0.001%"}
-	if f := examineMemory(&x, &unit); f[0].State != agent.Less {
+	if f := examineMemory(&x, &unit); f[0].State != agent.Wrong || !strings.Contains(f[0].Text, "begins with so little") {
 		t.Errorf("a share: %+v", f)
+	}
+	unit.settings["MemoryMax"], unit.settings["MemoryHigh"] = []string{"1G"}, []string{"200M"}
+	if f := examineMemory(&x, &unit); f[0].State != agent.Less ||
+		!strings.Contains(f[0].Text, "MemoryHigh of u is 200 MiB") {
+		t.Errorf("what slows it down: %+v", f)
+	}
+	for remedy, x := range map[string]agent.Examined{
+		"lower max_watched: the kernel kills tracers":     {Watched: 1, Memory: 300 << 20},
+		"raise it to 300 MiB: the kernel kills tracers":   {Traces: true, Memory: 300 << 20},
+		"raise it to 300 MiB: the kernel kills the agent": {Memory: 300 << 20},
+	} {
+		if f := examineMemory(&x, &unit); !strings.Contains(f[0].Remedy, remedy) {
+			t.Errorf("%+v, want %q", f, remedy)
+		}
 	}
 	for want, x := range map[string]agent.Examined{
 		"it takes 1 MiB at most": {Memory: 1 << 20}, "with 1 tracer at its most it takes 1 MiB": {Memory: 1 << 20, Watched: 1},

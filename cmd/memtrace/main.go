@@ -80,8 +80,8 @@ func newApp() *cli.App {
 			},
 			{
 				Name: "doctor", Usage: "show what this kernel and these privileges allow",
-				UsageText: "memtrace doctor [-p PID]\nmemtrace doctor --serve [--config FILE]",
-				Flags:     doctorFlags(), Action: doctorCommand,
+				UsageText:   "memtrace doctor [-p PID]\nmemtrace doctor --serve [--config FILE]",
+				Description: doctorDescription, Flags: doctorFlags(), Action: doctorCommand,
 			},
 			{
 				Name: "config", Usage: "show where flags have their defaults from",

@@ -3,92 +3,191 @@
 package main
 
 import (
-	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"unicode"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/memtrace/memtrace/analyzer/threshold"
-	"github.com/memtrace/memtrace/cmd/memtrace/agent"
 )
 
 // serviceUnit is what systemd would run memtrace serve by: the unit's file and its drop-ins. systemd is not asked.
 type serviceUnit struct {
-	file     string // "": there is none
-	settings map[string][]string
+	file     string              // "": there is none that could be read
+	settings map[string][]string // of its section [Service]
+	dropIns  []string            // names of those that count
+	unread   []error             // what of it could not be read
+	masked   string              // the file that says that there is none
 }
 
 const serviceUnitName = "memtrace.service"
 
-// unitFolders are where units are, what counts first before the rest (systemd.unit(5)).
+// unitFolders are where units are, what counts first before the rest (systemd.unit(5)); systemctl set-property writes
+// to those of control.
 var unitFolders = []string{
-	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
-	"/lib/systemd/system",
+	"/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
+	"/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system", "/run/systemd/system.attached",
+	"/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
+	"/run/systemd/generator.late",
 }
+
+// What is read of units is bounded: a unit has some kilobytes, and few drop-ins.
+const (
+	maxUnitFile = 256 << 10
+	maxDropIns  = 100
+)
+
+var errMasked = errors.New("it is empty, or /dev/null")
 
 // readServiceUnit reads it below a root directory.
 func readServiceUnit(root string) serviceUnit {
 	u := serviceUnit{settings: make(map[string][]string)}
-	dropIns := make(map[string]string) // by name
 	for _, folder := range unitFolders {
 		file := filepath.Join(root, folder, serviceUnitName)
-		if u.file == "" && u.read(file) == nil {
-			u.file = file
+		if _, err := os.Lstat(file); isNotThere(err) {
+			continue
 		}
-		found, _ := filepath.Glob(file + ".d/*.conf")
-		for _, f := range found {
-			if name := filepath.Base(f); dropIns[name] == "" {
-				dropIns[name] = f
-			}
+		// The first counts, also where it can't be read.
+		switch err := u.read(file); {
+		case errors.Is(err, errMasked):
+			return serviceUnit{masked: file}
+		case err != nil:
+			return serviceUnit{unread: []error{err}}
 		}
+		u.file = file
+		break
 	}
 	if u.file == "" {
 		return serviceUnit{}
 	}
-	for _, name := range slices.Sorted(maps.Keys(dropIns)) {
-		_ = u.read(dropIns[name]) // one that can't be read says nothing
-	}
+	u.readDropIns(root)
 	return u
 }
 
-// read takes the settings of a file (systemd.syntax(7)). An empty one takes back what was set before, and is kept.
+// readDropIns reads them in the order of their names, whatever folder they are in. Of one name the first counts; those
+// of the unit count before those of all services.
+func (u *serviceUnit) readDropIns(root string) {
+	found := make(map[string]string) // by name
+	for _, of := range []string{serviceUnitName, "service"} {
+		for _, folder := range unitFolders {
+			dir := filepath.Join(root, folder, of+".d")
+			names, err := namesIn(dir)
+			if err != nil {
+				u.unread = append(u.unread, err)
+			}
+			for _, name := range names {
+				if strings.HasSuffix(name, ".conf") && found[name] == "" {
+					found[name] = filepath.Join(dir, name)
+				}
+			}
+		}
+	}
+	for i, name := range slices.Sorted(maps.Keys(found)) {
+		if i == maxDropIns {
+			u.unread = append(u.unread, fmt.Errorf("%s has more than %d drop-ins", serviceUnitName, maxDropIns))
+			return
+		}
+		switch err := u.read(found[name]); {
+		case err == nil:
+			u.dropIns = append(u.dropIns, name)
+		case !errors.Is(err, errMasked):
+			u.unread = append(u.unread, err)
+		}
+	}
+}
+
+// namesIn lists a folder, if there is one.
+func namesIn(dir string) ([]string, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if isNotThere(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(10 * maxDropIns)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return names, err
+}
+
+// read takes the settings of a file.
 func (u *serviceUnit) read(file string) error {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe has no writer
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	begun := "" // of a line that goes on
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		line := strings.TrimSpace(lines.Text())
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case isNull(info) || info.Mode().IsRegular() && info.Size() == 0:
+		return errMasked
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no file of text", file)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxUnitFile+1))
+	switch {
+	case err != nil:
+		return err
+	case len(text) > maxUnitFile:
+		return fmt.Errorf("%s is larger than %d KiB", file, maxUnitFile>>10)
+	}
+	u.parse(string(text))
+	return nil
+}
+
+func isNotThere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+func isNull(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&fs.ModeCharDevice != 0 && st.Rdev == unix.Mkdev(1, 3)
+}
+
+// parse takes the settings of the section [Service] (systemd.syntax(7)). An empty one takes back what was set before,
+// and is kept.
+func (u *serviceUnit) parse(text string) {
+	service := false
+	var begun strings.Builder                        // a line that goes on
+	for line := range strings.Lines(text + "\n\n") { // the last one ends, too
+		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
 			continue
 		}
-		line = begun + line
-		if more, ok := strings.CutSuffix(line, `\`); ok {
-			begun = more + " "
+		more, goesOn := strings.CutSuffix(line, `\`)
+		begun.WriteString(more)
+		if goesOn {
+			begun.WriteByte(' ')
 			continue
 		}
-		begun = ""
+		line = begun.String()
+		begun.Reset()
+		if strings.HasPrefix(line, "[") {
+			service = line == "[Service]"
+			continue
+		}
 		name, value, ok := strings.Cut(line, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		switch {
-		case !ok:
+		case !ok || !service: // systemd warns of it
 		case value == "":
 			u.settings[name] = []string{""}
 		default:
 			u.settings[name] = append(u.settings[name], value)
 		}
 	}
-	return nil
 }
 
 // words are those of all lines of a setting. Quotes hold one together.
@@ -129,35 +228,6 @@ func unitWords(line string) (out []string) {
 	return out
 }
 
-// serveOptions are those that it begins memtrace serve with, and said is how it says so; "" where it says nothing.
-func (u *serviceUnit) serveOptions() (opt agent.Options, said string) {
-	command := unitWords(strings.TrimLeft(u.last("ExecStart"), "@-:+!|"))
-	at := slices.Index(command, "serve")
-	if at < 0 {
-		return opt, ""
-	}
-	var all []string
-	for args := command[at+1:]; len(args) > 0; args = args[1:] {
-		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
-		to := map[string]*string{"config": &opt.ConfigFile, "listen": &opt.Listen, "data": &opt.Data}[name]
-		if to == nil || !strings.HasPrefix(args[0], "-") {
-			continue
-		}
-		if !given {
-			if len(args) == 1 {
-				break
-			}
-			value, args = args[1], args[1:]
-		}
-		if to != &opt.Listen && !filepath.IsAbs(value) {
-			value = filepath.Join("/", u.last("WorkingDirectory"), value)
-		}
-		*to = value
-		all = append(all, "--"+name+" "+value)
-	}
-	return opt, strings.Join(all, " ")
-}
-
 func (u *serviceUnit) last(name string) string {
 	if all := u.settings[name]; len(all) > 0 {
 		return all[len(all)-1]
@@ -166,159 +236,5 @@ func (u *serviceUnit) last(name string) string {
 }
 
 func (u *serviceUnit) says(name string) bool {
-	return slices.Contains([]string{"yes", "true", "1", "on"}, u.last(name))
-}
-
-// ownUser reports whether it runs as another user than root.
-func (u *serviceUnit) ownUser() bool {
-	user := u.last("User")
-	return u.says("DynamicUser") || user != "" && user != "root" && user != "0"
-}
-
-// capabilities are those that its processes have.
-func (u *serviceUnit) capabilities() uint64 {
-	const all = ^uint64(0)
-	bounding := capabilityBits(u.settings["CapabilityBoundingSet"], all)
-	if u.ownUser() {
-		return capabilityBits(u.settings["AmbientCapabilities"], 0) & bounding
-	}
-	return bounding
-}
-
-// capabilityBits are the capabilities that lines of a setting come to (systemd.exec(5), CapabilityBoundingSet=), of
-// which initial is what counts without any: a line adds to those before it, one with a ~ takes from them, the first one
-// and an empty one replace them.
-func capabilityBits(lines []string, initial uint64) uint64 {
-	set := initial
-	for _, line := range lines {
-		list, without := strings.CutPrefix(line, "~")
-		words := unitWords(list)
-		named := namedCapabilities(words)
-		switch {
-		case (len(words) == 0 || set == initial) && without:
-			set = ^named
-		case len(words) == 0 || set == initial:
-			set = named
-		case without:
-			set &^= named
-		default:
-			set |= named
-		}
-	}
-	return set
-}
-
-// namedCapabilities are those that memtrace knows; a bit that none has stands for all others.
-func namedCapabilities(words []string) (named uint64) {
-	const others = 63
-	for _, word := range words {
-		bit := uint(others)
-		for _, c := range append(needed(), capability{bit: capSysAdmin, name: "CAP_SYS_ADMIN"}) {
-			if strings.EqualFold(word, c.name) {
-				bit = c.bit
-			}
-		}
-		named |= 1 << bit
-	}
-	return named
-}
-
-// memory is the most that its processes may take together, 0 where nothing is said.
-func (u *serviceUnit) memory() uint64 {
-	text := u.last("MemoryMax")
-	if share, ok := strings.CutSuffix(text, "%"); ok {
-		part, err := strconv.ParseFloat(share, 64)
-		var info unix.Sysinfo_t
-		if err != nil || part >= 100 || unix.Sysinfo(&info) != nil {
-			return 0
-		}
-		return uint64(part / 100 * float64(info.Totalram) * float64(info.Unit))
-	}
-	if strings.ContainsAny(text[max(0, len(text)-1):], "KMGT") { // powers of 1024 (systemd.resource-control(5))
-		text += "iB"
-	}
-	n, err := threshold.ParseSize(text)
-	if err != nil {
-		return 0 // infinity
-	}
-	return n
-}
-
-// makes reports whether systemd makes a folder for it, or one above it.
-func (u *serviceUnit) makes(folder string) bool {
-	return slices.ContainsFunc(u.words("StateDirectory"), func(name string) bool {
-		name, _, _ = strings.Cut(name, ":") // behind it, links
-		return isIn(folder, filepath.Join("/var/lib", name))
-	})
-}
-
-// letsWrite reports whether it doesn't keep a folder from being written to, whoever may.
-func (u *serviceUnit) letsWrite(folder string) bool {
-	if u.last("ProtectSystem") != "strict" && !u.says("DynamicUser") {
-		return true
-	}
-	return slices.ContainsFunc(u.words("ReadWritePaths"), func(path string) bool {
-		return isIn(folder, filepath.Clean(strings.TrimLeft(path, "-+")))
-	})
-}
-
-func isIn(path, folder string) bool {
-	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
-}
-
-// unitUser is whom a unit's processes are of, as far as that is known before they run.
-type unitUser struct {
-	uid    uint32
-	known  bool // uid; systemd chooses that of a DynamicUser=
-	groups []uint32
-}
-
-func (u *serviceUnit) user() (is unitUser) {
-	name := u.last("User")
-	if name == "" {
-		name = strings.TrimSuffix(serviceUnitName, ".service") // a DynamicUser= is one of the system's, if there is any
-	}
-	found, err := user.Lookup(name)
-	if err != nil {
-		found, err = user.LookupId(name)
-	}
-	if err == nil {
-		name = found.Uid
-		is.addGroup(found.Gid)
-		groups, _ := found.GroupIds()
-		for _, id := range groups {
-			is.addGroup(id)
-		}
-	}
-	if id, err := strconv.ParseUint(name, 10, 32); err == nil {
-		is.uid, is.known = uint32(id), true
-	}
-	for _, group := range append(u.words("SupplementaryGroups"), u.last("Group")) {
-		if found, err := user.LookupGroup(group); err == nil {
-			group = found.Gid
-		}
-		is.addGroup(group)
-	}
-	return is
-}
-
-func (is *unitUser) addGroup(id string) {
-	if id, err := strconv.ParseUint(id, 10, 32); err == nil {
-		is.groups = append(is.groups, uint32(id))
-	}
-}
-
-// may reports whether all of some rights, such as 4 to read, are given to this user.
-func (is *unitUser) may(info os.FileInfo, rights os.FileMode) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return false
-	}
-	switch {
-	case is.known && st.Uid == is.uid:
-		rights <<= 6
-	case slices.Contains(is.groups, st.Gid):
-		rights <<= 3
-	}
-	return info.Mode().Perm()&rights == rights
+	return slices.Contains([]string{"yes", "true", "1", "on", "y", "t"}, strings.ToLower(u.last(name)))
 }

@@ -44,8 +44,10 @@ type Examined struct {
 	Traces   bool     // an alert has services traced
 	Memory   uint64   // bytes that the agent and its tracers may take
 	Pressure bool     // an alert is about memory pressure
+	Machine  bool     // an alert is about a figure of the machine's
 	Files    []string // that it reads: its configuration, and what that names
 	Data     string   // folder of recordings; "": none is needed
+	Listen   string   // address and port
 }
 
 // Examine looks whether an agent could run with these options, and changes nothing. A configuration that is wrong is
@@ -55,8 +57,7 @@ func Examine(opt Options) Examined {
 	a := Agent{opt: opt}
 	c, err := a.readConfig()
 	if err != nil {
-		x.add(Finding{"configuration", Wrong, err.Error() + ". What follows is about the defaults",
-			"mend it: memtrace.yaml(5)", false})
+		x.add(unreadable(err))
 		c = Default()
 		if opt.Listen != "" {
 			c.Listen = opt.Listen
@@ -77,6 +78,19 @@ func Examine(opt Options) Examined {
 	return x
 }
 
+// unreadable is about a configuration that is wrong, or that this user may not read.
+func unreadable(err error) Finding {
+	f := Finding{Configuration, Wrong, err.Error() + ". What follows is about the defaults", "mend it: memtrace.yaml(5)",
+		false}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		f.Remedy, f.NotAllowed = "ask as root, or as the user of the agent", true
+	case errors.Is(err, fs.ErrNotExist):
+		f.Remedy = "name a file that is there by --config"
+	}
+	return f
+}
+
 func (x *Examined) add(f ...Finding) { x.Findings = append(x.Findings, f...) }
 
 // What the agent may take, and beside the limits of its parts the kernel for them: see packaging/systemd. Bytes.
@@ -95,7 +109,7 @@ func sizeOf(limit string) uint64 {
 func (x *Examined) about(c *Config, file string) {
 	ruled, _ := c.watched()
 	x.Watched = len(ruled) + c.roomForTop()
-	x.Memory = ownMemory
+	x.Memory, x.Listen = ownMemory, c.Listen
 	x.Traces = c.traces()
 	if c.watches() || x.Traces {
 		x.Data = c.Data
@@ -107,7 +121,9 @@ func (x *Examined) about(c *Config, file string) {
 		x.Memory += sizeOf(fullMemory) + traceKernel
 	}
 	for i := range c.Alerts {
-		x.Pressure = x.Pressure || strings.HasPrefix(c.Alerts[i].When, "psi.")
+		when := c.Alerts[i].When
+		x.Pressure = x.Pressure || strings.HasPrefix(when, "psi.")
+		x.Machine = x.Machine || !strings.Contains(when, "(") // of a service there stands which one
 	}
 	files := append([]string{file, c.WebConfig}, asksFor(c.WebConfig).files...)
 	for i := range c.Receivers {
@@ -126,16 +142,16 @@ func fine(what, format string, args ...any) Finding {
 
 func (c *Config) examined(file string) Finding {
 	if file == "" {
-		return fine("configuration", "none: everything has its default, and nothing is traced")
+		return fine(Configuration, "none: everything has its default, and nothing is traced")
 	}
 	ruled, _ := c.watched()
-	return fine("configuration", "%s is right: %s; services whose growth is watched: %d by rules, %d at most by watch_top; "+
+	return fine(Configuration, "%s is right: %s; services whose growth is watched: %d by rules, %d at most by watch_top; "+
 		"alerts: %d", file, rules(len(c.Services)), len(ruled), c.roomForTop(), len(c.Alerts))
 }
 
 // examinePort listens for an instant. Where somebody else does, it asks who.
 func examinePort(c *Config) Finding {
-	const what = "port"
+	const what = Port
 	l, err := net.Listen("tcp", c.Listen)
 	switch {
 	case err == nil:
@@ -158,7 +174,7 @@ func examinePort(c *Config) Finding {
 
 // examineOwner asks whoever listens.
 func examineOwner(listen string) Finding {
-	const what, other = "port", "end it, or choose another port by listen or --listen"
+	const what, other = Port, "end it, or choose another port by listen or --listen"
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -209,8 +225,12 @@ func examineSecret(what, file, well string) Finding {
 	return fine(what, "%s %s", file, well)
 }
 
-// DataFolder is what the Finding of the folder for recordings is called.
-const DataFolder = "data folder"
+// What Findings are called that a unit may make good.
+const (
+	Configuration = "configuration"
+	Port          = "port"
+	DataFolder    = "data folder" // for recordings
+)
 
 // examineData looks whether recordings can be kept.
 func (c *Config) examineData() Finding {

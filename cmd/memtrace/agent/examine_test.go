@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/memtrace/memtrace/cmd/memtrace/agent/alert"
 )
 
 // examined is what was found of one thing, in short.
@@ -53,6 +56,32 @@ func TestExamineConfiguration(t *testing.T) {
 	x := Examine(Options{})
 	if len(x.Findings) == 0 || x.Findings[0].State != Fine || x.Watched != 0 || x.Data != "" {
 		t.Errorf("without a file: %+v", x)
+	}
+}
+
+// A configuration that can't be read is to be mended no more than one that is right: it is named, or read by who may.
+func TestExamineConfigurationThatCannotBeRead(t *testing.T) {
+	x := Examine(Options{ConfigFile: filepath.Join(t.TempDir(), "none.yaml")})
+	if f := x.Findings[0]; f.State != Wrong || f.NotAllowed || !strings.Contains(f.Remedy, "--config") {
+		t.Errorf("%+v", f)
+	}
+	closed := fmt.Errorf("read the configuration: %w", &os.PathError{Op: "open", Path: "/x", Err: syscall.EACCES})
+	if f := unreadable(closed); f.State != Wrong || !f.NotAllowed || !strings.Contains(f.Remedy, "as root") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// An alert is about the machine, or about a service.
+func TestExamineAlerts(t *testing.T) {
+	for when, want := range map[string][2]bool{ // of the machine, pressure
+		"mem.available < 10%": {true, false}, "psi.some.avg10 > 5%": {true, true}, "rss(shop) > 1GiB": {false, false},
+		"growth(*) > 10MiB/h": {false, false}, "oom_kills > 0": {true, false},
+	} {
+		var x Examined
+		x.about(&Config{Alerts: []alert.Rule{{When: when}}}, "")
+		if got := [2]bool{x.Machine, x.Pressure}; got != want {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
 	}
 }
 
