@@ -20,12 +20,9 @@ type pod struct {
 //	/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log
 //	/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log
 type pods struct {
-	byUID      map[string]pod
-	containers map[string]pod // by the container's ID
-
-	dir, links string // where those folders are
-	// In this pass, they have been read: at most once, whatever is not in them.
-	readPods, readLinks bool
+	byUID, containers podNames // the latter by the container's ID
+	dir, links        string   // where those folders are
+	passes            int
 }
 
 // podLinks is the kubelet's ContainerLogsDir, which can't be set.
@@ -34,12 +31,51 @@ const podLinks = "/var/log/containers"
 // maxPods bounds what is read of a folder. A machine has some hundred pods, and a file for each container's last runs.
 const maxPods = 20000
 
+// podNames are what a folder has named. It is listed for what is new, at most once a pass.
+type podNames struct {
+	found         map[string]pod
+	missing, were map[string]int // what has no name, of this pass and the last; for how many passes
+	read          bool           // in this pass
+}
+
+const (
+	// podLooks is for how many passes what is new is looked for: the kubelet names a container a moment after its start.
+	podLooks = 6
+	// podLooksAgain is every how many passes all is looked for that has no name. The sandbox of each pod never has one.
+	podLooksAgain = 60
+)
+
 // begin is for a new pass.
 func (p *pods) begin(dir string) {
 	if dir != p.dir {
-		p.byUID = nil
+		p.byUID = podNames{}
 	}
-	p.dir, p.readPods, p.readLinks = dir, false, false
+	p.dir = dir
+	p.passes++
+	p.byUID.begin()
+	p.containers.begin()
+}
+
+func (n *podNames) begin() {
+	n.were, n.missing, n.read = n.missing, make(map[string]int), false
+}
+
+// of is what a folder calls something. all has it listed whatever has been looked for.
+func (n *podNames) of(id string, all bool, list func() map[string]pod) (pod, bool) {
+	if is, ok := n.found[id]; ok {
+		return is, true
+	}
+	if n.missing == nil { // before the first pass
+		n.begin()
+	}
+	looks := n.were[id]
+	n.missing[id] = looks + 1
+	if n.read || looks >= podLooks && !all {
+		return pod{}, false
+	}
+	n.read, n.found = true, list()
+	is, ok := n.found[id]
+	return is, ok
 }
 
 // of is the pod of a group, by the part of its path that root has named.
@@ -48,12 +84,7 @@ func (p *pods) of(byRoot string) pod {
 	if uid == "" || p.dir == "" {
 		return pod{}
 	}
-	is, ok := p.byUID[uid]
-	if !ok && !p.readPods {
-		p.readPods = true
-		p.byUID = podsIn(p.dir)
-		is, ok = p.byUID[uid]
-	}
+	is, ok := p.byUID.of(uid, p.passes%podLooksAgain == 0, func() map[string]pod { return podsIn(p.dir) })
 	if !ok {
 		return pod{}
 	}
@@ -67,12 +98,7 @@ func (p *pods) container(of pod, id string) string {
 	if id == "" {
 		return ""
 	}
-	c, ok := p.containers[id]
-	if !ok && !p.readLinks {
-		p.readLinks = true
-		p.containers = containersIn(p.links)
-		c = p.containers[id]
-	}
+	c, _ := p.containers.of(id, p.passes%podLooksAgain == 0, func() map[string]pod { return containersIn(p.links) })
 	if c.namespace != of.namespace || c.name != of.name {
 		return ""
 	}

@@ -107,6 +107,47 @@ func TestPodsAreReadOnceAPass(t *testing.T) {
 	}
 }
 
+// What has no name, as the sandbox of each pod, is looked for in its first passes, and seldom from then on. What is new has
+// the folder listed at once.
+func TestPodsAreListedForWhatIsNew(t *testing.T) {
+	p := fakePods(t)
+	sandbox, app := slice(podUID)+"/crio-"+sandboxID+".scope", slice(podUID)+"/crio-"+containerID+".scope"
+	pass := func(passes int) (container string) {
+		for range passes {
+			p.begin(p.dir)
+			container = p.of(sandbox).container
+			if got := p.of(app).container; got != "app" {
+				t.Fatalf("the container beside it is %q", got)
+			}
+		}
+		return container
+	}
+	pass(podLooks)
+	link := filepath.Join(p.links, "web-7d9f8bcdf5-x2b4k_shop_late-"+sandboxID+".log")
+	if err := os.Symlink("/nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	if got := pass(podLooksAgain - podLooks - 2); got != "" {
+		t.Errorf("listed in each pass: %q", got)
+	}
+	if got := pass(2); got != "late" {
+		t.Errorf("listed never again: %q", got)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	p.begin(p.dir)
+	p.of(slice(podUID) + "/crio-" + strings.Repeat("7b", 32) + ".scope")
+	if got := p.of(sandbox).container; got != "" {
+		t.Errorf("not listed for a new one: %q", got)
+	}
+	p.begin(p.dir)
+	p.begin(p.dir)
+	if n := len(p.containers.missing) + len(p.containers.were); n != 0 {
+		t.Errorf("%d are kept that nobody asks for", n)
+	}
+}
+
 // A folder that others than root write to names nothing.
 func TestPodsOfAnotherUsersFolder(t *testing.T) {
 	for _, spoil := range []func(string) error{
