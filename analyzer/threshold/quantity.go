@@ -198,3 +198,12 @@ func (q Quantity) Percent() (float64, error) {
 	}
 	return q.Number, nil
 }
+
+// SizeText is bytes as people read them: "260.0KiB". ParseSize takes it where it is not negative.
+func SizeText(bytes float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for len(units) > 1 && math.Abs(bytes) >= 1024 {
+		bytes, units = bytes/1024, units[1:]
+	}
+	return strconv.FormatFloat(bytes, 'f', 1, 64) + units[0]
+}

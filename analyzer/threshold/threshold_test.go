@@ -113,3 +113,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What is written as a size is read as that size.
+func TestSizeText(t *testing.T) {
+	for bytes, want := range map[float64]string{
+		0: "0.0B", 1023: "1023.0B", 1024: "1.0KiB", -1536: "-1.5KiB", 266240: "260.0KiB", 3 << 20: "3.0MiB", 1 << 30: "1.0GiB",
+		5 << 40: "5.0TiB", 1 << 52: "4096.0TiB",
+	} {
+		got := SizeText(bytes)
+		if got != want {
+			t.Errorf("%v: %q, want %q", bytes, got, want)
+		}
+		if n, err := ParseSize(got); bytes >= 0 && (err != nil || float64(n) != bytes) {
+			t.Errorf("%q is read as %d, %v", got, n, err)
+		}
+	}
+}

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/memtrace/memtrace/analyzer/threshold"
 	"github.com/memtrace/memtrace/cmd/memtrace/agent/alert"
 )
 
@@ -166,17 +165,7 @@ func (t *top) weakest(has map[string]float64, now time.Time, least time.Duration
 // why says why it is chosen.
 func (x *candidate) why() string {
 	if x.known == 0 {
-		return "watch_top: " + sizeText(x.bytes) + " resident"
+		return "watch_top: " + threshold.SizeText(x.bytes) + " resident"
 	}
-	return fmt.Sprintf("watch_top: it has grown most, by %s in %s", sizeText(x.bytes), short(x.known.Round(time.Second)))
-}
-
-// sizeText is a size as people read it: 5.2 MiB.
-func sizeText(bytes float64) string {
-	units := []string{"KiB", "MiB", "GiB", "TiB"}
-	bytes /= 1024
-	for len(units) > 1 && bytes >= 1024 {
-		bytes, units = bytes/1024, units[1:]
-	}
-	return strings.TrimSuffix(strconv.FormatFloat(bytes, 'f', 1, 64), ".0") + " " + units[0]
+	return fmt.Sprintf("watch_top: it has grown most, by %s in %s", threshold.SizeText(x.bytes), short(x.known.Round(time.Second)))
 }

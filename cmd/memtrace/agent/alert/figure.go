@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -286,26 +285,7 @@ func text(v float64, unit Unit) string {
 	case Count:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case BytesPerSecond:
-		return sizeText(v*3600) + "/h"
+		return threshold.SizeText(v*3600) + "/h"
 	}
-	return sizeText(v)
-}
-
-func sizeText(v float64) string {
-	sign := ""
-	if v < 0 {
-		sign, v = "-", -v
-	}
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	i := slices.IndexFunc(units[:4], func(string) bool {
-		if v < 1024 {
-			return true
-		}
-		v /= 1024
-		return false
-	})
-	if i < 0 {
-		i = 4
-	}
-	return sign + strconv.FormatFloat(v, 'f', 1, 64) + units[i]
+	return threshold.SizeText(v)
 }
