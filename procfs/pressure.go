@@ -4,6 +4,7 @@ package procfs
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/memtrace/memtrace/procfs/internal/text"
@@ -21,6 +22,24 @@ type Pressure struct {
 type Stall struct {
 	Avg10, Avg60, Avg300 float64       // per cent, over the last 10, 60 and 300 s
 	Total                time.Duration // since boot, or since the group's creation
+}
+
+// PressureAverage returns what reads an average of a Pressure by its name, "some.avg10" or the like; nil where there is
+// none of that name. Per cent.
+func PressureAverage(name string) func(*Pressure) float64 {
+	who, window, _ := strings.Cut(name, ".")
+	of := map[string]func(*Pressure) *Stall{
+		"some": func(p *Pressure) *Stall { return &p.Some }, "full": func(p *Pressure) *Stall { return &p.Full },
+	}[who]
+	average := map[string]func(*Stall) float64{
+		"avg10":  func(s *Stall) float64 { return s.Avg10 },
+		"avg60":  func(s *Stall) float64 { return s.Avg60 },
+		"avg300": func(s *Stall) float64 { return s.Avg300 },
+	}[window]
+	if of == nil || average == nil {
+		return nil
+	}
+	return func(p *Pressure) float64 { return average(of(p)) }
 }
 
 // ParsePressure parses lines "some avg10=0.00 avg60=0.00 avg300=0.00 total=0".

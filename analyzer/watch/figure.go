@@ -2,7 +2,6 @@ package watch
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/memtrace/memtrace/analyzer/threshold"
@@ -132,15 +131,10 @@ func (m *machineFigure) amount(src *source) (value, whole uint64, err error) {
 	if err := src.readMeminfo(); err != nil {
 		return 0, 0, err
 	}
-	value, ok := src.meminfo.Get(m.field)
-	whole, ok2 := src.meminfo.Get("MemTotal")
-	if !ok || !ok2 {
-		return 0, 0, fmt.Errorf("/proc/meminfo has no %s", m.field)
-	}
 	if m.used {
-		value = whole - min(value, whole)
+		return procfs.MemoryUsed(&src.meminfo)
 	}
-	return value, whole, nil
+	return procfs.MemoryOf(&src.meminfo, m.field)
 }
 
 // swapFigure is the machine's swap, used or free.
@@ -150,17 +144,10 @@ func (s *swapFigure) amount(src *source) (value, whole uint64, err error) {
 	if err := src.readMeminfo(); err != nil {
 		return 0, 0, err
 	}
-	free, ok := src.meminfo.Get("SwapFree")
-	whole, ok2 := src.meminfo.Get("SwapTotal")
-	switch {
-	case !ok || !ok2:
-		return 0, 0, errors.New("/proc/meminfo says nothing of swap")
-	case whole == 0:
-		return 0, 0, errors.New("this machine has no swap")
-	case s.free:
-		return free, whole, nil
+	if s.free {
+		return procfs.SwapFree(&src.meminfo)
 	}
-	return whole - min(free, whole), whole, nil
+	return procfs.SwapUsed(&src.meminfo)
 }
 
 // pressureFigure is one average of memory pressure.
@@ -170,26 +157,15 @@ type pressureFigure struct {
 }
 
 func newPressure(c threshold.Condition, name string) (*pressureFigure, error) {
-	who, window, _ := strings.Cut(name, ".")
-	averages := map[string]func(*procfs.Stall) float64{
-		"avg10":  func(s *procfs.Stall) float64 { return s.Avg10 },
-		"avg60":  func(s *procfs.Stall) float64 { return s.Avg60 },
-		"avg300": func(s *procfs.Stall) float64 { return s.Avg300 },
-	}
-	average := averages[window]
-	if who != "some" && who != "full" || average == nil {
+	average := procfs.PressureAverage(name)
+	if average == nil {
 		return nil, usageError("pressure is psi.some or psi.full, with avg10, avg60 or avg300, such as psi.some.avg10")
 	}
 	percent, err := c.Value.Percent()
 	if err != nil {
 		return nil, usageError("%v", err)
 	}
-	return &pressureFigure{percent: percent, of: func(p *procfs.Pressure) float64 {
-		if who == "full" {
-			return average(&p.Full)
-		}
-		return average(&p.Some)
-	}}, nil
+	return &pressureFigure{of: average, percent: percent}, nil
 }
 
 func (p *pressureFigure) read(src *source) (reading, error) {

@@ -106,60 +106,45 @@ func resolve(c threshold.Condition) (figure, error) {
 
 func meminfoFigure(name string) func(*Figures) (value, whole uint64, err error) {
 	return func(f *Figures) (value, whole uint64, err error) {
-		if value, err = f.meminfo(meminfoFields[name]); err == nil {
-			whole, err = f.meminfo("MemTotal")
+		switch {
+		case f.Memory == nil:
+			return 0, 0, errNoMeminfo
+		case name == "used":
+			return procfs.MemoryUsed(f.Memory)
 		}
-		if name == "used" {
-			value = whole - min(value, whole)
-		}
-		return value, whole, err
+		return procfs.MemoryOf(f.Memory, meminfoFields[name])
 	}
 }
 
 func swapFigure(free bool) func(*Figures) (value, whole uint64, err error) {
 	return func(f *Figures) (value, whole uint64, err error) {
-		if value, err = f.meminfo("SwapFree"); err == nil {
-			whole, err = f.meminfo("SwapTotal")
+		switch {
+		case f.Memory == nil:
+			return 0, 0, errNoMeminfo
+		case free:
+			return procfs.SwapFree(f.Memory)
 		}
-		if err == nil && whole == 0 {
-			err = errors.New("this machine has no swap")
-		}
-		if !free {
-			value = whole - min(value, whole)
-		}
-		return value, whole, err
+		return procfs.SwapUsed(f.Memory)
 	}
 }
 
-func (f *Figures) meminfo(field string) (uint64, error) {
-	if f.Memory == nil {
-		return 0, errors.New("/proc/meminfo could not be read")
+var errNoMeminfo = errors.New("/proc/meminfo could not be read")
+
+// meminfo is a line of it, 0 where it can't be told.
+func (f *Figures) meminfo(line string) (bytes uint64) {
+	if f.Memory != nil {
+		bytes, _ = f.Memory.Get(line)
 	}
-	v, ok := f.Memory.Get(field)
-	if !ok {
-		return 0, fmt.Errorf("this kernel's /proc/meminfo has no %s", field)
-	}
-	return v, nil
+	return bytes
 }
 
 func resolvePressure(c threshold.Condition, name string) (figure, error) {
-	who, window, _ := strings.Cut(name, ".")
-	averages := map[string]func(*procfs.Stall) float64{
-		"avg10":  func(s *procfs.Stall) float64 { return s.Avg10 },
-		"avg60":  func(s *procfs.Stall) float64 { return s.Avg60 },
-		"avg300": func(s *procfs.Stall) float64 { return s.Avg300 },
-	}
-	average := averages[window]
-	if who != "some" && who != "full" || average == nil {
+	average := procfs.PressureAverage(name)
+	if average == nil {
 		return figure{}, errors.New("pressure is psi.some or psi.full, with avg10, avg60 or avg300, such as psi.some.avg10")
 	}
 	limit, err := c.Value.Percent()
-	return figure{unit: Percent, limit: limit, average: func(p *procfs.Pressure) float64 {
-		if who == "full" {
-			return average(&p.Full)
-		}
-		return average(&p.Some)
-	}}, err
+	return figure{unit: Percent, limit: limit, average: average}, err
 }
 
 // resolveService takes "pss" and the like of a service.
@@ -173,8 +158,7 @@ func resolveService(c threshold.Condition) (figure, error) {
 	}
 	size := func(of func(*Service) uint64, whole string, partial bool) (figure, error) {
 		return sized(c, figure{service: func(f *Figures, s *Service) (uint64, uint64, bool, error) {
-			w, _ := f.meminfo(whole) // without it, there is no share
-			return of(s), w, partial && s.Unread > 0, nil
+			return of(s), f.meminfo(whole), partial && s.Unread > 0, nil // without it, there is no share
 		}})
 	}
 	switch c.Metric {
@@ -204,8 +188,7 @@ func grown(f *Figures, s *Service) (value, whole uint64, partial bool, err error
 	if s.Grown == nil {
 		return 0, 0, false, errors.New("nobody watches its growth now: give its rule growth: true, or see watch_top")
 	}
-	whole, _ = f.meminfo("MemTotal")
-	return *s.Grown, whole, false, nil
+	return *s.Grown, f.meminfo("MemTotal"), false, nil
 }
 
 // privateMemory is what growth is about: anonymous memory, also where it is in swap.
