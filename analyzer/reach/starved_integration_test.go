@@ -19,16 +19,16 @@ import (
 // TestStopOfAStarvedThread: a thread that would stop if it had a processor is waited for longer than one that can't.
 // Its control group gives it 20 ms of each second, as a container may have it.
 func TestStopOfAStarvedThread(t *testing.T) {
+	group := throttledGroup(t)
 	cmd := exec.Command("sh", "-c", "while :; do :; done")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }) // before its group is removed
 	pid := cmd.Process.Pid
-	group := throttledGroup(t)
 	if err := os.WriteFile(group+"/cgroup.procs", fmt.Append(nil, pid), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }) // before its group is removed
 	awaitThrottle(t, pid)
 	ownthread.Do(func() {
 		thread, err := Stop(pid)
