@@ -133,28 +133,67 @@ func checkSchema(doc []byte) error {
 	return ErrNotReport
 }
 
-// The memory of what a Report's JSON is decoded into, by how deep it is nested:
-// {"sites":[{"stack":[{…}]}]} has sites at depth 3 and frames at depth 5.
-var (
-	entryBytes = largest(report.Site{}, report.Process{}, report.Region{}, report.Leak{})
-	frameBytes = largest(report.Frame{}, report.Mapping{}, report.Pool{}, report.LeakSample{}, report.Span{}, report.OldLeak{}, report.RuleDone{})
-	childBytes = largest(report.LeakCheck{}, report.HeapWalk{}, report.ProcessLoss{}, report.Estimate{}, report.BlockGroup{})
-)
+// A nesting is what elements of a Report's JSON take, bytes, by how deep they are nested: {"sites":[{"stack":[{…}]}]} has sites at
+// depth 2 and frames at depth 4, the depths of their arrays.
+type nesting struct {
+	elements []uint64 // of the arrays that are so deep
+	pointees []uint64 // of the objects at which something so deep points
+}
 
-func largest(values ...any) (most uint64) {
-	for _, v := range values {
-		most = max(most, uint64(reflect.TypeOf(v).Size()))
+// unknownBytes is for what is nested deeper than any of it.
+const unknownBytes = 32
+
+var reportNesting = nestingOf(reflect.TypeFor[report.Report]())
+
+// nestingOf takes the largest of each depth.
+func nestingOf(t reflect.Type) *nesting {
+	n := &nesting{}
+	n.add(t, 0)
+	return n
+}
+
+func (n *nesting) add(t reflect.Type, depth int) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		n.pointees = atLeast(n.pointees, depth, t.Elem())
+		n.add(t.Elem(), depth)
+	case reflect.Slice, reflect.Array, reflect.Map:
+		n.elements = atLeast(n.elements, depth+1, t.Elem())
+		n.add(t.Elem(), depth+1)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Anonymous {
+				n.add(f.Type, depth)
+			} else {
+				n.add(f.Type, depth+1)
+			}
+		}
 	}
-	return most
+}
+
+func atLeast(sizes []uint64, depth int, t reflect.Type) []uint64 {
+	for len(sizes) <= depth {
+		sizes = append(sizes, 0)
+	}
+	sizes[depth] = max(sizes[depth], uint64(t.Size()))
+	return sizes
+}
+
+func sizeAt(sizes []uint64, depth int) uint64 {
+	if depth < len(sizes) {
+		return sizes[depth]
+	}
+	return unknownBytes
 }
 
 // footprint is how much memory a document takes at most once it is decoded: a few
-// bytes of JSON may become an element of a kilobyte. Slices grow by doubling, and
+// bytes of JSON may become an element of half a kilobyte. Slices grow by doubling, and
 // leave their old halves to the garbage collector.
 func footprint(doc []byte) uint64 {
 	const growth = 3
 	sum := uint64(len(doc))
-	depth, quoted := 0, false
+	var arrays []bool // whether each of the containers that one is in is an array
+	quoted := false
 	for i := 0; i < len(doc); i++ {
 		switch c := doc[i]; {
 		case quoted && c == '\\':
@@ -163,31 +202,20 @@ func footprint(doc []byte) uint64 {
 			quoted = !quoted
 		case quoted:
 		case c == '{' || c == '[':
-			depth++
-			sum += element(depth-1, c == '{')
-		case c == '}' || c == ']':
-			depth--
-		case c == ',':
-			sum += growth * element(depth, false)
+			if c == '{' {
+				sum += sizeAt(reportNesting.pointees, len(arrays))
+			}
+			arrays = append(arrays, c == '[')
+			if c == '[' {
+				sum += sizeAt(reportNesting.elements, len(arrays))
+			}
+		case (c == '}' || c == ']') && len(arrays) > 0:
+			arrays = arrays[:len(arrays)-1]
+		case c == ',' && len(arrays) > 0 && arrays[len(arrays)-1]:
+			sum += growth * sizeAt(reportNesting.elements, len(arrays))
 		}
 	}
 	return sum
-}
-
-// element is the size of what may be one of several at a depth: of an array's, as a
-// comma says, or of an object that something has a pointer to.
-func element(depth int, object bool) uint64 {
-	switch {
-	case depth == 2:
-		return entryBytes
-	case depth == 3 && object:
-		return childBytes
-	case depth == 4:
-		return frameBytes
-	case depth > 4:
-		return 32
-	}
-	return 0
 }
 
 // maxLookups bounds the leaks times the sites: writers look for each leak's site.

@@ -74,13 +74,16 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestHostileFilesTakeBoundedMemory(t *testing.T) {
 	const limit = 4 << 20
 	for begin, repeated := range map[string]string{
-		`{"schema":"memtrace.report/1","sites":[`:                  `{},`,
-		`{"schema":"memtrace.report/1","processes":[`:              `null,`,
-		`{"schema":"memtrace.report/1","leaks":[`:                  `[],`,
-		`{"schema":"memtrace.report/1","sites":[{"stack":[`:        `{},`,
-		`{"schema":"memtrace.report/1","processes":[{"mappings":[`: `0,`,
-		`{"schema":"memtrace.report/1","x":[`:                      `{"a":[[[]]]},`,
-		`{"schema":"memtrace.report/1","y":"`:                      `a`,
+		`{"schema":"memtrace.report/1","sites":[`:                            `{},`,
+		`{"schema":"memtrace.report/1","processes":[`:                        `null,`,
+		`{"schema":"memtrace.report/1","leaks":[`:                            `[],`,
+		`{"schema":"memtrace.report/1","sites":[{"stack":[`:                  `{},`,
+		`{"schema":"memtrace.report/1","processes":[{"mappings":[`:           `0,`,
+		`{"schema":"memtrace.report/1","x":[`:                                `{"a":[[[]]]},`,
+		`{"schema":"memtrace.report/1","overhead":{"spans":[`:                `0,`,
+		`{"schema":"memtrace.report/1","first_touched":{"sites":[`:           `0,`,
+		`{"schema":"memtrace.report/1","first_touched":{"sites":[{"stack":[`: `{},`,
+		`{"schema":"memtrace.report/1","y":"`:                                `a`,
 	} {
 		in := &endless{text: repeated}
 		if used := allocated(func() {
@@ -91,7 +94,8 @@ func TestHostileFilesTakeBoundedMemory(t *testing.T) {
 			t.Errorf("%s%s…: took %d bytes of memory and %d of the file", begin, repeated, used, in.read)
 		}
 		// The most that passes for a document, and is decoded.
-		ends := strings.NewReplacer(`"sites":[{"stack":[`, `null]}]}`, `"processes":[{"mappings":[`, `0]}]}`, `"y":"`, `"}`)
+		ends := strings.NewReplacer(`"sites":[{"stack":[`, `null]}]}`, `"processes":[{"mappings":[`, `0]}]}`,
+			`"overhead":{"spans":[`, `0]}}`, `"first_touched":{"sites":[{"stack":[`, `null]}]}}`, `"first_touched":{"sites":[`, `0]}}`, `"y":"`, `"}`)
 		tail := ends.Replace(begin[strings.Index(begin, ",")+1:])
 		if tail == begin[strings.Index(begin, ",")+1:] {
 			tail = "null]}"
