@@ -73,8 +73,8 @@ type session struct {
 	wanted            context.Context // once it has ended, endEarly ends the trace, also in a leak check; nil: nothing does
 	endEarly          func()
 	warnings          []string
-	unsaid            uint64 // warnings beyond maxWarnings
-	missed            int    // children that were not attached to, or ended before
+	unsaid            unsaidWarnings
+	missed            int // children that were not attached to, or ended before
 
 	goWaited     time.Duration // for memory of Go programs that did not come in time
 	startPercent int           // how memtrace's own heap grew at first; 0: it still does
@@ -427,7 +427,7 @@ func (s *session) report(final bool) *report.Report {
 	r.Overhead, r.Pressure = s.limiter.report(), pressure
 	r.Warnings = append(r.Warnings, s.limiter.warnings()...)
 	r.Warnings = append(r.Warnings, s.warnings...)
-	r.Warnings = append(r.Warnings, s.unsaidWarnings()...)
+	r.Warnings = append(r.Warnings, s.unsaid.texts()...)
 	r.Warnings = append(r.Warnings, s.names.Warnings()...)
 	r.Warnings = append(r.Warnings, s.tracer.UnwindProblems()...)
 	r.Warnings = append(r.Warnings, s.tracer.PythonProblems()...)
@@ -498,23 +498,12 @@ func (s *session) warn(format string, args ...any) {
 	case len(s.warnings) < maxWarnings:
 		s.warnings = append(s.warnings, text)
 	default:
-		if s.unsaid++; s.unsaid > 1 {
+		if !s.unsaid.add(text) {
 			return
 		}
 		text = fmt.Sprintf("there were %d warnings: further ones are counted, and not shown", maxWarnings)
 	}
 	s.out.warning(text)
-}
-
-// maxWarnings bounds how many warnings a process can cause.
-const maxWarnings = 100
-
-// unsaidWarnings says how many warnings were beyond that.
-func (s *session) unsaidWarnings() []string {
-	if s.unsaid == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s not shown, beyond the first %d", render.Counted(s.unsaid, "warning was", "warnings were"), maxWarnings)}
 }
 
 func (s *session) say(format string, args ...any) {

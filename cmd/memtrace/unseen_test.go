@@ -30,9 +30,11 @@ func TestUnseenFunctionsOfEachFile(t *testing.T) {
 func TestWarningsBeyondTheLimitAreCounted(t *testing.T) {
 	var said tellsWarnings
 	s := &session{out: &said}
-	for i := range maxWarnings + 3 {
-		s.warn("process %d is odd", i)
-		s.warn("process %d is odd", 0)
+	for range 2 {
+		for i := range maxWarnings + 3 {
+			s.warn("process %d is odd", i)
+			s.warn("process %d is odd", 0)
+		}
 	}
 	if len(s.warnings) != maxWarnings {
 		t.Errorf("%d warnings are kept, want %d", len(s.warnings), maxWarnings)
@@ -40,8 +42,14 @@ func TestWarningsBeyondTheLimitAreCounted(t *testing.T) {
 	if last := said.texts[len(said.texts)-1]; len(said.texts) != maxWarnings+1 || !strings.Contains(last, "further ones are counted") {
 		t.Errorf("%d warnings were said, the last one %q", len(said.texts), last)
 	}
-	if texts := s.unsaidWarnings(); len(texts) != 1 || texts[0] != "3 warnings were not shown, beyond the first 100" {
+	if texts := s.unsaid.texts(); len(texts) != 1 || texts[0] != "3 warnings were not shown, beyond the first 100" {
 		t.Errorf("of the others the Report says %q", texts)
+	}
+	for i := range 2 * maxUnsaid {
+		s.warn("process %d is odd", i)
+	}
+	if texts := s.unsaid.texts(); texts[0] != "more than 10,000 warnings were not shown, beyond the first 100" || len(s.unsaid.known) != maxUnsaid {
+		t.Errorf("of very many others the Report says %q, and %d are remembered", texts, len(s.unsaid.known))
 	}
 }
 
