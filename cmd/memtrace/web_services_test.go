@@ -237,6 +237,22 @@ func checkTables(b *tab, file string) {
 	b.wait("document.querySelector('#problem').hidden")
 }
 
+// TestWebNamesSpansWithoutProbes looks at a recording that had to do without probes for some time.
+func TestWebNamesSpansWithoutProbes(t *testing.T) {
+	t.Parallel()
+	file, _ := recorded(t, []string{"--max-overhead", "1%"}, testProgram("grow_busily"), "run")
+	r := reportedAs(t, file)
+	if r.Overhead.NoneNS == 0 || r.Touched == nil {
+		t.Fatalf("nothing to show: %+v, %+v", r.Overhead, r.Touched)
+	}
+	b := openTab(t, showPage(t, file).url)
+	b.text("#tiles", "without probes for ")
+	b.wait("[...document.querySelectorAll('#chart .band title')].some(t => t.textContent.startsWith('none: the allocator had no probes'))")
+	b.press("4")
+	b.text("#view", "no block from before the last such time is known")
+	b.text("#view", "memtrace report names the sites")
+}
+
 // checkTimes selects a span by dragging, and a time by its keys.
 func checkTimes(b *tab, file string) {
 	b.t.Helper()

@@ -45,7 +45,7 @@ func (s *Server) list(*http.Request) (any, error) {
 }
 
 type viewDoc struct {
-	Report    report.Report  `json:"report"` // without sites, regions and leaks
+	Report    report.Report  `json:"report"` // without sites, regions and leaks, and those that first touched memory
 	Totals    []export.Total `json:"totals"`
 	Sites     int            `json:"sites"`
 	Processes int            `json:"processes"` // all; the Report has the first ones
@@ -70,7 +70,11 @@ func (s *Server) view(r *http.Request) (any, error) {
 	}
 	doc := viewDoc{Report: *have, Totals: export.Totals(have), Sites: len(have.Sites) + have.SitesMore, Processes: len(have.Processes), Leaks: []leakSum{}}
 	doc.Report.Sites, doc.Report.Regions, doc.Report.Leaks, doc.Report.Groups = []report.Site{}, []report.Region{}, []report.Leak{}, nil
-	doc.Report.Touched = nil
+	if have.Touched != nil {
+		sums := *have.Touched
+		sums.Sites = []report.TouchedSite{}
+		doc.Report.Touched = &sums
+	}
 	doc.Report.Processes = have.Processes[:min(len(have.Processes), maxListed)]
 	for _, kind := range report.LeakKinds() {
 		sum := leakSum{Kind: kind}

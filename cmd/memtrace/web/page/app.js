@@ -84,16 +84,21 @@ function tiles() {
     one('Resident heap', size(sum('resident').bytes), size(sum('untouched').bytes) + ' untouched', kind('resident')),
     one('Leaked', checked ? size(bytes) : '–', checked ? verdicts.filter(l => l.count).map(l => thousands(l.count) + ' ' + l.kind).join(', ') : 'not checked', () => write({ tab: 'leaks' }), bytes > 0),
     one('Candidates', thousands(growing), 'growing or old sites', () => write({ tab: 'leaks' })),
-    one('Lost', r.events.lost ? thousands(r.events.lost) : 'nothing', r.events.lost ? 'events' : r.sampling ? 'sampled: estimates' : 'every block seen', () => write({ tab: 'notes' }), r.events.lost > 0));
+    one('Lost', r.events.lost ? thousands(r.events.lost) : 'nothing', r.events.lost ? 'events' : unprobed(r) ? 'without probes for ' + time(unprobed(r)) : r.sampling ? 'sampled: estimates' : 'every block seen', () => write({ tab: 'notes' }), r.events.lost > 0));
   options(byId('pid'), [['', 'all'], ...r.processes.map(p => [p.pid, `${p.comm} (${p.pid})`])], state.pid || '');
   byId('pidLabel').hidden = r.processes.length < 2 && !state.pid;
 }
+
+// unprobed is for how long the allocator had no probes, to keep within --max-overhead.
+const unprobed = r => (r.overhead?.none_ns || 0) + (r.overhead?.paused_ns || 0);
 
 function notes(view) {
   const r = summary.report, f = file();
   const rows = [['File', f.name], ['memtrace', files.version], ['Host', f.host], ['Kernel', f.kernel], ['Command line', f.command?.join(' ')], ['Window', time(r.window_ns)],
     ['Attached by', r.tracer.attach], ['Stacks by', r.tracer.unwind], ['Events lost', r.events.lost ? thousands(r.events.lost) : 'nothing lost'], ['Call sites', thousands(summary.sites)],
-    ['Sampling', r.sampling ? 'by ' + r.sampling.intervals.map(size).join(', ') + ': figures are estimates' : 'none: every block was seen']];
+    ['Sampling', r.sampling ? 'by ' + r.sampling.intervals.map(size).join(', ') + ': figures are estimates' : unprobed(r) ? 'none: every block was seen while there were probes' : 'none: every block was seen'],
+    ['Without probes', unprobed(r) ? `${time(unprobed(r))} (mode none ${time(r.overhead.none_ns)}, paused ${time(r.overhead.paused_ns)}): no block from before the last such time is known` : ''],
+    ['First touched then', r.first_touched ? `${size(r.first_touched.touched_bytes)}, of which ${size(r.first_touched.bytes)} are still there: memtrace report names the sites` : '']];
   const said = [...(f.note ? [f.note] : []), ...r.warnings, ...(r.notes || [])];
   view.replaceChildren(el('table', { class: 'facts' }, el('tbody', {}, ...rows.filter(x => x[1]).map(([k, v]) => el('tr', {}, el('th', { scope: 'row', text: k }), el('td', { class: 'name', text: v }))))),
     el('h2', { text: said.length ? 'What to know of the figures' : 'Nothing else is to be known of the figures.' }), el('ul', {}, ...said.map(t => el('li', { text: t }))));

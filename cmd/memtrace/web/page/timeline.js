@@ -113,6 +113,10 @@ function rates(picture) {
   picture.append(svg('line', { x1: LEFT, x2: width - RIGHT, y1: middle, y2: middle, class: 'axis' }), svg('text', { x: LEFT - 6, y: middle + 4, class: 'tick end', text: size(most * 1e9 / doc.step_ns) + '/s' }));
 }
 
+// What was seen in the spans that are not traced in full.
+const MODES = { none: 'none: the allocator had no probes, and page faults told who touched memory first', paused: 'paused: nothing was seen' };
+const modeTitle = s => MODES[s.mode] || s.mode + ': one block every ' + size(s.interval) + ' was recorded';
+
 function bands(picture) {
   const band = (from, to, what, title) => {
     if (to < doc.from_ns || from > doc.to_ns) return;
@@ -120,7 +124,7 @@ function bands(picture) {
     picture.append(svg('rect', { x: left, width: Math.max(2, right - left), y: TOP, height: HEIGHT - TOP - AXIS, class: 'band ' + what }, svg('title', { text: title })));
   };
   for (const b of doc.bands) band(b.from_ns, b.to_ns, b.what, b.what === 'lost' ? counted(b.events, 'event') + ' of process ' + b.pid + ' lost' : 'not recorded: paused');
-  for (const s of spans) band(s.from_ns, s.to_ns, s.mode, s.mode);
+  for (const s of spans) band(s.from_ns, s.to_ns, s.mode, modeTitle(s));
   for (const m of doc.marks) {
     if (m.what === 'fork' && doc.marks.length > 200) continue;
     picture.append(svg('path', { d: `M${x(m.at_ns) - 4},2h8l-4,8z`, class: 'mark m-' + m.what }, svg('title', { text: clock(m.at_ns, doc.to_ns - doc.from_ns) + ': ' + m.text })));
