@@ -94,11 +94,26 @@ func TestRecordingGivesTheReport(t *testing.T) {
 			if err := json.Unmarshal(printed, &want); err != nil {
 				t.Fatal(err)
 			}
+			if name == "limited" && !refusesTouch(t) {
+				checkTouchedInSpans(t, &want)
+			}
 			replayed.Outcome, replayed.Made = want.Outcome, want.Made // of the conditions that a job sets, and of where it was made
 			if got, want := reportJSON(replayed), reportJSON(&want); !bytes.Equal(got, want) {
 				t.Errorf("made again it is\n%.3000s\nwant\n%.3000s", got, want)
 			}
 		})
+	}
+}
+
+// checkTouchedInSpans checks that a Report has what grow_busily touched in spans without probes: without it, a recording shows
+// nothing of them.
+func checkTouchedInSpans(t *testing.T, r *report.Report) {
+	t.Helper()
+	if r.Overhead == nil || r.Overhead.NoneNS == 0 || r.Touched == nil {
+		t.Fatalf("it had probes all the time: %+v, %+v", r.Overhead, r.Touched)
+	}
+	if touchedFirst(r, "grow_much") == 0 || touchedFirst(r, "grow_some") == 0 || r.Touched.PagesLost != 0 {
+		t.Errorf("first touched: %+v", r.Touched)
 	}
 }
 
