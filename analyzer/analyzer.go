@@ -81,8 +81,9 @@ type Analyzer struct {
 	blocks               room
 	measured             []SiteMemory // of each site; for Sampler.Sample alone, for one process after the other
 	regions              regionSites
-	touchRoom            int // chunks of touched pages that there still may be
+	touchRoom            touchRoom
 	spanSites            []spanSite
+	spansLost            uint64 // touches that had no room in ledgers that have ended
 	stacks               stackStore
 	threads              lastAllocs
 	windows              uint64   // closed so far, since warmAt
@@ -120,15 +121,11 @@ func New(c Config) *Analyzer {
 	if c.PageSize == 0 {
 		c.PageSize = uint64(os.Getpagesize())
 	}
-	touchRoom := maxTouchChunks
-	if c.BlockRoom != 0 {
-		touchRoom = int(min(c.BlockRoom/touchChunkBytes, maxTouchChunks))
-	}
 	limit := uint32(maxSites - reservedSites)
 	if c.maxSites != 0 {
 		limit = c.maxSites
 	}
-	return &Analyzer{
+	a := &Analyzer{
 		config:      c,
 		keys:        *rand.NewPCG(c.Seed[0], c.Seed[1]),
 		wrappers:    wrappers{named: c.Wrappers},
@@ -141,10 +138,11 @@ func New(c Config) *Analyzer {
 		detail:      room{limit: c.SiteRoom},
 		blocks:      room{limit: c.BlockRoom},
 		regions:     regionSites{room: maxRegions},
-		touchRoom:   touchRoom,
 		frames:      make(map[uint64][]*report.Frame),
 		passing:     make(map[uint64][]*report.Frame),
 	}
+	a.touchRoom = touchRoom{chunks: maxTouchChunks, blocks: &a.blocks}
+	return a
 }
 
 // Close frees the memory of the live heaps, which the garbage collector does

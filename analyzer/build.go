@@ -143,6 +143,9 @@ func (a *Analyzer) reportProcesses(top int) []report.Process {
 		out[len(out)-1].Mappings, out[len(out)-1].MappingsMore = reportMappings(p.pages.mappings, top)
 		if p.groupEntry != nil {
 			out[len(out)-1].Heap, out[len(out)-1].Children = p.groupEntry.sum(), p.groupEntry.count
+			if n := p.groupEntry.touches; n > 0 && a.basis() == report.FirstTouchBasis {
+				out[len(out)-1].FirstTouch = &report.FirstTouch{ChildTouches: n}
+			}
 		}
 	}
 	return out

@@ -16,6 +16,7 @@ type childGroup struct {
 	listed  *process            // stands for all in Reports
 	members map[uint32]*process // those that live, by PID
 	count   int                 // that ever were
+	touches uint64              // page faults of members that have stacks: whose those pages are is not kept
 	leaks   leakSums            // verdicts on those that have ended
 }
 

@@ -34,13 +34,16 @@ type spanSite struct {
 // spanTouchesOf returns the ledger of a process that is listed itself, else nil.
 func (a *Analyzer) spanTouchesOf(p *process) *spanTouches {
 	if p.spans == nil && p.group == nil && p.groupEntry == nil && !p.exited {
-		p.spans = &spanTouches{table: newTouchTable(&a.touchRoom), sites: make(map[event.StackID]siteID)}
+		p.spans = &spanTouches{table: a.touchTable(p), sites: make(map[event.StackID]siteID)}
 	}
 	return p.spans
 }
 
 // touchInSpan applies a Fault that has a stack, in a trace that has probes at other times.
 func (a *Analyzer) touchInSpan(p *process, e *event.Event) {
+	if p.group != nil && e.Flags&event.FaultMapped == 0 {
+		p.group.touches++
+	}
 	l := a.spanTouchesOf(p)
 	if l == nil || e.Addr >= maxAddress {
 		return
@@ -156,22 +159,28 @@ func (a *Analyzer) dropSpanTouches(p *process, kept bool) {
 			a.disownInSpan(o)
 		}
 	}
+	a.spansLost += p.spans.table.lost
 	p.spans.table.clear()
 	p.spans = nil
 }
 
 // firstTouched is what a Report says of it, without names: the first top sites; nil where there was nothing of it.
 func (a *Analyzer) firstTouched(top int) *report.FirstTouched {
-	var lost uint64
-	for _, p := range a.processes {
-		if p.spans != nil {
-			lost += p.spans.table.lost
-		}
-	}
-	if len(a.spanSites) == 0 && lost == 0 {
+	if a.basis() == report.FirstTouchBasis {
 		return nil
 	}
-	out := &report.FirstTouched{Sites: []report.TouchedSite{}, PagesLost: lost}
+	out := &report.FirstTouched{Sites: []report.TouchedSite{}, PagesLost: a.spansLost}
+	for _, p := range a.processes {
+		if p.spans != nil {
+			out.PagesLost += p.spans.table.lost
+		}
+		if p.groupEntry != nil {
+			out.ChildTouches += p.groupEntry.touches
+		}
+	}
+	if len(a.spanSites) == 0 && out.PagesLost == 0 && out.ChildTouches == 0 {
+		return nil
+	}
 	for i := range a.spanSites {
 		s := &a.spanSites[i]
 		row := report.TouchedSite{ID: i, Process: s.proc.id, PID: int(s.proc.info.PID),

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -127,7 +128,7 @@ func TestSpanTouchesOfAForkedChild(t *testing.T) {
 func TestSpanTouchesEnd(t *testing.T) {
 	a := newSpanTest()
 	defer a.Close()
-	room := a.touchRoom
+	room := a.touchRoom.chunks
 	a.fault(1, 20, 7, plainTouch)
 	a.Take(&input.Events{Events: []event.Event{{Kind: event.Exec, PID: 1, Child: 1, Time: 50}}})
 	a.wantSpans(t, "after an exec", map[event.StackID][2]uint64{7: {0, 1}})
@@ -135,8 +136,8 @@ func TestSpanTouchesEnd(t *testing.T) {
 	a.Take(&input.Events{Events: []event.Event{{Kind: event.Exit, PID: 1, Time: 60}}})
 	a.fault(1, 21, 7, plainTouch)
 	a.wantSpans(t, "after its end", map[event.StackID][2]uint64{7: {1, 2}})
-	if a.touchRoom != room {
-		t.Errorf("room for %d chunks, there was %d", a.touchRoom, room)
+	if a.touchRoom.chunks != room {
+		t.Errorf("room for %d chunks, there was %d", a.touchRoom.chunks, room)
 	}
 }
 
@@ -156,11 +157,86 @@ func TestSpanTouchesOfManyStacks(t *testing.T) {
 	}
 }
 
+// What had no room stays counted when its process ends, or executes another program.
+func TestSpanTouchesLostBeforeTheEnd(t *testing.T) {
+	a := newSpanTest()
+	defer a.Close()
+	a.touchRoom.chunks = 1
+	a.fault(1, 1, 7, plainTouch)
+	for i, end := range []event.Event{{Kind: event.Exec, PID: 1, Child: 1, Time: 50}, {Kind: event.Exit, PID: 1, Time: 60}} {
+		a.fault(1, 1, 7, plainTouch)
+		a.fault(1, 1000, 8, plainTouch)
+		a.Take(&input.Events{Events: []event.Event{end}})
+		if f := a.Report(ReportOptions{}).Touched; f.PagesLost != uint64(i+1) {
+			t.Errorf("%d touches are said to be lost, of %d: %+v", f.PagesLost, i+1, f)
+		}
+	}
+}
+
+// Touches by children that are not listed one by one are counted, with probes at other times or without any.
+func TestTouchesOfACrowd(t *testing.T) {
+	for _, mechanism := range []string{"perf", report.NoProbes} {
+		a := &touchTest{Analyzer: New(Config{FollowForks: true, PageSize: testPage, maxListed: 1, Tracer: report.TracerInfo{Attach: mechanism}})}
+		defer a.Close()
+		a.Take(input.Started{ProcessInfo: ProcessInfo{PID: 1}})
+		const children = 5
+		for i := range uint32(children) {
+			a.fork(10 + i)
+			a.fault(10+i, 20, 7, plainTouch)
+			a.fault(10+i, 21, 8, plainTouch)
+			a.now++
+			a.Take(&input.Events{Events: []event.Event{{Kind: event.Exit, PID: 10 + i, Time: a.now}}})
+		}
+		r := a.Report(ReportOptions{})
+		var got uint64
+		if f := r.Processes[1].FirstTouch; mechanism == report.NoProbes && f != nil && r.Touched == nil {
+			got = f.ChildTouches
+		} else if mechanism != report.NoProbes && f == nil && r.Touched != nil {
+			got = r.Touched.ChildTouches
+		}
+		if got != 2*children {
+			t.Errorf("%s: %d touches of %d: %+v, %+v", mechanism, got, 2*children, r.Touched, r.Processes[1].FirstTouch)
+		}
+	}
+}
+
+// Touched pages and live blocks take their memory from one room.
+func TestTouchesShareTheRoomOfBlocks(t *testing.T) {
+	a := &touchTest{Analyzer: New(Config{PageSize: testPage, BlockRoom: 64 << 10})}
+	defer a.Close()
+	a.Take(input.Started{ProcessInfo: ProcessInfo{PID: 1}})
+	const each = 1000
+	for i := range uint64(each) {
+		a.fault(1, i*touchPages, 7, plainTouch)
+	}
+	kept, most := len(a.byPID[1].spans.table.chunks), int(a.config.BlockRoom/touchChunkBytes)
+	if lost := a.Report(ReportOptions{}).Touched.PagesLost; kept == 0 || kept >= most || int(lost) != each-kept {
+		t.Errorf("%d chunks of %d were kept, and %d lost; there is room for %d", kept, each, lost, most)
+	}
+	block := func(addr uint64) {
+		a.now++
+		a.Take(&input.Events{Events: []event.Event{{Kind: event.Alloc, Time: a.now, PID: 1, TID: 1, Addr: addr, Size: 8}}})
+	}
+	for i := range uint64(each) {
+		block(0x100000 + i*64)
+	}
+	if n := a.untracked; n != each {
+		t.Errorf("%d blocks of %d had no room beside the pages", n, each)
+	}
+	a.Take(input.Touches{PID: 1, Gone: pagesAt(0, each*touchPages)})
+	for i := range uint64(each) {
+		block(0x100000 + i*64)
+	}
+	if n := a.untracked; n >= 2*each {
+		t.Error("the room of pages that are gone is not to be had for blocks")
+	}
+}
+
 // Without room touches are counted, and what a Report leaves out is in its sums.
 func TestSpanTouchesBeyondTheRoom(t *testing.T) {
 	a := newSpanTest()
 	defer a.Close()
-	a.touchRoom = 1
+	a.touchRoom.chunks = 1
 	a.fault(1, 1, 7, plainTouch)
 	a.fault(1, 2, 8, plainTouch)
 	a.fault(1, 1000, 9, plainTouch)

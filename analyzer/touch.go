@@ -17,13 +17,16 @@ import (
 // touchesOf returns the touched pages of a process that is listed itself, else nil.
 func (a *Analyzer) touchesOf(p *process) *touchTable {
 	if p.touched == nil && p.group == nil && p.groupEntry == nil && !p.exited {
-		p.touched = newTouchTable(&a.touchRoom)
+		p.touched = a.touchTable(p)
 	}
 	return p.touched
 }
 
 // touch applies a Fault that has a stack.
 func (a *Analyzer) touch(p *process, e *event.Event) {
+	if p.group != nil {
+		p.group.touches++
+	}
 	t := a.touchesOf(p)
 	if t == nil || e.Addr >= maxAddress {
 		return
@@ -215,10 +218,9 @@ func (a *Analyzer) inheritTouches(p, from *process) {
 			to = a.siteOf(p, a.sites.at(id).stack)
 			own[id] = to
 		}
-		if !t.set(page, ownerOf(to)|o&^touchSite|touchInherited) {
-			return
+		if t.set(page, ownerOf(to)|o&^touchSite|touchInherited) { // each that there is no room for counts as lost
+			a.holdInherited(p, to)
 		}
-		a.holdInherited(p, to)
 	}
 }
 

@@ -291,8 +291,7 @@ func (a *Analyzer) spanReader(p *process) *touchReader {
 	if p.group != nil || p.groupEntry != nil {
 		return nil
 	}
-	room := 0
-	return &touchReader{table: newTouchTable(&room), first: true, inSpans: true}
+	return &touchReader{table: newTouchTable(new(touchRoom), nil), first: true, inSpans: true}
 }
 
 // any reports whether a mapping's chunk of 512 pages has any page that is present or swapped.

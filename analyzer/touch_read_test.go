@@ -33,8 +33,7 @@ func pagesFrom(first, n, around uint64) *mapping {
 
 // touchTableOf has pages of sites, or of nobody.
 func touchTableOf(owners map[uint64]touchOwner) *touchTable {
-	room := len(owners)
-	t := newTouchTable(&room)
+	t := newTouchTable(&touchRoom{chunks: len(owners)}, nil)
 	for page, o := range owners {
 		t.set(page, o)
 	}

@@ -132,7 +132,7 @@ func TestPagesThatWereThereAreNobodys(t *testing.T) {
 // A process may touch pages far apart, and a recording may say anything.
 func TestTouchesAreBounded(t *testing.T) {
 	a := newTouchTest()
-	a.touchRoom = 4
+	a.touchRoom.chunks = 4
 	for i := range uint64(10) {
 		a.fault(1, i<<20, 1, plainTouch)
 	}

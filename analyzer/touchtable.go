@@ -12,7 +12,8 @@ type touchTable struct {
 	chunks map[uint64]*touchChunk // by page number / touchPages
 	last   *touchChunk            // the one asked for last, or nil
 	lastAt uint64
-	room   *int // how many more chunks there may be, of all processes
+	room   *touchRoom
+	owner  *owner
 
 	// latest is the page that each thread touched last: the kernel may still be about to put one there.
 	latest map[uint32]uint64
@@ -35,6 +36,25 @@ const (
 	// maxLatest bounds latest: threads come and go.
 	maxLatest = 1 << 12
 )
+
+// A touchRoom is what the chunks of all processes may take: a part of the room of live blocks, shared out as that is.
+type touchRoom struct {
+	chunks int // that there still may be
+	blocks *room
+}
+
+func (r *touchRoom) claim(o *owner) bool {
+	if r.chunks <= 0 || !r.blocks.claim(o, touchChunkBytes) {
+		return false
+	}
+	r.chunks--
+	return true
+}
+
+func (r *touchRoom) release(o *owner, chunks int) {
+	r.chunks += chunks
+	r.blocks.release(o, uint64(chunks)*touchChunkBytes)
+}
 
 // fileAround is how many bytes of a file the kernel maps around a fault (mm/memory.c, fault_around_bytes), and
 // hugeAround what a huge page takes.
@@ -67,8 +87,13 @@ func (o touchOwner) site() (siteID, bool) {
 	return siteID(o&touchSite) - 1, o&touchSite != 0
 }
 
-func newTouchTable(room *int) *touchTable {
-	return &touchTable{chunks: make(map[uint64]*touchChunk), room: room, latest: make(map[uint32]uint64)}
+func newTouchTable(room *touchRoom, of *owner) *touchTable {
+	return &touchTable{chunks: make(map[uint64]*touchChunk), room: room, owner: of, latest: make(map[uint32]uint64)}
+}
+
+// touchTable returns an empty table for a process.
+func (a *Analyzer) touchTable(p *process) *touchTable {
+	return newTouchTable(&a.touchRoom, a.blocks.of(p.info.UID))
 }
 
 // chunk returns the chunk of a number, nil where there is none.
@@ -104,11 +129,10 @@ func (t *touchTable) set(page uint64, o touchOwner) bool {
 	number := page / touchPages
 	c := t.chunk(number)
 	if c == nil {
-		if *t.room <= 0 {
+		if !t.room.claim(t.owner) {
 			t.lost++
 			return false
 		}
-		*t.room--
 		c = new(touchChunk)
 		t.chunks[number] = c
 		t.last, t.lastAt = c, number
@@ -136,7 +160,7 @@ func (t *touchTable) take(page uint64) touchOwner {
 
 func (t *touchTable) drop(number uint64) {
 	delete(t.chunks, number)
-	*t.room++
+	t.room.release(t.owner, 1)
 	t.last = nil
 }
 
@@ -159,7 +183,7 @@ func (t *touchTable) all(yield func(page uint64, o touchOwner) bool) {
 
 // clear forgets all pages.
 func (t *touchTable) clear() {
-	*t.room += len(t.chunks)
+	t.room.release(t.owner, len(t.chunks))
 	clear(t.chunks)
 	clear(t.latest)
 	t.last = nil

@@ -149,6 +149,10 @@ func rssItems(proc *report.Process) []string {
 // addTouched adds how much of RSS the sites explain.
 func addTouched(p *page, proc *report.Process) {
 	f := proc.FirstTouch
+	if proc.Children > 0 {
+		p.flow(plain, "  Pages ", []string{counted(f.ChildTouches, "touch", "touches"), "by children that are not listed one by one: by what is not kept"}, " ")
+		return
+	}
 	unexplained := size(uint64(max(f.UnexplainedBytes, 0)))
 	p.flow(plain, "  Pages ", []string{
 		size(f.ExplainedBytes) + " of RSS first touched by the sites below",

@@ -12,7 +12,7 @@ const touchedTitle = "FIRST TOUCHED WHILE THE ALLOCATOR HAD NO PROBES"
 // addFirstTouched adds the table of what grew while page faults alone told of it.
 func addFirstTouched(p *page, r *report.Report, opt Options) {
 	f := r.Touched
-	if f == nil || len(f.Sites) == 0 {
+	if f == nil || len(f.Sites) == 0 && f.PagesLost == 0 && f.ChildTouches == 0 {
 		return
 	}
 	limit := topRegions
@@ -22,7 +22,9 @@ func addFirstTouched(p *page, r *report.Report, opt Options) {
 	p.line(plain, "")
 	p.line(bold, touchedTitle)
 	p.prose(plain, "", touchedSum(r))
-	addTouchedTable(p, r, f.Sites[:min(limit, len(f.Sites))])
+	if len(f.Sites) > 0 {
+		addTouchedTable(p, r, f.Sites[:min(limit, len(f.Sites))])
+	}
 	if more := max(len(f.Sites)-limit, 0) + f.SitesMore; more > 0 {
 		p.line(dim, "and "+counted(uint64(more), "more site", "more sites"))
 	}
@@ -37,6 +39,9 @@ func touchedSum(r *report.Report) string {
 	}
 	if f.PagesLost > 0 {
 		text += " There was no room for " + counted(f.PagesLost, "touch", "touches") + "."
+	}
+	if f.ChildTouches > 0 {
+		text += " " + counted(f.ChildTouches, "touch", "touches") + " of children that are not listed one by one are not in this."
 	}
 	return text
 }

@@ -182,9 +182,10 @@ type FirstTouch struct {
 	// UnexplainedBytes are resident and nobody's: faults that were lost, pages that the kernel made present
 	// without one. Below zero the process has grown between the two readings that are compared.
 	UnexplainedBytes int64  `json:"unexplained_bytes"`
-	SwapIns          uint64 `json:"swap_ins"`   // faults on pages that had been swapped out
-	Copies           uint64 `json:"copies"`     // pages copied at a write, after a fork or of a private file mapping
-	PagesLost        uint64 `json:"pages_lost"` // touches that there was no room for
+	SwapIns          uint64 `json:"swap_ins"`                // faults on pages that had been swapped out
+	Copies           uint64 `json:"copies"`                  // pages copied at a write, after a fork or of a private file mapping
+	PagesLost        uint64 `json:"pages_lost"`              // touches that there was no room for
+	ChildTouches     uint64 `json:"child_touches,omitempty"` // by children that are not listed one by one: of an entry with Children
 }
 
 // Pool sums up the pools of one name: memory contexts, arenas. Its live blocks

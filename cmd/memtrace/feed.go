@@ -151,7 +151,7 @@ func (f *feed) of(r *report.Report) *agent.Feed {
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		out.Missed += uint64(p.Children)
-		if p.Exited || p.FirstTouch == nil {
+		if p.Exited || p.FirstTouch == nil || p.Children > 0 {
 			continue
 		}
 		if len(out.Watched) == 0 {
