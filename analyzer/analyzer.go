@@ -142,6 +142,9 @@ func New(c Config) *Analyzer {
 		passing:     make(map[uint64][]*report.Frame),
 	}
 	a.touchRoom = touchRoom{chunks: maxTouchChunks, blocks: &a.blocks}
+	if a.basis() != report.FirstTouchBasis && c.BlockRoom != 0 {
+		a.touchRoom.chunks = int(min(c.BlockRoom/2/touchChunkBytes, maxTouchChunks)) // blocks come again
+	}
 	return a
 }
 

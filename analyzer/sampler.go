@@ -73,10 +73,11 @@ func (s *Sampler) Sample(a *Analyzer, p *procfs.Process, base *Baseline, now uin
 		runtime.Parts = slices.Clone(r.layout.runtime.found)
 	}
 	if t := r.touched; t != nil {
-		t.out.PID, t.out.Now = pid, now
-		take(t.out)
+		for _, part := range t.inputs(pid, now) {
+			take(part)
+		}
 		if !t.inSpans {
-			m.Sites, m.Blocks.Resident = t.residence(), t.out.Explained
+			m.Sites, m.Blocks.Resident = t.residence(), t.known.explained
 		}
 	}
 	for i := range proc.verdicts {

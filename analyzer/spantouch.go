@@ -124,10 +124,10 @@ func (a *Analyzer) applySpanTouches(p *process, in *input.Touches) {
 	}
 	t := l.table
 	a.readInto(t, in, a.disownInSpan)
-	for _, w := range in.Along {
+	for w := range alongIn(in) {
 		a.alongInSpan(t, w)
 	}
-	t.begun = true
+	t.begun = isWhole(in)
 }
 
 // alongInSpan gives pages that came without a fault to whose page they came with.

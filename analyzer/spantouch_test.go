@@ -73,7 +73,7 @@ func TestSpanTouches(t *testing.T) {
 	a.wantSpans(t, "given back", map[event.StackID][2]uint64{7: {2, 3}, 8: {0, 1}})
 
 	a.Take(input.Touches{PID: 1, Along: []input.TouchedWith{
-		along(23, 25, -1), along(15, 16, 6), along(31, 31, -1), // with pages 22, 21, and 30
+		along(15, 16, 6), along(23, 25, -1), along(31, 31, -1), // with pages 21, 22, and 30
 		along(40, 40, 0), along(41, 41, -100), along(42, 42, 1<<30), // that have no owner
 	}})
 	a.wantSpans(t, "with another page", map[event.StackID][2]uint64{7: {7, 8}, 8: {0, 1}})
@@ -200,7 +200,7 @@ func TestTouchesOfACrowd(t *testing.T) {
 	}
 }
 
-// Touched pages and live blocks take their memory from one room.
+// Touched pages and live blocks take their memory from one room, of which pages leave half.
 func TestTouchesShareTheRoomOfBlocks(t *testing.T) {
 	a := &touchTest{Analyzer: New(Config{PageSize: testPage, BlockRoom: 64 << 10})}
 	defer a.Close()
@@ -209,26 +209,24 @@ func TestTouchesShareTheRoomOfBlocks(t *testing.T) {
 	for i := range uint64(each) {
 		a.fault(1, i*touchPages, 7, plainTouch)
 	}
-	kept, most := len(a.byPID[1].spans.table.chunks), int(a.config.BlockRoom/touchChunkBytes)
-	if lost := a.Report(ReportOptions{}).Touched.PagesLost; kept == 0 || kept >= most || int(lost) != each-kept {
+	kept, most := len(a.byPID[1].spans.table.chunks), int(a.config.BlockRoom/2/touchChunkBytes)
+	if lost := a.Report(ReportOptions{}).Touched.PagesLost; kept != most || int(lost) != each-kept {
 		t.Errorf("%d chunks of %d were kept, and %d lost; there is room for %d", kept, each, lost, most)
 	}
-	block := func(addr uint64) {
-		a.now++
-		a.Take(&input.Events{Events: []event.Event{{Kind: event.Alloc, Time: a.now, PID: 1, TID: 1, Addr: addr, Size: 8}}})
+	blocks := func() int { // that there is room for
+		for i := range uint64(2 * each) {
+			a.now++
+			a.Take(&input.Events{Events: []event.Event{{Kind: event.Alloc, Time: a.now, PID: 1, TID: 1, Addr: 0x100000 + i*64, Size: 8}}})
+		}
+		return int(a.byPID[1].total.LiveCount)
 	}
-	for i := range uint64(each) {
-		block(0x100000 + i*64)
-	}
-	if n := a.untracked; n != each {
-		t.Errorf("%d blocks of %d had no room beside the pages", n, each)
+	beside := blocks()
+	if used := a.blocks.used; used > a.config.BlockRoom/4*3 || beside == 0 || beside == 2*each {
+		t.Errorf("%d blocks beside %d chunks take %d bytes of %d", beside, kept, used, a.config.BlockRoom)
 	}
 	a.Take(input.Touches{PID: 1, Gone: pagesAt(0, each*touchPages)})
-	for i := range uint64(each) {
-		block(0x100000 + i*64)
-	}
-	if n := a.untracked; n >= 2*each {
-		t.Error("the room of pages that are gone is not to be had for blocks")
+	if alone := blocks(); alone < 2*beside {
+		t.Errorf("there is room for %d blocks once the pages are gone, for %d before", alone, beside)
 	}
 }
 

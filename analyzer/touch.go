@@ -121,17 +121,24 @@ func (a *Analyzer) applyTouches(in *input.Touches) {
 		return
 	}
 	a.readInto(t, in, func(o touchOwner) { a.disown(p, o) })
-	for _, w := range in.Along {
+	for w := range alongIn(in) {
 		a.touchAlong(p, t, w, a.since(in.Now))
 	}
-	t.begun, t.readOnce = true, true
+	t.begun, t.readOnce = isWhole(in), true
 	t.explain, t.before = in.Explained, in.BeforeBytes
 }
+
+// isWhole reports whether a reading, or the last part of one, has told of all pages that were there before. Else the next reading
+// goes on with that.
+func isWhole(in *input.Touches) bool { return len(in.Before) < maxTouchRanges }
 
 // readInto has a table follow a reading of its process's pages, but for those that came along with others. disown is told of
 // the owners of pages that are gone.
 func (a *Analyzer) readInto(t *touchTable, in *input.Touches, disown func(touchOwner)) {
-	numbers := t.numbers()
+	var numbers []uint64
+	if len(in.Gone)+len(in.Swapped) > 0 {
+		numbers = t.numbers()
+	}
 	for page := range a.ownedIn(t, numbers, in.Gone) {
 		disown(t.take(page))
 	}
@@ -162,11 +169,42 @@ func (a *Analyzer) touchAlong(p *process, t *touchTable, w input.TouchedWith, no
 	}
 }
 
+// ascending yields the ranges that begin where the one before ends, or later: all of a reading's do. A recording may say anything,
+// and would have the same pages looked at again and again.
+func ascending(ranges []input.Range) func(yield func(input.Range) bool) {
+	return func(yield func(input.Range) bool) {
+		var end uint64
+		for _, r := range ranges {
+			if r.Start < end || r.End <= r.Start {
+				continue
+			}
+			if end = r.End; !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// alongIn yields those that came along, likewise.
+func alongIn(in *input.Touches) func(yield func(input.TouchedWith) bool) {
+	return func(yield func(input.TouchedWith) bool) {
+		var end uint64
+		for _, w := range in.Along {
+			if w.Start < end || w.End <= w.Start {
+				continue
+			}
+			if end = w.End; !yield(w) {
+				return
+			}
+		}
+	}
+}
+
 // ownedIn yields the pages in ranges that have an owner. numbers are those of the chunks, ascending: ranges may be of
-// any size, as a recording may say anything.
+// any size.
 func (a *Analyzer) ownedIn(t *touchTable, numbers []uint64, ranges []input.Range) func(yield func(page uint64) bool) {
 	return func(yield func(page uint64) bool) {
-		for _, r := range ranges {
+		for r := range ascending(ranges) {
 			first, last := r.Start/a.config.PageSize, r.End/a.config.PageSize // last is the one after
 			i, _ := slices.BinarySearch(numbers, first/touchPages)
 			for ; i < len(numbers) && numbers[i]*touchPages < last; i++ {
@@ -183,7 +221,7 @@ func (a *Analyzer) ownedIn(t *touchTable, numbers []uint64, ranges []input.Range
 // pagesIn yields the pages of ranges.
 func (a *Analyzer) pagesIn(ranges []input.Range) func(yield func(page uint64) bool) {
 	return func(yield func(page uint64) bool) {
-		for _, r := range ranges {
+		for r := range ascending(ranges) {
 			if r.End > maxAddress {
 				continue
 			}

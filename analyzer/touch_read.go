@@ -17,7 +17,9 @@ type touchReader struct {
 	// inSpans: the table is a spanTouches'. A page that no fault was seen of is then that of the nearest page's owner,
 	// and nobody's where that was there before. The first reading may come seconds after the span's beginning.
 	inSpans bool
-	out     input.Touches
+	out     input.Touches   // being made
+	parts   []input.Touches // those that are full
+	known   knownResident
 	sites   map[siteID]uint64 // resident bytes
 	keys    []uint64
 	block   touchBlock
@@ -25,8 +27,11 @@ type touchReader struct {
 	busy    map[uint64]bool // pages that the kernel may be about to put there
 }
 
-// maxTouchRanges bounds each list of a reading: a recording can hold it. The rest is for the next reading.
-const maxTouchRanges = 1 << 17
+// knownResident is what of a process's resident set is known, bytes: see input.Touches.
+type knownResident struct{ explained, before uint64 }
+
+// maxTouchParts bounds the inputs that one reading makes, of maxTouchRanges each: 48 MB. The rest is for the next reading.
+const maxTouchParts = 16
 
 // readTouched reads the page states of all mappings that have any, and compares.
 func (r *Residency) readTouched() error {
@@ -42,7 +47,7 @@ func (r *Residency) readTouched() error {
 			}
 		}
 	}
-	t.out, t.sites, t.busy = input.Touches{}, make(map[siteID]uint64), make(map[uint64]bool)
+	t.sites, t.busy = make(map[siteID]uint64), make(map[uint64]bool)
 	for _, page := range t.table.latest {
 		t.busy[page] = true
 	}
@@ -104,12 +109,12 @@ func (t *touchReader) compareChunk(number, present, swapped, unknown uint64) {
 	for m := gone; m != 0; m &= m - 1 {
 		// A fault is told of before the kernel handles it, and to clear a huge page takes a while.
 		if page := number*touchPages + uint64(bits.TrailingZeros64(m)); !t.busy[page] {
-			t.out.Gone = t.add(t.out.Gone, page)
+			t.add(&t.out.Gone, page)
 		}
 	}
 	for m := c.owned & swapped; m != 0; m &= m - 1 {
 		if i := bits.TrailingZeros64(m); c.owners[i]&touchSwapped == 0 {
-			t.out.Swapped = t.add(t.out.Swapped, number*touchPages+uint64(i))
+			t.add(&t.out.Swapped, number*touchPages+uint64(i))
 		}
 	}
 }
@@ -118,23 +123,44 @@ func (t *touchReader) compareChunk(number, present, swapped, unknown uint64) {
 func (t *touchReader) count(o touchOwner) {
 	if id, ok := o.site(); ok {
 		t.sites[id] += pageBytes
-		t.out.Explained += pageBytes
+		t.known.explained += pageBytes
 	} else {
-		t.out.BeforeBytes += pageBytes
+		t.known.before += pageBytes
 	}
 }
 
-// add adds a page to ranges.
-func (t *touchReader) add(ranges []input.Range, page uint64) []input.Range {
+// add adds a page to a list of out. It returns false where there is no room.
+func (t *touchReader) add(ranges *[]input.Range, page uint64) bool {
 	at := page << pageShift
-	if n := len(ranges); n > 0 && ranges[n-1].End == at {
-		ranges[n-1].End += pageBytes
-		return ranges
+	if n := len(*ranges); n > 0 && (*ranges)[n-1].End == at {
+		(*ranges)[n-1].End += pageBytes
+		return true
 	}
-	if len(ranges) >= maxTouchRanges {
-		return ranges
+	if len(*ranges) >= maxTouchRanges && !t.nextPart() {
+		return false
 	}
-	return append(ranges, input.Range{Start: at, End: at + pageBytes})
+	*ranges = append(*ranges, input.Range{Start: at, End: at + pageBytes})
+	return true
+}
+
+// nextPart begins another input, which the lists then are of.
+func (t *touchReader) nextPart() bool {
+	if len(t.parts) >= maxTouchParts-1 {
+		return false
+	}
+	t.parts = append(t.parts, t.out)
+	t.out = input.Touches{}
+	return true
+}
+
+// inputs are what a reading of a process has found, the last part last.
+func (t *touchReader) inputs(pid uint32, now uint64) []input.Touches {
+	all := append(t.parts, t.out)
+	for i := range all {
+		all[i].PID, all[i].Now = pid, now
+		all[i].Explained, all[i].BeforeBytes = t.known.explained, t.known.before
+	}
+	return all
 }
 
 // findNew finds the pages of a mapping that are present and nobody's.
@@ -163,9 +189,8 @@ func (t *touchReader) findNew(m *mapping, pages *pageStates) {
 // addNew decides to whom a page belongs that no fault was seen of.
 func (t *touchReader) addNew(m *mapping, page uint64) {
 	if t.first && !(t.inSpans && t.cameLately(m, page)) {
-		if before := t.add(t.out.Before, page); len(before) > 0 && before[len(before)-1].End == (page+1)<<pageShift {
-			t.out.Before = before
-			t.out.BeforeBytes += pageBytes
+		if t.add(&t.out.Before, page) {
+			t.known.before += pageBytes
 		}
 		return
 	}
@@ -178,13 +203,13 @@ func (t *touchReader) addNew(m *mapping, page uint64) {
 	switch {
 	case n > 0 && t.out.Along[n-1].End == at && t.out.Along[n-1].Site == t.along(t.out.Along[n-1].Start, with, id):
 		t.out.Along[n-1].End += pageBytes
-	case n < maxTouchRanges:
+	case n < maxTouchRanges || t.nextPart():
 		t.out.Along = append(t.out.Along, input.TouchedWith{Range: input.Range{Start: at, End: at + pageBytes}, Site: t.along(at, with, id)})
 	default:
 		return
 	}
 	t.sites[id] += pageBytes
-	t.out.Explained += pageBytes
+	t.known.explained += pageBytes
 }
 
 // along is TouchedWith.Site of a range that begins at start, and came with a page of a site.

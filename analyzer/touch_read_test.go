@@ -1,9 +1,12 @@
+//go:build linux && !viewer
+
 package analyzer
 
 import (
 	"maps"
 	"testing"
 
+	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -92,13 +95,13 @@ func TestFirstReadingAfterASpanBegan(t *testing.T) {
 	} {
 		r := &touchReader{table: touchTableOf(c.owners), inSpans: true, first: true}
 		readPresent(t, r, c.m)
-		if got := alongOf(r); !maps.Equal(got, c.want) || r.out.BeforeBytes != c.wantBytes {
-			t.Errorf("%s: by the page that they came with %v, and %d bytes from before; want %v and %d", what, got, r.out.BeforeBytes, c.want, c.wantBytes)
+		if got := alongOf(r); !maps.Equal(got, c.want) || r.known.before != c.wantBytes {
+			t.Errorf("%s: by the page that they came with %v, and %d bytes from before; want %v and %d", what, got, r.known.before, c.want, c.wantBytes)
 		}
 	}
 	r := &touchReader{table: touchTableOf(map[uint64]touchOwner{n: 1}), first: true}
 	readPresent(t, r, pagesFrom(n, n, hugeAround))
-	if len(r.out.Along) != 0 || r.out.BeforeBytes != before(n-1) {
+	if len(r.out.Along) != 0 || r.known.before != before(n-1) {
 		t.Errorf("as a trace without probes begins, %v came along, and %v was there before", r.out.Along, r.out.Before)
 	}
 }
@@ -123,5 +126,60 @@ func TestNearestPage(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestManyPiecesAreAllTold in as many inputs as it takes, of which a recording can hold each.
+func TestManyPiecesAreAllTold(t *testing.T) {
+	const pieces = 2*maxTouchRanges + 10
+	r := &touchReader{table: newTouchTable(new(touchRoom), nil), first: true}
+	for i := range uint64(pieces) {
+		r.add(&r.out.Gone, 2*i)
+	}
+	for i := range uint64(pieces) {
+		r.addNew(pagesFrom(0, 2*pieces, 0), 2*i)
+	}
+	a := newTouchTest()
+	defer a.Close()
+	for i := range uint64(pieces) {
+		a.fault(1, 2*i, 1, plainTouch)
+	}
+	parts := r.inputs(1, 5)
+	for i, part := range parts {
+		part.Before = nil
+		if a.Take(part); len(part.Gone) > maxTouchRanges || part.BeforeBytes != pieces*pageBytes || part.Now != 5 {
+			t.Errorf("part %d has %d pieces, %d bytes from before, and is of %d", i, len(part.Gone), part.BeforeBytes, part.Now)
+		}
+	}
+	a.want(t, "all are gone", 1, 0)
+	for _, part := range parts {
+		part.Gone = nil
+		a.Take(part)
+	}
+	if n := len(a.byPID[1].touched.chunks); n != pieces*2/touchPages+1 || !a.byPID[1].touched.begun {
+		t.Errorf("%d chunks of pages from before, of %d pieces; begun %v", n, pieces, a.byPID[1].touched.begun)
+	}
+}
+
+// TestReadingsGoOn: what was there before, and did not fit in one reading, is told by the next one, and is nobody's growth.
+func TestReadingsGoOn(t *testing.T) {
+	const pieces = maxTouchParts*maxTouchRanges + 10
+	r := &touchReader{table: newTouchTable(new(touchRoom), nil), first: true}
+	for i := range uint64(pieces) {
+		r.addNew(pagesFrom(0, 2*pieces, 0), 2*i)
+	}
+	parts := r.inputs(1, 5)
+	if last := parts[len(parts)-1]; len(parts) != maxTouchParts || isWhole(&last) || last.BeforeBytes != maxTouchParts*maxTouchRanges*pageBytes {
+		t.Errorf("%d parts, the last one is of %d pieces and says %d bytes from before", len(parts), len(last.Before), last.BeforeBytes)
+	}
+	a := newSpanTest()
+	defer a.Close()
+	a.Take(parts[len(parts)-1])
+	if r := a.spanReader(a.byPID[1]); !r.first {
+		t.Error("the next reading takes the rest for growth")
+	}
+	a.Take(input.Touches{PID: 1})
+	if r := a.spanReader(a.byPID[1]); r.first {
+		t.Error("readings begin again and again")
 	}
 }

@@ -145,3 +145,92 @@ func TestTouchesAreBounded(t *testing.T) {
 	a.Take(input.Touches{PID: 7, Gone: pagesAt(0, 1)})
 	a.Take(input.Touches{PID: 1, Along: []input.TouchedWith{{Range: pagesAt(0, 1)[0], Site: 1 << 30}}})
 }
+
+// Ranges that come again and again, as a hostile recording may have them, are looked at once.
+func TestRangesOfTouchesAscend(t *testing.T) {
+	a := newTouchTest()
+	defer a.Close()
+	var ranges []input.Range
+	for range 10 {
+		ranges = append(ranges, pagesAt(0, 99)...)
+	}
+	ranges = append(ranges, pagesAt(50, 199)[0], input.Range{Start: 900 * testPage, End: 3}, pagesAt(200, 210)[0], pagesAt(120, 130)[0])
+	looked := 0
+	for range a.pagesIn(ranges) {
+		looked++
+	}
+	if looked != 111 {
+		t.Errorf("%d pages are looked at, want 111", looked)
+	}
+	for page := range uint64(300) {
+		a.fault(1, page, 1, plainTouch)
+	}
+	looked = 0
+	table := a.byPID[1].touched
+	for range a.ownedIn(table, table.numbers(), ranges) {
+		looked++
+	}
+	if looked != 111 {
+		t.Errorf("%d owned pages are looked at, want 111", looked)
+	}
+	var along []input.TouchedWith
+	for _, r := range ranges {
+		along = append(along, input.TouchedWith{Range: r})
+	}
+	looked = 0
+	for range alongIn(&input.Touches{Along: along}) {
+		looked++
+	}
+	if looked != 2 {
+		t.Errorf("%d ranges came along, want 2", looked)
+	}
+}
+
+// A child's pages that there is no room for are lost one by one, whosever they were.
+func TestInheritedPagesWithoutRoomAreCounted(t *testing.T) {
+	a := newTouchTest()
+	defer a.Close()
+	for i := range uint64(3) {
+		a.fault(1, i*touchPages, 1, plainTouch)
+		a.fault(1, i*touchPages+1, 1, plainTouch)
+	}
+	a.touchRoom.chunks = 1
+	a.fork(2)
+	child := a.byPID[2]
+	a.want(t, "with room for two", 2, 2)
+	if child.touched.lost != 4 {
+		t.Errorf("%d of the parent's pages are lost, want 4", child.touched.lost)
+	}
+}
+
+// What begins with a Savepoint has pages and room of its own.
+func TestSavepointOfTouches(t *testing.T) {
+	for _, mechanism := range []string{"perf", report.NoProbes} {
+		config := Config{FollowForks: true, PageSize: testPage, BlockRoom: 1 << 20, Tracer: report.TracerInfo{Attach: mechanism}}
+		a := &touchTest{Analyzer: New(config)}
+		defer a.Close()
+		a.Take(input.Started{ProcessInfo: ProcessInfo{PID: 1}})
+		touch := func(a *touchTest, first uint64) {
+			for i := range uint64(2000) {
+				a.fault(1, first+i*touchPages, 7, plainTouch)
+			}
+		}
+		touch(a, 0)
+		b := &touchTest{Analyzer: New(config), now: a.now}
+		defer b.Close()
+		if err := b.Restore(a.Savepoint()); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*touchTest{a, b} {
+			x.Take(input.Touches{PID: 1, Gone: pagesAt(0, 100*touchPages)})
+			touch(x, 1<<30)
+			x.Take(input.Instant{Now: x.now})
+		}
+		if got, want := reportText(t, b.Analyzer), reportText(t, a.Analyzer); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", mechanism, got, want)
+		}
+		if a.blocks.used == 0 || a.blocks.used != b.blocks.used || a.touchRoom.chunks != b.touchRoom.chunks || b.touchRoom.blocks != &b.blocks {
+			t.Errorf("%s: %d bytes are used, and %d", mechanism, a.blocks.used, b.blocks.used)
+		}
+	}
+}

@@ -33,13 +33,15 @@ const (
 	touchChunkBytes = 64 * 5
 	// maxTouchChunks bounds the chunks of all processes: 256 Mi pages.
 	maxTouchChunks = 1 << 22
+	// maxTouchRanges bounds each list of a Touches: a recording can hold it.
+	maxTouchRanges = 1 << 17
 	// maxLatest bounds latest: threads come and go.
 	maxLatest = 1 << 12
 )
 
 // A touchRoom is what the chunks of all processes may take: a part of the room of live blocks, shared out as that is.
 type touchRoom struct {
-	chunks int // that there still may be
+	chunks int // that there still may be, of all processes
 	blocks *room
 }
 
