@@ -70,9 +70,9 @@ func (a *Analyzer) touchInSpan(p *process, e *event.Event) {
 	}
 }
 
-// touchOutsideSpan applies a Fault without a stack: who touched the page is a matter of its block. Such a Fault does not tell
-// whether the page of a site is only copied, or had gone and is touched anew. It is taken to have gone: a site would else
-// hold for good what is another's.
+// touchOutsideSpan applies a Fault without a stack: who touched the page is a matter of its block. Such a Fault does
+// not tell whether the page of a site is only copied, or had gone and is touched anew. It is taken to have gone: a site
+// would else hold for good what is another's.
 func (a *Analyzer) touchOutsideSpan(p *process, e *event.Event) {
 	if p.spans == nil || e.Addr >= maxAddress {
 		return

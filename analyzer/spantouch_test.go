@@ -163,7 +163,9 @@ func TestSpanTouchesLostBeforeTheEnd(t *testing.T) {
 	defer a.Close()
 	a.touchRoom.chunks = 1
 	a.fault(1, 1, 7, plainTouch)
-	for i, end := range []event.Event{{Kind: event.Exec, PID: 1, Child: 1, Time: 50}, {Kind: event.Exit, PID: 1, Time: 60}} {
+	for i, end := range []event.Event{
+		{Kind: event.Exec, PID: 1, Child: 1, Time: 50}, {Kind: event.Exit, PID: 1, Time: 60},
+	} {
 		a.fault(1, 1, 7, plainTouch)
 		a.fault(1, 1000, 8, plainTouch)
 		a.Take(&input.Events{Events: []event.Event{end}})
@@ -176,7 +178,9 @@ func TestSpanTouchesLostBeforeTheEnd(t *testing.T) {
 // Touches by children that are not listed one by one are counted, with probes at other times or without any.
 func TestTouchesOfACrowd(t *testing.T) {
 	for _, mechanism := range []string{"perf", report.NoProbes} {
-		a := &touchTest{Analyzer: New(Config{FollowForks: true, PageSize: testPage, maxListed: 1, Tracer: report.TracerInfo{Attach: mechanism}})}
+		a := &touchTest{Analyzer: New(Config{
+			FollowForks: true, PageSize: testPage, maxListed: 1, Tracer: report.TracerInfo{Attach: mechanism},
+		})}
 		defer a.Close()
 		a.Take(input.Started{ProcessInfo: ProcessInfo{PID: 1}})
 		const children = 5
@@ -216,7 +220,9 @@ func TestTouchesShareTheRoomOfBlocks(t *testing.T) {
 	blocks := func() int { // that there is room for
 		for i := range uint64(2 * each) {
 			a.now++
-			a.Take(&input.Events{Events: []event.Event{{Kind: event.Alloc, Time: a.now, PID: 1, TID: 1, Addr: 0x100000 + i*64, Size: 8}}})
+			a.Take(&input.Events{Events: []event.Event{{
+				Kind: event.Alloc, Time: a.now, PID: 1, TID: 1, Addr: 0x100000 + i*64, Size: 8,
+			}}})
 		}
 		return int(a.byPID[1].total.LiveCount)
 	}

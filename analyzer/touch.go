@@ -128,8 +128,8 @@ func (a *Analyzer) applyTouches(in *input.Touches) {
 	t.explain, t.before = in.Explained, in.BeforeBytes
 }
 
-// isWhole reports whether a reading, or the last part of one, has told of all pages that were there before. Else the next reading
-// goes on with that.
+// isWhole reports whether a reading, or the last part of one, has told of all pages that were there before. Else the
+// next reading goes on with that.
 func isWhole(in *input.Touches) bool { return len(in.Before) < maxTouchRanges }
 
 // readInto has a table follow a reading of its process's pages, but for those that came along with others. disown is told of
@@ -169,8 +169,8 @@ func (a *Analyzer) touchAlong(p *process, t *touchTable, w input.TouchedWith, no
 	}
 }
 
-// ascending yields the ranges that begin where the one before ends, or later: all of a reading's do. A recording may say anything,
-// and would have the same pages looked at again and again.
+// ascending yields the ranges that begin where the one before ends, or later: all of a reading's do. A recording may
+// say anything, and would have the same pages looked at again and again.
 func ascending(ranges []input.Range) func(yield func(input.Range) bool) {
 	return func(yield func(input.Range) bool) {
 		var end uint64

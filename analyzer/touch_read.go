@@ -30,7 +30,8 @@ type touchReader struct {
 // knownResident is what of a process's resident set is known, bytes: see input.Touches.
 type knownResident struct{ explained, before uint64 }
 
-// maxTouchParts bounds the inputs that one reading makes, of maxTouchRanges each: 48 MB. The rest is for the next reading.
+// maxTouchParts bounds the inputs that one reading makes, of maxTouchRanges each: 48 MB. The rest is for the next
+// reading.
 const maxTouchParts = 16
 
 // readTouched reads the page states of all mappings that have any, and compares.
@@ -204,7 +205,8 @@ func (t *touchReader) addNew(m *mapping, page uint64) {
 	case n > 0 && t.out.Along[n-1].End == at && t.out.Along[n-1].Site == t.along(t.out.Along[n-1].Start, with, id):
 		t.out.Along[n-1].End += pageBytes
 	case n < maxTouchRanges || t.nextPart():
-		t.out.Along = append(t.out.Along, input.TouchedWith{Range: input.Range{Start: at, End: at + pageBytes}, Site: t.along(at, with, id)})
+		r := input.Range{Start: at, End: at + pageBytes}
+		t.out.Along = append(t.out.Along, input.TouchedWith{Range: r, Site: t.along(at, with, id)})
 	default:
 		return
 	}
@@ -227,15 +229,16 @@ type touchBlock struct {
 	whole       bool // all that the kernel maps together is present
 }
 
-// cameLately reports whether a page that the first reading finds came since the span began, with one that was touched in it. A huge
-// page is one fault. Where more were seen, or not all of it is there, it is small pages: these came by faults of their own.
+// cameLately reports whether a page that the first reading finds came since the span began, with one that was touched
+// in it. A huge page is one fault. Where more were seen, or not all of it is there, it is small pages: these came by
+// faults of their own.
 func (t *touchReader) cameLately(m *mapping, page uint64) bool {
 	_, _, ok := t.neighbour(m, page)
 	return ok && (m.around != hugeAround || t.block.whole && t.block.owned == 1)
 }
 
-// neighbour is the nearest page that a site has touched among those that the kernel may have mapped together with this one,
-// and that site.
+// neighbour is the nearest page that a site has touched among those that the kernel may have mapped together with this
+// one, and that site.
 func (t *touchReader) neighbour(m *mapping, page uint64) (with uint64, id siteID, ok bool) {
 	around := m.around >> pageShift
 	if around <= 1 {
@@ -302,7 +305,8 @@ func (t *touchTable) nearestAbove(page, last uint64, has touchOwner) (at uint64,
 func (t *touchTable) ownedIn(first, last uint64) (n int) {
 	for number := first / touchPages; number <= last/touchPages; number++ {
 		if c := t.chunk(number); c != nil {
-			n += bits.OnesCount64(c.owned & maskOf(max(first, number*touchPages), min(last, number*touchPages+touchPages-1)))
+			at := number * touchPages
+			n += bits.OnesCount64(c.owned & maskOf(max(first, at), min(last, at+touchPages-1)))
 		}
 	}
 	return n

@@ -52,8 +52,8 @@ func alongOf(r *touchReader) map[uint64]int {
 	return out
 }
 
-// TestPagesComeWithTheNearest of those that the kernel maps together: none of another mapping, and none where the nearest was
-// there before.
+// TestPagesComeWithTheNearest of those that the kernel maps together: none of another mapping, and none where the
+// nearest was there before.
 func TestPagesComeWithTheNearest(t *testing.T) {
 	perFault := fileAround / pageBytes
 	for what, c := range map[string]struct {
@@ -74,8 +74,8 @@ func TestPagesComeWithTheNearest(t *testing.T) {
 	}
 }
 
-// TestFirstReadingAfterASpanBegan comes late where a process is large: what came with pages that were touched meanwhile was
-// not there before. Of small pages nobody can tell.
+// TestFirstReadingAfterASpanBegan comes late where a process is large: what came with pages that were touched meanwhile
+// was not there before. Of small pages nobody can tell.
 func TestFirstReadingAfterASpanBegan(t *testing.T) {
 	n := hugePages
 	before := func(pages uint64) uint64 { return pages * pageBytes }
@@ -161,7 +161,8 @@ func TestManyPiecesAreAllTold(t *testing.T) {
 	}
 }
 
-// TestReadingsGoOn: what was there before, and did not fit in one reading, is told by the next one, and is nobody's growth.
+// TestReadingsGoOn: what was there before, and did not fit in one reading, is told by the next one, and is nobody's
+// growth.
 func TestReadingsGoOn(t *testing.T) {
 	const pieces = maxTouchParts*maxTouchRanges + 10
 	r := &touchReader{table: newTouchTable(new(touchRoom), nil), first: true}
@@ -169,7 +170,8 @@ func TestReadingsGoOn(t *testing.T) {
 		r.addNew(pagesFrom(0, 2*pieces, 0), 2*i)
 	}
 	parts := r.inputs(1, 5)
-	if last := parts[len(parts)-1]; len(parts) != maxTouchParts || isWhole(&last) || last.BeforeBytes != maxTouchParts*maxTouchRanges*pageBytes {
+	told := maxTouchParts * maxTouchRanges * pageBytes
+	if last := parts[len(parts)-1]; len(parts) != maxTouchParts || isWhole(&last) || last.BeforeBytes != told {
 		t.Errorf("%d parts, the last one is of %d pieces and says %d bytes from before", len(parts), len(last.Before), last.BeforeBytes)
 	}
 	a := newSpanTest()

@@ -154,7 +154,8 @@ func TestRangesOfTouchesAscend(t *testing.T) {
 	for range 10 {
 		ranges = append(ranges, pagesAt(0, 99)...)
 	}
-	ranges = append(ranges, pagesAt(50, 199)[0], input.Range{Start: 900 * testPage, End: 3}, pagesAt(200, 210)[0], pagesAt(120, 130)[0])
+	backwards := input.Range{Start: 900 * testPage, End: 3}
+	ranges = append(ranges, pagesAt(50, 199)[0], backwards, pagesAt(200, 210)[0], pagesAt(120, 130)[0])
 	looked := 0
 	for range a.pagesIn(ranges) {
 		looked++
@@ -206,7 +207,9 @@ func TestInheritedPagesWithoutRoomAreCounted(t *testing.T) {
 // What begins with a Savepoint has pages and room of its own.
 func TestSavepointOfTouches(t *testing.T) {
 	for _, mechanism := range []string{"perf", report.NoProbes} {
-		config := Config{FollowForks: true, PageSize: testPage, BlockRoom: 1 << 20, Tracer: report.TracerInfo{Attach: mechanism}}
+		config := Config{
+			FollowForks: true, PageSize: testPage, BlockRoom: 1 << 20, Tracer: report.TracerInfo{Attach: mechanism},
+		}
 		a := &touchTest{Analyzer: New(config)}
 		defer a.Close()
 		a.Take(input.Started{ProcessInfo: ProcessInfo{PID: 1}})
@@ -229,7 +232,8 @@ func TestSavepointOfTouches(t *testing.T) {
 		if got, want := reportText(t, b.Analyzer), reportText(t, a.Analyzer); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", mechanism, got, want)
 		}
-		if a.blocks.used == 0 || a.blocks.used != b.blocks.used || a.touchRoom.chunks != b.touchRoom.chunks || b.touchRoom.blocks != &b.blocks {
+		if a.blocks.used == 0 || a.blocks.used != b.blocks.used || a.touchRoom.chunks != b.touchRoom.chunks ||
+			b.touchRoom.blocks != &b.blocks {
 			t.Errorf("%s: %d bytes are used, and %d", mechanism, a.blocks.used, b.blocks.used)
 		}
 	}

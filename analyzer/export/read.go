@@ -133,8 +133,8 @@ func checkSchema(doc []byte) error {
 	return ErrNotReport
 }
 
-// A nesting is what elements of a Report's JSON take, bytes, by how deep they are nested: {"sites":[{"stack":[{…}]}]} has sites at
-// depth 2 and frames at depth 4, the depths of their arrays.
+// A nesting is what elements of a Report's JSON take, bytes, by how deep they are nested: {"sites":[{"stack":[{…}]}]}
+// has sites at depth 2 and frames at depth 4, the depths of their arrays.
 type nesting struct {
 	elements []uint64 // of the arrays that are so deep
 	pointees []uint64 // of the objects at which something so deep points

@@ -95,7 +95,8 @@ func TestHostileFilesTakeBoundedMemory(t *testing.T) {
 		}
 		// The most that passes for a document, and is decoded.
 		ends := strings.NewReplacer(`"sites":[{"stack":[`, `null]}]}`, `"processes":[{"mappings":[`, `0]}]}`,
-			`"overhead":{"spans":[`, `0]}}`, `"first_touched":{"sites":[{"stack":[`, `null]}]}}`, `"first_touched":{"sites":[`, `0]}}`, `"y":"`, `"}`)
+			`"overhead":{"spans":[`, `0]}}`, `"first_touched":{"sites":[{"stack":[`, `null]}]}}`,
+			`"first_touched":{"sites":[`, `0]}}`, `"y":"`, `"}`)
 		tail := ends.Replace(begin[strings.Index(begin, ",")+1:])
 		if tail == begin[strings.Index(begin, ",")+1:] {
 			tail = "null]}"

@@ -19,8 +19,8 @@ type Touches struct {
 // or the pages of a file that the kernel maps around a fault.
 type TouchedWith struct {
 	Range
-	// Site is as the analyzer numbers it. In a trace that has probes at other times it is which page that is, as an int32: how
-	// many pages it lies beyond the first of Range, or before it.
+	// Site is as the analyzer numbers it. In a trace that has probes at other times it is which page that is, as an
+	// int32: how many pages it lies beyond the first of Range, or before it.
 	Site uint32
 }
 

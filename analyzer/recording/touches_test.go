@@ -22,7 +22,9 @@ func FuzzTouches(f *testing.F) {
 	for _, in := range []input.Touches{
 		{PID: 1, Gone: ranges(0, 5, 1<<20, 1<<21), Swapped: ranges(7, 9)},
 		{PID: 1, Before: ranges(0, 1<<34), Explained: 1 << 60, BeforeBytes: 1<<64 - 1},
-		{PID: 1, Along: []input.TouchedWith{{Range: ranges(6, 1<<30)[0], Site: 1<<32 - 1}, {Range: ranges(1<<31, 1<<32)[0], Site: 0}}},
+		{PID: 1, Along: []input.TouchedWith{
+			{Range: ranges(6, 1<<30)[0], Site: 1<<32 - 1}, {Range: ranges(1<<31, 1<<32)[0], Site: 0},
+		}},
 		{PID: 2, Gone: ranges(9, 3, 0, 1<<51, 0, 1<<51), Swapped: ranges(0, 1<<51, 0, 1<<51)},
 	} {
 		_, b, err := encodeOther(in)
@@ -37,12 +39,16 @@ func FuzzTouches(f *testing.F) {
 			return
 		}
 		for _, mechanism := range []string{"perf", report.NoProbes} {
-			a := analyzer.New(analyzer.Config{FollowForks: true, PageSize: pageSize, BlockRoom: room, SiteRoom: room, Tracer: report.TracerInfo{Attach: mechanism}})
+			a := analyzer.New(analyzer.Config{
+				FollowForks: true, PageSize: pageSize, BlockRoom: room, SiteRoom: room, Tracer: report.TracerInfo{Attach: mechanism},
+			})
 			a.Take(input.Started{ProcessInfo: analyzer.ProcessInfo{PID: 1}})
 			touch := func(pid uint32, flags event.Flags) {
 				for i := range uint64(8) {
-					a.Take(&input.Events{Events: []event.Event{{Kind: event.Fault, Time: i, PID: pid, TID: pid, Addr: (at + i*i) * pageSize, Stack: event.StackID(i%3 + 1),
-						Flags: event.FaultTouch | flags}}})
+					a.Take(&input.Events{Events: []event.Event{{
+						Kind: event.Fault, Time: i, PID: pid, TID: pid, Addr: (at + i*i) * pageSize,
+						Stack: event.StackID(i%3 + 1), Flags: event.FaultTouch | flags,
+					}}})
 				}
 			}
 			touch(1, event.FaultWrite)

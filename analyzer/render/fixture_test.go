@@ -106,7 +106,8 @@ func limitedReport() *report.Report {
 	}
 	pid := r.Processes[0].PID
 	r.Touched = &report.FirstTouched{
-		Bytes: 11 << 20, Count: 2816, TouchedBytes: 13 << 20, TouchedCount: 3328, PagesLost: 3, ChildTouches: 40, SitesMore: 2,
+		Bytes: 11 << 20, Count: 2816, TouchedBytes: 13 << 20, TouchedCount: 3328,
+		PagesLost: 3, ChildTouches: 40, SitesMore: 2,
 		Sites: []report.TouchedSite{
 			{ID: 1, Process: 1, PID: pid, Function: "store_put", Stack: stack("store_put"),
 				Bytes: 10 << 20, Count: 2560, TouchedBytes: 11 << 20, TouchedCount: 2816},

@@ -150,7 +150,9 @@ func rssItems(proc *report.Process) []string {
 func addTouched(p *page, proc *report.Process) {
 	f := proc.FirstTouch
 	if proc.Children > 0 {
-		p.flow(plain, "  Pages ", []string{counted(f.ChildTouches, "touch", "touches"), "by children that are not listed one by one: by what is not kept"}, " ")
+		p.flow(plain, "  Pages ", []string{
+			counted(f.ChildTouches, "touch", "touches"), "by children that are not listed one by one: by what is not kept",
+		}, " ")
 		return
 	}
 	unexplained := size(uint64(max(f.UnexplainedBytes, 0)))

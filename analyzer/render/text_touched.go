@@ -41,7 +41,8 @@ func touchedSum(r *report.Report) string {
 		text += " There was no room for " + counted(f.PagesLost, "touch", "touches") + "."
 	}
 	if f.ChildTouches > 0 {
-		text += " " + counted(f.ChildTouches, "touch", "touches") + " of children that are not listed one by one are not in this."
+		text += " " + counted(f.ChildTouches, "touch", "touches") +
+			" of children that are not listed one by one are not in this."
 	}
 	return text
 }

@@ -9,8 +9,8 @@ type FirstTouched struct {
 	TouchedBytes uint64 `json:"touched_bytes"`
 	TouchedCount uint64 `json:"touched_count"` // times that a page became a site's own
 	PagesLost    uint64 `json:"pages_lost"`    // touches that there was no room for
-	// ChildTouches are touches by children that are not listed one by one (Process.Children): by whom and what is left of them
-	// is not known, and they are in none of the sums above.
+	// ChildTouches are touches by children that are not listed one by one (Process.Children): by whom and what is left
+	// of them is not known, and they are in none of the sums above.
 	ChildTouches uint64 `json:"child_touches,omitempty"`
 
 	Sites     []TouchedSite `json:"sites"` // the largest first

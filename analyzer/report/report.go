@@ -183,9 +183,9 @@ type FirstTouch struct {
 	// without one. Below zero the process has grown between the two readings that are compared.
 	UnexplainedBytes int64  `json:"unexplained_bytes"`
 	SwapIns          uint64 `json:"swap_ins"`                // faults on pages that had been swapped out
-	Copies           uint64 `json:"copies"`                  // pages copied at a write, after a fork or of a private file mapping
+	Copies           uint64 `json:"copies"`                  // pages copied at a write, after a fork or of a private file
 	PagesLost        uint64 `json:"pages_lost"`              // touches that there was no room for
-	ChildTouches     uint64 `json:"child_touches,omitempty"` // by children that are not listed one by one: of an entry with Children
+	ChildTouches     uint64 `json:"child_touches,omitempty"` // of an entry with Children: see FirstTouched
 }
 
 // Pool sums up the pools of one name: memory contexts, arenas. Its live blocks

@@ -292,7 +292,8 @@ func (l *limiter) takeBlind() (blind bool) {
 	return blind
 }
 
-// takeUnread reports whether a time in which page faults have stacks has begun since the last call, and the session knows.
+// takeUnread reports whether a time in which page faults have stacks has begun since the last call, and the session
+// knows.
 func (l *limiter) takeUnread() (unread bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -350,7 +351,8 @@ func (s *session) followLimiter() {
 	}
 	s.followPause()
 	if s.limiter.takeUnread() {
-		s.correlate(false) // what is there was not touched first in this span; where a reading takes long, this one comes later
+		// What is there was not touched first in this span. Where a reading takes long, this one comes later.
+		s.correlate(false)
 	}
 	if s.limiter.isDue() {
 		s.limiter.resume()

@@ -11,8 +11,8 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 )
 
-// TestEndingsLeaveTheFirstReading: a process that ends as a time without probes begins has the session follow the pause at once.
-// What was there at its beginning is still to be read.
+// TestEndingsLeaveTheFirstReading: a process that ends as a time without probes begins has the session follow the pause
+// at once. What was there at its beginning is still to be read.
 func TestEndingsLeaveTheFirstReading(t *testing.T) {
 	l := &limiter{blind: true, unread: true, touched: true}
 	if l.takeUnread() {

@@ -105,8 +105,8 @@ func TestRecordingGivesTheReport(t *testing.T) {
 	}
 }
 
-// checkTouchedInSpans checks that a Report has what grow_busily touched in spans without probes: without it, a recording shows
-// nothing of them.
+// checkTouchedInSpans checks that a Report has what grow_busily touched in spans without probes: without it, a
+// recording shows nothing of them.
 func checkTouchedInSpans(t *testing.T, r *report.Report) {
 	t.Helper()
 	if r.Overhead == nil || r.Overhead.NoneNS == 0 || r.Touched == nil {

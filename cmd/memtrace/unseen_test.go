@@ -48,7 +48,8 @@ func TestWarningsBeyondTheLimitAreCounted(t *testing.T) {
 	for i := range 2 * maxUnsaid {
 		s.warn("process %d is odd", i)
 	}
-	if texts := s.unsaid.texts(); texts[0] != "more than 10,000 warnings were not shown, beyond the first 100" || len(s.unsaid.known) != maxUnsaid {
+	const many = "more than 10,000 warnings were not shown, beyond the first 100"
+	if texts := s.unsaid.texts(); texts[0] != many || len(s.unsaid.known) != maxUnsaid {
 		t.Errorf("of very many others the Report says %q, and %d are remembered", texts, len(s.unsaid.known))
 	}
 }

@@ -247,7 +247,8 @@ func TestWebNamesSpansWithoutProbes(t *testing.T) {
 	}
 	b := openTab(t, showPage(t, file).url)
 	b.text("#tiles", "without probes for ")
-	b.wait("[...document.querySelectorAll('#chart .band title')].some(t => t.textContent.startsWith('none: the allocator had no probes'))")
+	b.wait("[...document.querySelectorAll('#chart .band title')]" +
+		".some(t => t.textContent.startsWith('none: the allocator had no probes'))")
 	b.press("4")
 	b.text("#view", "no block from before the last such time is known")
 	b.text("#view", "memtrace report names the sites")
