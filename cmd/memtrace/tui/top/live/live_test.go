@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/memtrace/memtrace/cmd/memtrace/tui/top"
 )
 
@@ -50,8 +52,13 @@ func sleeper(t *testing.T) int {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for { // until it is sleep, and no longer this program
-		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cmd.Process.Pid)); err != nil || string(comm) == "sleep\n" {
+	asleep := strconv.Itoa(unix.SYS_CLOCK_NANOSLEEP) + " "
+	for { // until it sleeps: its loader maps libraries before that
+		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(call), asleep) {
 			return cmd.Process.Pid
 		}
 	}
