@@ -16,7 +16,7 @@ type ReportOptions struct {
 	Top   int    // most sites to list; 0 means all
 	Sort  string // a word of SortKeys; "" means "live"
 	By    string // a word of report.Groupings; "" means no groups
-	// EndedAt leaves out the sites of processes that a Report of that instant, or an earlier one, had as ended, ns since
+	// EndedAt leaves out the sites and candidates of processes that a Report of that instant, or an earlier one, had as ended, ns since
 	// Config.Start: nothing of them changes any more, and of a program that forks there may be a thousand. 0: none.
 	EndedAt uint64
 }
@@ -82,7 +82,7 @@ func (a *Analyzer) draftOf(opt ReportOptions) *draft {
 		Sampling:  a.sampling(),
 		Events:    a.events,
 		Processes: a.reportProcesses(opt.Top),
-		Leaks:     a.allLeaks(a.at),
+		Leaks:     a.allLeaks(a.at, opt.EndedAt),
 		Touched:   a.firstTouched(opt.Top),
 		Shed:      a.shed(),
 		Warnings:  a.warnings(),

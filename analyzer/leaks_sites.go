@@ -8,13 +8,13 @@ import (
 // leaks looks for candidates among all sites that have live blocks. It needs
 // the ages that visitBlocks found at now (ns since Config.Start). There
 // is none before the warm-up is over.
-func (a *Analyzer) leaks(now, minAge uint64) []report.Leak {
+func (a *Analyzer) leaks(now, minAge, endedAt uint64) []report.Leak {
 	if !a.warmedUp {
 		return nil
 	}
 	return leakCandidates(func(yield func(leakSite) bool) {
 		for id, s := range a.sites.all {
-			if s.live == nil || s.liveCount == 0 || s.other {
+			if s.live == nil || s.liveCount == 0 || s.other || s.proc.endedBy(endedAt) {
 				continue
 			}
 			if !yield(a.leakSite(id, s, now)) {
@@ -30,6 +30,7 @@ func (a *Analyzer) leakSite(id siteID, s *site, now uint64) leakSite {
 	now -= min(now, a.warmAt) // what was before does not count
 	windowNS := float64(now) / float64(max(a.windows, 1))
 	out.stepNS = windowNS * float64(max(w.step, 1))
+	out.levels = make([]float64, 0, len(w.samples))
 	for _, level := range w.samples {
 		out.levels = append(out.levels, float64(level.bytes))
 	}

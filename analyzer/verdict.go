@@ -201,10 +201,10 @@ func why(v *input.Verdicts, kind input.LeakKind) string {
 }
 
 // allLeaks lists the verdicts on all processes, then the candidates; each
-// knows of the other where both are about one site.
-func (a *Analyzer) allLeaks(now uint64) []report.Leak {
+// knows of the other where both are about one site. See ReportOptions for endedAt.
+func (a *Analyzer) allLeaks(now, endedAt uint64) []report.Leak {
 	out := a.verdicts(now)
-	verdicts, candidates := len(out), a.leaks(now, a.config.MinAge)
+	verdicts, candidates := len(out), a.leaks(now, a.config.MinAge, endedAt)
 	growing := make(map[int]uint64)
 	for _, l := range candidates {
 		s := a.sites.at(siteID(l.Site))
