@@ -85,7 +85,7 @@ func thisProcess(t *testing.T) *procfs.Process {
 func TestFeedTellsWhatIsNotWatched(t *testing.T) {
 	var to bytes.Buffer
 	out := fedBy(t, newFeed(&to, nil), &to, &report.Report{Processes: []report.Process{
-		{ID: 1, PID: 71, FirstTouch: &report.FirstTouch{}}, {ID: 2, PID: 71, Children: 77}, {ID: 3, PID: 73},
+		{ID: 1, PID: 71, FirstTouch: &report.FirstTouch{}}, {ID: 2, PID: 71, Children: 77, FirstTouch: &report.FirstTouch{ChildTouches: 3}}, {ID: 3, PID: 73},
 	}})
 	if fmt.Sprint(out.Watched) != "[71]" || out.Listed != 3 || out.Missed != 77 {
 		t.Errorf("%+v", out)
