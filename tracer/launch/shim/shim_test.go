@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,10 +60,20 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// It ignores what it is to ignore, and what its caller does.
 func TestIgnoredSignals(t *testing.T) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, of, _ := strings.Cut(string(status), "SigIgn:\t")
+	caller, err := strconv.ParseUint(of[:16], 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, ignored := range []uint64{0, 1<<(syscall.SIGHUP-1) | 1<<(syscall.SIGINT-1) | 1<<63} {
 		out, said, _ := becomes(t, ignored, "/bin/grep", "grep", "SigIgn", "/proc/self/status")
-		if want := fmt.Sprintf("SigIgn:\t%016x\n", ignored); out != want {
+		if want := fmt.Sprintf("SigIgn:\t%016x\n", ignored|caller); out != want {
 			t.Errorf("%s, want %s; %s", out, want, said)
 		}
 	}
