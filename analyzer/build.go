@@ -16,8 +16,9 @@ type ReportOptions struct {
 	Top   int    // most sites to list; 0 means all
 	Sort  string // a word of SortKeys; "" means "live"
 	By    string // a word of report.Groupings; "" means no groups
-	// EndedAt leaves out the sites and candidates of processes that a Report of that instant, or an earlier one, had as ended, ns since
-	// Config.Start: nothing of them changes any more, and of a program that forks there may be a thousand. 0: none.
+	// EndedAt leaves out the sites and candidates of processes that a Report of that instant, or an earlier one, had as
+	// ended, ns since Config.Start: nothing of them changes any more, and of a program that forks there may be a
+	// thousand. 0: none.
 	EndedAt uint64
 }
 

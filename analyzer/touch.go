@@ -132,8 +132,8 @@ func (a *Analyzer) applyTouches(in *input.Touches) {
 // next reading goes on with that.
 func isWhole(in *input.Touches) bool { return len(in.Before) < maxTouchRanges }
 
-// readInto has a table follow a reading of its process's pages, but for those that came along with others. disown is told of
-// the owners of pages that are gone.
+// readInto has a table follow a reading of its process's pages, but for those that came along with others. disown is
+// told of the owners of pages that are gone.
 func (a *Analyzer) readInto(t *touchTable, in *input.Touches, disown func(touchOwner)) {
 	var numbers []uint64
 	if len(in.Gone)+len(in.Swapped) > 0 {

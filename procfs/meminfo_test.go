@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What is used is what is not available or free; a machine without swap, or a kernel without a line, has no such figure.
+// What is used is what is not available or free; a machine without swap, or a kernel without a line, has no such
+// figure.
 func TestMemoryFigures(t *testing.T) {
 	parsed := func(text string) *Counters {
 		c := new(Counters)

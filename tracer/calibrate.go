@@ -42,8 +42,8 @@ const (
 const (
 	calibrationCalls = 500 // of one turn: some 1 ms
 	calibrationTurns = 7
-	// calibrationLimit is the processor time, in s, after which the child has gone astray. It is none of the wall's: on a busy
-	// machine, as beside a service that an alert fires for, it may wait for seconds until its turn.
+	// calibrationLimit is the processor time, in s, after which the child has gone astray. It is none of the wall's: on
+	// a busy machine, as beside a service that an alert fires for, it may wait for seconds until its turn.
 	calibrationLimit = 10
 )
 

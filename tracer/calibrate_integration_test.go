@@ -46,8 +46,8 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// A child that gets no processor for a while, as beside a service that an alert fires for, is waited for. The kernel ends one
-// that takes more of it than any needs.
+// A child that gets no processor for a while, as beside a service that an alert fires for, is waited for. The kernel
+// ends one that takes more of it than any needs.
 func TestStarvedCalibration(t *testing.T) {
 	t.Parallel()
 	c, err := startCalibration()

@@ -151,7 +151,8 @@ func addTouched(p *page, proc *report.Process) {
 	f := proc.FirstTouch
 	if proc.Children > 0 {
 		p.flow(plain, "  Pages ", []string{
-			counted(f.ChildTouches, "touch", "touches"), "by children that are not listed one by one: by what is not kept",
+			counted(f.ChildTouches, "touch", "touches"),
+			"by children that are not listed one by one: by what is not kept",
 		}, " ")
 		return
 	}

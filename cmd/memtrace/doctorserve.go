@@ -142,7 +142,9 @@ const (
 
 // rightsFor looks whether somebody has all capabilities that something takes: the unit, or this user where there is
 // none. without is what it is to lack one.
-func rightsFor(what string, wanted []capability, unit *serviceUnit, s *surroundings, without agent.State) agent.Finding {
+func rightsFor(
+	what string, wanted []capability, unit *serviceUnit, s *surroundings, without agent.State,
+) agent.Finding {
 	missing := func(set uint64) []capability {
 		return slices.DeleteFunc(slices.Clone(wanted), func(c capability) bool { return allows(set, c) })
 	}
@@ -150,9 +152,9 @@ func rightsFor(what string, wanted []capability, unit *serviceUnit, s *surroundi
 	if unit.file == "" {
 		switch {
 		case len(lacks) > 0:
-			f.State, f.Text, f.Remedy = without, "this user lacks "+capabilityNames(lacks), s.remedyOr("run memtrace serve "+
-				"as root, or by packaging/systemd/memtrace.service (with memtrace-growth.conf for growth, "+
-				"memtrace-trace.conf for traces)")
+			f.State, f.Text = without, "this user lacks "+capabilityNames(lacks)
+			f.Remedy = s.remedyOr("run memtrace serve as root, or by packaging/systemd/memtrace.service (with " +
+				"memtrace-growth.conf for growth, memtrace-trace.conf for traces)")
 		case what != pssOfAll && (s.inUserSpace || len(s.filtered) > 0):
 			f.State, f.Text, f.Remedy = without, lackedRights(), s.remedyOr("")
 		default:
@@ -311,11 +313,13 @@ func examineFeatures(all []tracer.Feature, s *surroundings) (out []agent.Finding
 func featureFinding(what string, err error, s *surroundings, remedy string) agent.Finding {
 	refused := errors.Is(err, tracer.ErrNotPermitted)
 	if refused && len(missingFrom(s.sets.effective)) > 0 {
-		return agent.Finding{What: what, State: agent.Less, Text: "this user can't tell", Remedy: s.remedyOr("ask as root")}
+		return agent.Finding{
+			What: what, State: agent.Less, Text: "this user can't tell", Remedy: s.remedyOr("ask as root"),
+		}
 	}
 	if refused {
-		remedy = s.remedyOr("no capability is missing: see whether the kernel's lockdown (/sys/kernel/security/lockdown) or a " +
-			"security module refuses it")
+		remedy = s.remedyOr("no capability is missing: see whether the kernel's lockdown " +
+			"(/sys/kernel/security/lockdown) or a security module refuses it")
 	}
 	return agent.Finding{What: what, State: agent.Wrong, Text: err.Error(), Remedy: remedy, NotAllowed: true}
 }
@@ -335,8 +339,8 @@ func examineMemory(x *agent.Examined, unit *serviceUnit) []agent.Finding {
 	return []agent.Finding{memoryFinding(x, limit, where)}
 }
 
-// leastToBegin is what the agent takes to begin at all: with 24 MiB, its program was read from the disk again and again,
-// and it was not ready after 8 s; with 28 it was.
+// leastToBegin is what the agent takes to begin at all: with 24 MiB, its program was read from the disk again and
+// again, and it was not ready after 8 s; with 28 it was.
 const leastToBegin = 32 << 20
 
 func memoryFinding(x *agent.Examined, limit uint64, where string) agent.Finding {
@@ -409,11 +413,13 @@ func ownLimit() (limit uint64, group string) {
 	}
 }
 
+func wrongUnit(remedy, format string, args ...any) agent.Finding {
+	return agent.Finding{What: "unit", State: agent.Wrong, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
 // examineUnit looks whether the unit's program is there, and whether it sees what the agent reads and writes.
 func examineUnit(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) {
-	wrong := func(remedy, format string, args ...any) {
-		out = append(out, agent.Finding{What: "unit", State: agent.Wrong, Text: fmt.Sprintf(format, args...), Remedy: remedy})
-	}
+	wrong := func(remedy, format string, args ...any) { out = append(out, wrongUnit(remedy, format, args...)) }
 	program := unit.program()
 	if _, err := os.Stat(program); program != "" && isNotThere(err) {
 		wrong("install memtrace there, or "+inService("ExecStart= and below it ExecStart="+ownPath()+" serve"),
@@ -421,8 +427,8 @@ func examineUnit(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) {
 	}
 	for _, file := range append(slices.Clone(x.Files), program) {
 		if by := unit.hides(file); by != "" {
-			wrong("move it, as to /etc/memtrace or, if it is the program, to /usr/bin", "%s= of %s hides %s", by, unit.file,
-				file)
+			wrong("move it, as to /etc/memtrace or, if it is the program, to /usr/bin",
+				"%s= of %s hides %s", by, unit.file, file)
 		}
 	}
 	if by := unit.hides(x.Data); by != "" {
@@ -440,14 +446,12 @@ const stateDirectory = "StateDirectory=memtrace and data: /var/lib/memtrace, as 
 func examineUnitUser(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) {
 	const readSearch = 2 // CAP_DAC_READ_SEARCH
 	user := unit.user()
-	wrong := func(remedy, format string, args ...any) {
-		out = append(out, agent.Finding{What: "unit", State: agent.Wrong, Text: fmt.Sprintf(format, args...), Remedy: remedy})
-	}
+	wrong := func(remedy, format string, args ...any) { out = append(out, wrongUnit(remedy, format, args...)) }
 	if unit.ownUser() && unit.capabilities()&(1<<readSearch) == 0 {
 		for _, file := range x.Files {
 			if at := closedAt(file, &user); at != "" {
-				wrong("give it to a group of the unit's (SupplementaryGroups=) that may read it, or let others read it if it is "+
-					"no secret", "the user of %s may not read %s", unit.file, at)
+				wrong("give it to a group of the unit's (SupplementaryGroups=) that may read it, or let others read it "+
+					"if it is no secret", "the user of %s may not read %s", unit.file, at)
 			}
 		}
 	}
@@ -487,7 +491,9 @@ func leftToUnit(x *agent.Examined, unit *serviceUnit, all []agent.Finding) []age
 		case f.What == agent.DataFolder && unit.makes(x.Data):
 			*f = agent.Finding{What: f.What, Text: "systemd makes " + x.Data + " by " + unit.file}
 		case f.What == agent.Port && unit.mayBind(x.Listen):
-			*f = agent.Finding{What: f.What, Text: "this user may not listen on " + x.Listen + ", and " + unit.file + " may"}
+			*f = agent.Finding{
+				What: f.What, Text: "this user may not listen on " + x.Listen + ", and " + unit.file + " may",
+			}
 		case f.What == agent.Configuration:
 			f.State = agent.Less
 		}

@@ -14,18 +14,14 @@ import (
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
-// A thread that has ended before its first event is read is called as it was when the trace began, and no thread of another
-// process is.
+// A thread that has ended before its first event is read is called as it was when the trace began, and no thread of
+// another process is.
 func TestEndedThreadsHaveNames(t *testing.T) {
 	fs, err := procfs.New("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := fs.Process(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := thisProcess(t)
 	o := &eventOutput{fs: fs, threads: make(map[threadID]string), begun: make(map[threadID]string)}
 	tid := 0
 	ownthread.Do(func() {

@@ -365,8 +365,8 @@ func (s *session) lateNews(t *target, r found, news []probe.Object) ([]probe.Obj
 		return news, len(news) > 0
 	}
 	if !r.reported && (still || !t.unsure && (t.child || s.tracer.WatchesLoader(t.pid))) {
-		// Its loader or an exec event may be about to report it; otherwise it is found again. An exec event may come late on a
-		// busy machine, but a process that still stands at its exec has run nothing.
+		// Its loader or an exec event may be about to report it; otherwise it is found again. An exec event may come
+		// late on a busy machine, but a process that still stands at its exec has run nothing.
 		t.unsure = true
 		delete(s.follower.code, t.pid)
 		return nil, false

@@ -8,8 +8,8 @@ import (
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
-// A child that stands still at its exec is not said to have run without probes, however often it is looked at before its exec
-// event is read. One that has run without is said to.
+// A child that stands still at its exec is not said to have run without probes, however often it is looked at before
+// its exec event is read. One that has run without is said to.
 func TestChildAtItsExecHasNotRun(t *testing.T) {
 	s, child := jobOf(t, "definite", false)
 	s.follower = &follower{session: s, code: make(map[int]uint64)}

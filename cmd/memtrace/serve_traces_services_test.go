@@ -211,8 +211,8 @@ func TestServeTraceEndsWithTheAgent(t *testing.T) {
 	}
 }
 
-// A tracer that is killed, also along with its agent, leaves the service unharmed and without a probe, and what it has recorded.
-// An agent that lives on says what became of the trace.
+// A tracer that is killed, also along with its agent, leaves the service unharmed and without a probe, and what it has
+// recorded. An agent that lives on says what became of the trace.
 func TestServeTraceKilled(t *testing.T) {
 	t.Parallel()
 	for what, both := range map[string]bool{"tracer": false, "both": true} {

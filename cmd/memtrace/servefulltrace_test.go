@@ -22,7 +22,8 @@ import (
 	"github.com/memtrace/memtrace/cmd/memtrace/agent"
 )
 
-// A trace for an alert is wanted until its agent ends, also while it isn't attached to all yet, and has a while to end then.
+// A trace for an alert is wanted until its agent ends, also while it isn't attached to all yet, and has a while to end
+// then.
 func TestWantedUntilTheAgentEnds(t *testing.T) {
 	for what, end := range map[string]func(orders io.Closer, cancel func()){
 		"its orders end": func(orders io.Closer, _ func()) { _ = orders.Close() },
@@ -115,7 +116,8 @@ func TestStoppedTraceChecksNoMore(t *testing.T) {
 	}
 }
 
-// A recording that has come to its largest size is a loss, and no failure of the trace; one that can't be written is one.
+// A recording that has come to its largest size is a loss, and no failure of the trace; one that can't be written is
+// one.
 func TestResultOfAFullRecording(t *testing.T) {
 	shed := &report.Shed{Stacks: 1, Allocations: 2, Blocks: 3}
 	for why, wrong := range map[error]string{
@@ -138,8 +140,8 @@ func TestResultOfAFullRecording(t *testing.T) {
 	}
 }
 
-// The sparse samples that a trace begins with are no loss, unless it goes on by samples. What was sampled as events came too
-// fast is one.
+// The sparse samples that a trace begins with are no loss, unless it goes on by samples. What was sampled as events
+// came too fast is one.
 func TestFindingsOfSamples(t *testing.T) {
 	sparse := report.Span{FromNS: 3e9, ToNS: 3.05e9, Mode: "sampled", Interval: limiterInterval * sparser}
 	full, sampled := report.Span{FromNS: 3.05e9, ToNS: 9e9, Mode: "full"}, report.Span{FromNS: 9e9, ToNS: 10e9, Mode: "sampled", Interval: limiterInterval}

@@ -70,7 +70,7 @@ type session struct {
 	command           int               // run: the process that we started
 	stopping          bool
 	timeOver          bool            // that of --duration
-	wanted            context.Context // once it has ended, endEarly ends the trace, also in a leak check; nil: nothing does
+	wanted            context.Context // once it has ended, endEarly ends the trace, a leak check too; nil: nothing does
 	endEarly          func()
 	warnings          []string
 	unsaid            unsaidWarnings

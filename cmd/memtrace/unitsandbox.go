@@ -112,7 +112,8 @@ func (u *serviceUnit) hides(file string) string {
 func examineSandbox(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) {
 	add := func(state agent.State, setting, remedy, format string, args ...any) {
 		out = append(out, agent.Finding{What: "unit", State: state, NotAllowed: true,
-			Text: fmt.Sprintf("%s= of %s %s", setting, unit.file, fmt.Sprintf(format, args...)), Remedy: inService(remedy)})
+			Text:   fmt.Sprintf("%s= of %s %s", setting, unit.file, fmt.Sprintf(format, args...)),
+			Remedy: inService(remedy)})
 	}
 	wrong := func(setting, remedy, format string, args ...any) { add(agent.Wrong, setting, remedy, format, args...) }
 	if by := unit.hidesProcesses(); by != "" {
@@ -134,7 +135,8 @@ func examineSandbox(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) 
 		if x.Watched == 0 {
 			what = tracesOnAlerts
 		}
-		wrong("SystemCallFilter", "SystemCallFilter="+strings.Join(refused, " "), "refuses %s", strings.Join(refused, ", "))
+		wrong("SystemCallFilter", "SystemCallFilter="+strings.Join(refused, " "),
+			"refuses %s", strings.Join(refused, ", "))
 		if dropIn := dropInFor(what); !slices.Contains(unit.dropIns, dropIn) {
 			out[len(out)-1].Remedy = packaged(dropIn) + ", then " + takeEffect
 		}
@@ -150,7 +152,8 @@ func examineSandbox(x *agent.Examined, unit *serviceUnit) (out []agent.Finding) 
 	}
 	if !unit.mayBind(x.Listen) {
 		wrong("User", "a higher port by listen, or AmbientCapabilities=CAP_NET_BIND_SERVICE and "+
-			"CapabilityBoundingSet=CAP_NET_BIND_SERVICE", "may not listen on a port below %d: %s", firstFreePort(), x.Listen)
+			"CapabilityBoundingSet=CAP_NET_BIND_SERVICE",
+			"may not listen on a port below %d: %s", firstFreePort(), x.Listen)
 	}
 	return out
 }

@@ -39,7 +39,8 @@ type podNames struct {
 }
 
 const (
-	// podLooks is for how many passes what is new is looked for: the kubelet names a container a moment after its start.
+	// podLooks is for how many passes what is new is looked for: the kubelet names a container a moment after its
+	// start.
 	podLooks = 6
 	// podLooksAgain is every how many passes all is looked for that has no name. The sandbox of each pod never has one.
 	podLooksAgain = 60

@@ -107,8 +107,8 @@ func TestPodsAreReadOnceAPass(t *testing.T) {
 	}
 }
 
-// What has no name, as the sandbox of each pod, is looked for in its first passes, and seldom from then on. What is new has
-// the folder listed at once.
+// What has no name, as the sandbox of each pod, is looked for in its first passes, and seldom from then on. What is new
+// has the folder listed at once.
 func TestPodsAreListedForWhatIsNew(t *testing.T) {
 	p := fakePods(t)
 	sandbox, app := slice(podUID)+"/crio-"+sandboxID+".scope", slice(podUID)+"/crio-"+containerID+".scope"

@@ -60,8 +60,8 @@ func (h *history) folders() (all []string, err error) {
 	return all, nil
 }
 
-// pruneTracesOfOthers removes traces of services that no rule names, until all of them together take no more than one service
-// may: users can make as many services as they like. Theirs go first, then the oldest. The lock is held.
+// pruneTracesOfOthers removes traces of services that no rule names, until all of them together take no more than one
+// service may: users can make as many services as they like. Theirs go first, then the oldest. The lock is held.
 func (h *history) pruneTracesOfOthers(folders []string, c *Config) (removed int, err error) {
 	named := make(map[string]bool, len(c.Services))
 	for i := range c.Services {
@@ -85,7 +85,9 @@ func (h *history) pruneTracesOfOthers(folders []string, c *Config) (removed int,
 	byBegin := func(x, y Segment) int { return x.Begin.Compare(y.Begin) }
 	slices.SortStableFunc(users, byBegin)
 	slices.SortStableFunc(others, byBegin)
-	_, removed, wrong := h.removeInOrder(slices.Concat(users, others), "", func(s Segment, size int64) bool { return size <= int64(c.KeepSize) })
+	_, removed, wrong := h.removeInOrder(slices.Concat(users, others), "", func(s Segment, size int64) bool {
+		return size <= int64(c.KeepSize)
+	})
 	return removed, errors.Join(err, wrong)
 }
 
@@ -100,7 +102,9 @@ func (h *history) pruneIn(folder, written string, c *Config, now time.Time) (siz
 
 // removeInOrder removes recordings until each that is left may be kept. Those that are being written
 // stay. The lock is held.
-func (h *history) removeInOrder(all []Segment, written string, keeps func(s Segment, size int64) bool) (size int64, removed int, err error) {
+func (h *history) removeInOrder(
+	all []Segment, written string, keeps func(s Segment, size int64) bool,
+) (size int64, removed int, err error) {
 	for _, s := range all {
 		size += s.Size
 	}

@@ -116,7 +116,8 @@ func TestTracesOfUsersGoFirst(t *testing.T) {
 	}
 }
 
-// The first reload that asks for recordings opens their folder while others ask for recordings. The race detector looks on.
+// The first reload that asks for recordings opens their folder while others ask for recordings. The race detector looks
+// on.
 func TestRecordingsAreListedDuringAReload(t *testing.T) {
 	a, c := &Agent{log: log.New(io.Discard, "", 0)}, Default()
 	a.audit, c.Data = newAudit(a.log), t.TempDir()

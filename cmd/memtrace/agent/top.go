@@ -167,5 +167,6 @@ func (x *candidate) why() string {
 	if x.known == 0 {
 		return "watch_top: " + threshold.SizeText(x.bytes) + " resident"
 	}
-	return fmt.Sprintf("watch_top: it has grown most, by %s in %s", threshold.SizeText(x.bytes), short(x.known.Round(time.Second)))
+	return fmt.Sprintf("watch_top: it has grown most, by %s in %s", threshold.SizeText(x.bytes),
+		short(x.known.Round(time.Second)))
 }

@@ -28,8 +28,8 @@ type TraceResult struct {
 
 // Findings are what a trace has found. Sizes are bytes.
 type Findings struct {
-	// Of the service's processes as the trace began, Untraced are those beyond the 16 with most memory, and Refused could
-	// not be traced. The agent knows.
+	// Of the service's processes as the trace began, Untraced are those beyond the 16 with most memory, and Refused
+	// could not be traced. The agent knows.
 	Processes int `json:"processes"`
 	Untraced  int `json:"untraced_processes,omitempty"`
 	Refused   int `json:"refused_processes,omitempty"`

@@ -35,8 +35,8 @@ type traces struct {
 // traceID is an alert and a service. An alert is known by its name: /alerts has it so.
 type traceID struct{ alert, service string }
 
-// tracedKey is what is traced once in an alert's Every: a service, or all together that a user has named. Who could make up
-// a name for each trace would be traced all the time.
+// tracedKey is what is traced once in an alert's Every: a service, or all together that a user has named. Who could
+// make up a name for each trace would be traced all the time.
 type tracedKey struct {
 	service string // "": of the user's
 	user    uint32
@@ -65,8 +65,8 @@ func (j *traceJob) tracedKey() tracedKey {
 	return tracedKey{service: j.service}
 }
 
-// rank is by whom the service was named: a rule, root, or else a user, who may have made it up. The lower one goes first, and
-// keeps its place where too many wait.
+// rank is by whom the service was named: a rule, root, or else a user, who may have made it up. The lower one goes
+// first, and keeps its place where too many wait.
 func (j *traceJob) rank() int {
 	switch {
 	case j.named:
@@ -156,8 +156,8 @@ func (x *traces) take(changes []alert.Change, now time.Time, who func(service st
 	}
 }
 
-// full reports whether there is no room for a trace: so many wait, and the last of them, which has the highest rank, has none
-// higher than its own. The lock is held.
+// full reports whether there is no room for a trace: so many wait, and the last of them, which has the highest rank,
+// has none higher than its own. The lock is held.
 func (x *traces) full(j *traceJob) bool {
 	return len(x.waiting) >= maxWaiting && x.waiting[len(x.waiting)-1].rank() <= j.rank()
 }
@@ -188,7 +188,8 @@ func (x *traces) refuses(j *traceJob, now time.Time) string {
 		if j.ofUser() {
 			what = fmt.Sprintf("a service of user %d", j.user)
 		}
-		return fmt.Sprintf("%s was traced %v ago, less than %v (every)", what, now.Sub(at).Round(time.Second), j.how.Every)
+		return fmt.Sprintf("%s was traced %v ago, less than %v (every)", what, now.Sub(at).Round(time.Second),
+			j.how.Every)
 	}
 	if x.full(j) {
 		return fmt.Sprintf("%d others wait", maxWaiting)
@@ -230,8 +231,8 @@ func (x *traces) set(id traceID, s TraceState) {
 	x.states[id] = &s
 }
 
-// forget drops the oldest state: of those without a trace, as long as there are any. Who makes up names, of services whose
-// traces are dropped, must not push out what was found of others. The lock is held.
+// forget drops the oldest state: of those without a trace, as long as there are any. Who makes up names, of services
+// whose traces are dropped, must not push out what was found of others. The lock is held.
 func (x *traces) forget() {
 	before := func(s, o *TraceState) bool {
 		if none := s.State == traceNone; none != (o.State == traceNone) {
@@ -250,7 +251,8 @@ func (x *traces) forget() {
 	}
 }
 
-// reload has what waits go by the alerts of another configuration, where they are in it still. What runs ends as it began.
+// reload has what waits go by the alerts of another configuration, where they are in it still. What runs ends as it
+// began.
 func (x *traces) reload(rules []alert.Rule, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

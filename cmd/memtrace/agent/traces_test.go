@@ -215,8 +215,8 @@ func TestTracesThatAreOver(t *testing.T) {
 	})
 }
 
-// So many wait at most. What rules have named goes before what root has, and that before what users have, each of whom has one
-// at a time.
+// So many wait at most. What rules have named goes before what root has, and that before what users have, each of whom
+// has one at a time.
 func TestTracesWaitInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTracing(t, everything)
@@ -242,7 +242,8 @@ func TestTracesWaitInOrder(t *testing.T) {
 	})
 }
 
-// Where too many wait, what users have named makes room, and then what root has: the last of them, for what a rule names first.
+// Where too many wait, what users have named makes room, and then what root has: the last of them, for what a rule
+// names first.
 func TestTracesMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTracing(t, everything)

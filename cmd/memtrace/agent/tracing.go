@@ -286,8 +286,8 @@ func (t *fullTrace) findings() *Findings {
 
 // whole reports whether all allocations of all processes were seen and checked.
 func (f *Findings) whole() bool {
-	return f.unseen() == 0 && f.SampledSeconds == 0 && f.PressedSeconds == 0 && f.Lost == 0 && (f.Shed == nil || f.Shed.Blocks == 0) &&
-		f.Untraced == 0 && f.Refused == 0 && f.Checked >= f.Processes
+	return f.unseen() == 0 && f.SampledSeconds == 0 && f.PressedSeconds == 0 && f.Lost == 0 &&
+		(f.Shed == nil || f.Shed.Blocks == 0) && f.Untraced == 0 && f.Refused == 0 && f.Checked >= f.Processes
 }
 
 func (f *Findings) seconds() float64 { return f.FullSeconds + f.SampledSeconds + f.unseen() }
@@ -338,14 +338,15 @@ func (f *Findings) losses() (parts []string) {
 		parts = append(parts, fmt.Sprintf("%d of %d that were traced were checked", f.Checked, traced))
 	}
 	if f.PressedSeconds > 0 {
-		parts = append(parts, fmt.Sprintf("for %.1f seconds events came too fast, and a sample was taken", f.PressedSeconds))
+		parts = append(parts, fmt.Sprintf("for %.1f seconds events came too fast, and a sample was taken",
+			f.PressedSeconds))
 	}
 	if f.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d events were lost", f.Lost))
 	}
 	if s := f.Shed; s != nil {
-		parts = append(parts, fmt.Sprintf("to stay within its memory it has not kept %d stacks of %d allocations, nor tracked %d blocks",
-			s.Stacks, s.Allocations, s.Blocks))
+		parts = append(parts, fmt.Sprintf("to stay within its memory it has not kept %d stacks of %d allocations, "+
+			"nor tracked %d blocks", s.Stacks, s.Allocations, s.Blocks))
 	}
 	if f.RecordingFull {
 		parts = append(parts, "the recording has come to its largest size")

@@ -16,8 +16,8 @@ import (
 // Name is argv[0] of an executable with this package in it that is to become a program.
 const Name = "memtrace-exec"
 
-// Args is argv of a shim. It writes a byte to gate, a descriptor, waits for one there, and becomes the program: the file at
-// path, with its own argv. Bit s-1 of ignored has it ignore signal s.
+// Args is argv of a shim. It writes a byte to gate, a descriptor, waits for one there, and becomes the program: the
+// file at path, with its own argv. Bit s-1 of ignored has it ignore signal s.
 func Args(gate int, ignored uint64, path string, argv []string) []string {
 	return append([]string{Name, strconv.Itoa(gate), strconv.FormatUint(ignored, 16), path}, argv...)
 }
@@ -115,7 +115,9 @@ func ignore(word string) error {
 			continue
 		}
 		action := [4]uintptr{ignored} // struct sigaction of the kernel: handler, flags, restorer, mask
-		if _, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(number), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); errno != 0 {
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION,
+			uintptr(number), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		if errno != 0 {
 			return errno
 		}
 	}
