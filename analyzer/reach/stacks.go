@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/procfs/ptraced"
 )
 
 // Thread is what is known of a thread that stands still.
@@ -15,9 +16,10 @@ type Thread struct {
 	Words []uint64 // all registers
 	Exits bool     // it has called exit: no function of its goes on
 
-	local       uint64      // thread pointer, where it is not among Words any more
-	signal      unix.Signal // on its way when it stopped; 0: none
-	interrupted bool        // it stopped as it was asked to
+	local       uint64       // thread pointer, where it is not among Words any more
+	signal      unix.Signal  // on its way when it stopped; 0: none
+	interrupted bool         // it stopped as it was asked to
+	before      ptraced.Call // what it waited in before that
 }
 
 // below is the end of what is dead of the thread's stack. A function may keep something

@@ -18,17 +18,19 @@ import (
 // that does not stop within stopTime, or starvedTime where it waits for a processor,
 // is an error, and stays seized until then. One that has ended is unix.ESRCH.
 func Stop(tid int) (Thread, error) {
-	const ptraceInterrupt = 0x4207 // include/uapi/linux/ptrace.h
-	for _, request := range []uintptr{unix.PTRACE_SEIZE, ptraceInterrupt} {
-		if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, request, uintptr(tid), 0, 0, 0, 0); errno != 0 {
-			return Thread{}, fmt.Errorf("stop thread %d by ptrace: %w", tid, errno)
-		}
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, 0, 0, 0); errno != 0 {
+		return Thread{}, fmt.Errorf("stop thread %d by ptrace: %w", tid, errno)
+	}
+	before, err := ptraced.Interrupt(tid)
+	if err != nil {
+		return Thread{}, fmt.Errorf("stop thread %d by ptrace: %w", tid, err)
 	}
 	status, err := awaitStop(tid)
 	if err != nil {
 		return Thread{}, fmt.Errorf("wait for thread %d to stop: %w", tid, err)
 	}
 	t, err := readRegisters(tid)
+	t.before = before
 	switch {
 	case status>>16 == 0: // no event: it stopped with a signal on its way to it
 		t.signal = status.StopSignal()
@@ -82,7 +84,7 @@ func awaitStop(tid int) (status unix.WaitStatus, err error) {
 // (ptraced.Restart). It may have been killed, which is no error.
 func Release(t Thread) {
 	if t.interrupted {
-		ptraced.Restart(t.TID)
+		ptraced.Restart(t.TID, t.before)
 	}
 	_, _, _ = unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(t.TID), 0, uintptr(t.signal), 0, 0)
 }

@@ -6,8 +6,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/memtrace/memtrace/procfs/ptraced"
 )
 
 // A thread has one tracer at a time. Before a watched program takes another under ptrace,
@@ -53,7 +51,7 @@ func (w *Watcher) yield(tid, target int) {
 			w.detachStopped(p, other)
 		}
 		for _, other := range p.others(tid) {
-			_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
+			w.interrupt(other)
 		}
 		w.yieldToTracers(p)
 	})
@@ -70,13 +68,13 @@ func (w *Watcher) detachAtStop(tid int, status unix.WaitStatus) bool {
 		signal = 0
 	}
 	if int(status)>>16 == ptraceEventStop {
-		ptraced.Restart(tid)
+		w.restart(tid)
 	}
 	_, _, _ = unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(tid), 0, signal, 0, 0) // it may have been killed
 	if int(status)>>16 == unix.PTRACE_EVENT_EXEC {
 		w.disownAll(p.pid) // its other threads are gone
 	}
-	delete(w.owner, tid)
+	w.forget(tid)
 	delete(p.held, tid)
 	if !w.owns(p) {
 		w.drop(p)
@@ -106,7 +104,7 @@ func (w *Watcher) isOurs(tid int) (ours bool) {
 func (w *Watcher) detachStopped(p *program, tid int) {
 	_ = unix.PtraceDetach(tid) // it may have been killed
 	delete(p.held, tid)
-	delete(w.owner, tid)
+	w.forget(tid)
 	if !w.owns(p) {
 		w.drop(p)
 	}

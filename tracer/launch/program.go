@@ -50,10 +50,31 @@ func (w *Watcher) programAt(pid int) *program {
 // own notes whose thread tid is.
 func (w *Watcher) own(tid int, p *program) { w.owner[tid] = p }
 
+// forget ends what is known of a thread.
+func (w *Watcher) forget(tid int) {
+	delete(w.owner, tid)
+	delete(w.interrupted, tid)
+}
+
+// interrupt asks a thread to stop. It may have been killed.
+func (w *Watcher) interrupt(tid int) {
+	if before, err := ptraced.Interrupt(tid); err == nil {
+		w.interrupted[tid] = before
+	}
+}
+
+// restart has a thread begin its system call again, if interrupt broke one off.
+func (w *Watcher) restart(tid int) {
+	if before, asked := w.interrupted[tid]; asked {
+		ptraced.Restart(tid, before)
+		delete(w.interrupted, tid)
+	}
+}
+
 // disown forgets a thread that has ended.
 func (w *Watcher) disown(tid int) {
 	p := w.owner[tid]
-	delete(w.owner, tid)
+	w.forget(tid)
 	if p == nil {
 		return
 	}
@@ -69,7 +90,7 @@ func (w *Watcher) disown(tid int) {
 func (w *Watcher) disownAll(pid int) {
 	for tid, p := range w.owner {
 		if p.pid == pid {
-			delete(w.owner, tid)
+			w.forget(tid)
 		}
 	}
 }
@@ -159,7 +180,7 @@ func (w *Watcher) exitCalled(tid int) bool {
 	p.before, p.caller = true, tid
 	p.hold(tid)
 	for _, other := range p.others(0) {
-		_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
+		w.interrupt(other)
 	}
 	w.gather(p)
 	return true
@@ -210,7 +231,7 @@ func (w *Watcher) executing(p *program, tid int, may bool) {
 		p.execing, p.execer = true, tid
 		p.hold(tid)
 		for _, other := range p.others(0) {
-			_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceInterrupt, uintptr(other), 0, 0, 0, 0)
+			w.interrupt(other)
 		}
 		w.gather(p)
 	}

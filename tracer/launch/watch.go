@@ -98,6 +98,8 @@ type Watcher struct {
 	programs map[int]*program
 	owner    map[int]*program // by thread
 
+	interrupted map[int]ptraced.Call // by thread that was asked to stop: what it waited in
+
 	wake  chan os.Signal
 	calls chan func() // to be run on the watching thread
 	stop  chan struct{}
@@ -120,15 +122,14 @@ const (
 	starvedTime = 10 * time.Second
 	starvedPoll = 10 * time.Millisecond
 
-	ptraceInterrupt = 0x4207 // include/uapi/linux/ptrace.h
-	ptraceListen    = 0x4208
+	ptraceListen    = 0x4208 // include/uapi/linux/ptrace.h
 	ptraceEventStop = 128
 )
 
 func newWatcher(hooks Hooks) *Watcher {
 	return &Watcher{
 		hooks: hooks, programs: make(map[int]*program), owner: make(map[int]*program),
-		wake: make(chan os.Signal, 1), calls: make(chan func()),
+		interrupted: make(map[int]ptraced.Call), wake: make(chan os.Signal, 1), calls: make(chan func()),
 		stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -269,7 +270,7 @@ func (w *Watcher) step(tid int) {
 		// Stay stopped as without ptrace, until SIGCONT.
 		_, _, _ = unix.Syscall6(unix.SYS_PTRACE, ptraceListen, uintptr(tid), 0, 0, 0, 0)
 	case event == ptraceEventStop:
-		w.interrupted(tid)
+		w.cameToStop(tid)
 	case event != 0:
 		w.resume(tid, 0)
 	case signal == int(syscallStop):
@@ -324,17 +325,17 @@ func (w *Watcher) metUnknown(tid int) bool {
 	return true
 }
 
-// interrupted handles the first stop of a new thread or process, and that of a
+// cameToStop handles the first stop of a new thread or process, and that of a
 // thread that was asked to stop.
-func (w *Watcher) interrupted(tid int) {
+func (w *Watcher) cameToStop(tid int) {
 	pid := processOf(tid)
 	switch p := w.programs[pid]; {
 	case pid == 0: // it has been killed
 		w.resume(tid, 0)
 	case p != nil && tid != pid || p != nil && w.owner[tid] == p:
 		w.own(tid, p)
+		w.restart(tid) // an exec may fail, and others may have come to their stop before
 		if (p.before || p.execing) && !p.hookCalled {
-			ptraced.Restart(tid) // an exec may fail
 			p.held[tid] = true
 			w.gather(p)
 			return
