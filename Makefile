@@ -49,7 +49,7 @@ VM_TEST_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=500s -te
 # What depends on the size of pages.
 VM_PAGES_TESTS := TestHaveScan|TestRunsAgreeWithSmaps|TestSmapsAgainstAwk|TestFramesAgreeWithSmaps|TestResidentBytes|TestBlockEnds|TestBaseline|TestTakeAgainstAwk|TestTakePages|TestRegions|TestUntracedHeap
 # arm64: what depends on the architecture or the size of its pages, and what comes with the programs that are built for it.
-VM_ARM64_TESTS := TestKernelHas|TestDetachFromBusy|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
+VM_ARM64_TESTS := TestKernelHas|TestFunctionsThatAreLeft|TestDetachFromBusy|TestProgramsRun|TestEveryVariantLoads|TestEveryFunctionExactly|TestTwoThreads|TestLongjmpAndExceptions|TestEachFaultSource|TestFeaturesMatch|TestStacksEqualBacktrace|TestFullRing|TestFirstThread|TestRunFinds|TestAttachSees|TestKilledMemtrace|$(VM_PAGES_TESTS)
 VM_ARM64_ARGUMENTS ?= -test.v -test.short -test.parallel=1 -test.timeout=1500s -test.run=^($(VM_ARM64_TESTS))
 VM_ALL_KERNELS := $(filter-out arm64%,$(shell sed -n 's/^\([0-9a-z][-0-9a-z.]*\) .*/\1/p' testdata/vm/kernels))
 # Two run at a time. Those that take longest come first, so that none of them runs alone at the end.

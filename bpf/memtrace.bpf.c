@@ -202,7 +202,7 @@ static __always_inline enum entered await(struct self self, struct pt_regs *ctx,
 		return refused;
 	t->outer = REG_IP(ctx);
 	t->sp = REG_SP(ctx);
-	t->by_exit = COOKIE_BY_EXIT(cookie) | COOKIE_OPEN_ENDED(cookie) << 1;
+	t->by_exit = COOKIE_BY_EXIT(cookie) | COOKIE_OPEN_ENDED(cookie) << 1 | COOKIE_FRAMED(cookie) << 2;
 	if (!t->by_exit)
 		return RETURN;
 	t->ret = return_address(ctx);

@@ -77,6 +77,9 @@ func (t *Tracer) cookie(pid int, path string, p *probe.Probe) (uint64, error) {
 	if p.OpenEnded {
 		c |= 1 << 50
 	}
+	if p.KeepsFrame {
+		c |= 1 << 51
+	}
 	if p.Shape == probe.Free {
 		c |= t.cookies.files.number(path) << 56
 	}

@@ -23,6 +23,7 @@
 #define NEAR_STACK (16 << 10)
 
 #define OPEN_ENDED 2 /* of thread.by_exit */
+#define FRAMED     4
 
 /*
  * The kernel's trampoline begins a page. A return probe of somebody else's, of whatever process, puts it in place of the return address of every
@@ -61,16 +62,36 @@ static __always_inline u64 return_address(struct pt_regs *ctx)
 	return REG_LINK(ctx);
 }
 
-/* Its address is in the frame, nobody knows where. */
+/* Where pointers are signed, retaa is given a signed one. */
+#define IS_SAME_RETURN(a, b) (!(((a) ^ (b)) << 16) || IS_TRAMPOLINE(a))
+
+#define NEAR_FRAMES 16
+
+/* Whether the frame records from the present one outwards do not tell that the call in progress is gone: one of them
+ * holds its return address, or they can't be followed. */
+static __always_inline bool has_frame(struct thread *t, struct pt_regs *ctx)
+{
+	u64 from = REG_SP(ctx), record[2] = { REG_FP(ctx) };
+
+	for (int i = 0; i < NEAR_FRAMES; i++) {
+		u64 at = record[0];
+
+		if (at >= t->sp)
+			return false;
+		if (at < from || bpf_probe_read_user(record, sizeof(record), (void *)at) || IS_SAME_RETURN(record[1], t->ret))
+			return true;
+		from = at + sizeof(record);
+	}
+	return true;
+}
+
+/* Its address is in the frame: in the frame record, where the function keeps one, else nobody knows where. */
 static __always_inline bool is_on_its_way(struct thread *t, struct pt_regs *ctx)
 {
 	if (REG_SP(ctx) == t->sp)
 		return REG_IP(ctx) != t->outer && REG_LINK(ctx) == t->ret;
-	return t->sp - REG_SP(ctx) <= NEAR_STACK;
+	return t->sp - REG_SP(ctx) <= NEAR_STACK && (!(t->by_exit & FRAMED) || has_frame(t, ctx));
 }
-
-/* Where pointers are signed, retaa is given a signed one. */
-#define IS_SAME_RETURN(a, b) (!(((a) ^ (b)) << 16) || IS_TRAMPOLINE(a))
 
 #endif
 

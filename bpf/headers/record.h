@@ -168,7 +168,7 @@ enum pool_change {
  * the shape's arguments; bit 48 says of a free that it may jump on to another
  * probed one, and of a malloc that it throws where it fails. 49 to 54 say of a free by how many words the stack has grown since its entry.
  * Of all else, 49 says that the return is seen at the function's own instructions (exit.h), and 50, of a release, that it may also
- * return elsewhere. 56 to 63 are the place in pool_variables of the variable that holds the pool, of a
+ * return elsewhere, and 51 that the function's own code keeps a frame record wherever it has a frame. 56 to 63 are the place in pool_variables of the variable that holds the pool, of a
  * malloc that in thread_caches, of a free the number of its file. A malloc that hands small alignments on has that of its alignment as a second register.
  * That of a USDT probe has the place in marks of its arguments instead of registers.
  */
@@ -180,6 +180,7 @@ enum pool_change {
 #define COOKIE_THROWS(c) (((c) >> 48) & 1) /* of a malloc or calloc */
 #define COOKIE_BY_EXIT(c) (((c) >> 49) & 1) /* of what has a return */
 #define COOKIE_OPEN_ENDED(c) (((c) >> 50) & 1) /* of a release */
+#define COOKIE_FRAMED(c) (((c) >> 51) & 1) /* of what is by exit: it keeps a frame record */
 #define COOKIE_SP_DELTA(c) ((((c) >> 49) & 63) * 8)
 #define COOKIE_VARIABLE(c) ((u32)((c) >> 56))
 #define COOKIE_FILE(c) ((u32)((c) >> 56)) /* of a free; 0: unknown */

@@ -113,5 +113,23 @@ func stepARM64(word uint32, at uint64) step {
 	case word&0xffe0001f == 0xd4200000, word>>16 == 0: // brk, udf
 		s.ends = true
 	}
+	s.saves = savesARM64(word)
 	return s
+}
+
+// savesARM64 says how an instruction stores x30 on the stack; a frame record is x29 beside it.
+func savesARM64(word uint32) saved {
+	const sp, fp, lr = 31, 29, 30
+	first, base, second := word&31, word>>5&31, word>>10&31
+	pair := word&0xfe400000 == 0xa8000000 // stp of 64 bits, with any way of addressing
+	one := word&0xffc00000 == 0xf9000000 || word&0xffe00000 == 0xf8000000
+	switch {
+	case base != sp:
+		return unsaved
+	case pair && first == fp && second == lr:
+		return inRecord
+	case pair && (first == lr || second == lr), one && first == lr:
+		return elsewhere
+	}
+	return unsaved
 }

@@ -68,6 +68,9 @@ type Probe struct {
 	// OpenEnded says of a Release that it may return where that isn't seen: by a jump through a pointer, or to a
 	// function whose return isn't probed.
 	OpenEnded bool
+	// KeepsFrame says of a function that keeps its return address that it stores that in frame records alone, by
+	// which a call in progress is found (arm64).
+	KeepsFrame bool
 
 	Static    [3]StaticArg // of a MarkAlloc: block, size, weight; of a MarkFree: block
 	Semaphore uint64       // of those: file offset of the counter that switches the probe on; 0: none

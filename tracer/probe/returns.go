@@ -35,6 +35,7 @@ type leaving struct {
 	at      []uint64 // addresses of return instructions
 	handsTo []Handed
 	open    bool // it may return where that isn't seen
+	framed  bool // return addresses are stored, and in frame records alone
 }
 
 // leavingOf finds how calls of a function return. The error says why that can't be known.
@@ -46,7 +47,7 @@ func (im *image) leavingOf(s symbol, known entries) (leaving, error) {
 		w.parts = w.parts[1:]
 		w.err = w.follow(part)
 	}
-	out := leaving{at: slices.Sorted(maps.Keys(w.at)), handsTo: w.handsTo}
+	out := leaving{at: slices.Sorted(maps.Keys(w.at)), handsTo: w.handsTo, framed: w.saves[inRecord] && !w.saves[elsewhere]}
 	switch {
 	case !s.needsResult():
 		out.open = w.err != nil || w.open
@@ -74,6 +75,7 @@ type walk struct {
 
 	handsTo []Handed
 	open    bool
+	saves   [3]bool // how return addresses are saved
 }
 
 // handOn notes a jump to another probed function, which returns for this one; a releasing one does so unseen.
@@ -128,6 +130,7 @@ func (w *walk) follow(addr uint64) error {
 
 // step goes on from one instruction: push is given what follows within the extent.
 func (w *walk) step(at uint64, in step, extent span, code map[uint64]step, push func(uint64)) error {
+	w.saves[in.saves] = true
 	if in.returns {
 		if w.at[at] = true; len(w.at) > maxReturns {
 			return errors.New("it has too many return instructions")
@@ -211,7 +214,17 @@ type step struct {
 	calls   bool
 	pointer bool // a jump through a register or memory
 	table   bool // one to places of the function itself
+	saves   saved
 }
+
+// saved is how an instruction saves the return address that is in a register.
+type saved uint8
+
+const (
+	unsaved saved = iota
+	inRecord
+	elsewhere
+)
 
 // steps decodes an extent. On amd64 every byte must belong to an instruction.
 func (im *image) steps(extent span) (map[uint64]step, bool) {
@@ -239,7 +252,7 @@ func (im *image) findReturns(p *Probe, s symbol, known entries) error {
 			"which no exception and no switch of stacks would pass", err)
 	}
 	p.KeepsReturn, p.HandsTo = true, out.handsTo
-	p.OpenEnded = out.open && s.shape == Release
+	p.OpenEnded, p.KeepsFrame = out.open && s.shape == Release, out.framed
 	for _, at := range out.at {
 		offset, ok := im.fileOffset(at)
 		if !ok {

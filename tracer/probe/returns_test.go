@@ -440,7 +440,7 @@ func TestStepsARM64(t *testing.T) {
 		0xb5ffffe0: {size: 4, target: at - 4},             // cbnz x0, -4
 		0x3707ffe1: {size: 4, target: at - 4},             // tbnz w1, #0, -4
 		0xd4200000: {size: 4, ends: true},                 // brk
-		0xa9bf7bfd: {size: 4},                             // stp x29, x30, [sp, #-16]!
+		0xa9bf7bfd: {size: 4, saves: inRecord},            // stp x29, x30, [sp, #-16]!
 	} {
 		if got := stepARM64(word, at); got != want {
 			t.Errorf("%#x: got %+v, want %+v", word, got, want)
