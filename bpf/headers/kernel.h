@@ -57,7 +57,7 @@ enum {
 	BPF_RB_AVAIL_DATA = 0,
 };
 
-enum { SIGURG = 23 }; /* include/uapi/asm-generic/signal.h */
+enum { SIGCHLD = 17, SIGURG = 23 }; /* include/uapi/asm-generic/signal.h */
 
 /* include/linux/mm_types.h: the same values from 5.9 on */
 enum {
@@ -126,6 +126,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int exit_code;
+	int exit_signal; /* what its parent is sent as it ends */
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	unsigned long maj_flt;

@@ -5,6 +5,7 @@
 
 #include "emit.h"
 #include "python.h"
+#include "signal.h"
 #include "thread.h"
 #include "unwind_maps.h"
 
@@ -17,6 +18,7 @@ int process_fork(u64 *ctx)
 
 	if (from == to || !bpf_map_lookup_elem(&targets, &from))
 		return 0;
+	at_untraced_child(parent, child);
 	if (child->mm == parent->mm)
 		flags = RECORD_SHARED_VM;
 	else

@@ -133,6 +133,37 @@ int multi_ptrace(struct pt_regs *ctx)
 	return at_ptrace(ctx);
 }
 
+/* include/linux/ptrace.h */
+enum { PT_TRACE_FORK = 1 << 4, PT_TRACE_VFORK = 1 << 5, PT_TRACE_CLONE = 1 << 6 };
+
+/*
+ * Whether the calling thread has made a child by CLONE_UNTRACED. The kernel takes all others under ptrace whose kind
+ * the parent's tracer follows: as forks, where their end sends SIGCHLD, and as clones.
+ */
+static __always_inline bool made_untraced(struct task_struct *parent, struct task_struct *child)
+{
+	u32 wanted = PT_TRACE_FORK | PT_TRACE_VFORK | PT_TRACE_CLONE;
+
+	if (child->exit_signal != SIGCHLD)
+		wanted = PT_TRACE_CLONE;
+	return !child->ptrace && (parent->ptrace & wanted) == wanted;
+}
+
+/*
+ * Stops the calling thread after it has made a child that nobody traces. Crash handlers do so, such as breakpad's: the
+ * child takes its parent under ptrace, by system calls of its own, as soon as the parent lets it begin.
+ */
+static __always_inline void at_untraced_child(struct task_struct *parent, struct task_struct *child)
+{
+	u64 self = bpf_get_current_pid_tgid();
+	u32 tid = self, pid = self >> 32;
+
+	if (!made_untraced(parent, child) || !is_watched(parent))
+		return;
+	bpf_map_update_elem(&ptrace_calls, &tid, &pid, BPF_ANY);
+	bpf_send_signal_thread(SIGURG);
+}
+
 /* The last signal of each number that a process was sent. */
 struct signal_key {
 	u32 tgid, signal;

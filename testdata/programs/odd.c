@@ -13,6 +13,10 @@
  *   odd traceme     asks to be traced by its parent
  *   odd debugger    starts a child, takes it under ptrace, and says how it ended
  *   odd debugged    is about to die of a fault: has a child of another program take it under ptrace first, and ends with 3
+ *   odd dumped      is about to die of a fault: a child that nobody may trace takes it under ptrace, as breakpad's does, and it ends with 3
+ *   odd dump        the same with no fault, and runs on
+ *   odd handed      is about to die of a fault: a process that waits for that takes it under ptrace, as crashpad's does, and it ends with 3
+ *   odd handles     has many faults, whose handlers return or jump out
  *   odd raised PROGRAM   becomes nobody, and executes a program that is setuid root: "user 0"
  *   odd busy        allocates in a thread and has one child after the other, until it is killed
  *   odd bye         says so, without flushing; built with a sanitizer, it is checked for leaks after that
@@ -22,6 +26,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -404,6 +409,134 @@ static int debugged(void)
 	return 1;
 }
 
+/* Takes a process under ptrace by system calls of its own, which no probe at ptrace sees, and lets it go. */
+static void take_by_itself(pid_t pid)
+{
+	int status = 0, attached = syscall(SYS_ptrace, PTRACE_ATTACH, pid, 0, 0) ? errno : 0;
+
+	if (attached == 0) {
+		waitpid(pid, &status, __WALL);
+		syscall(SYS_ptrace, PTRACE_DETACH, pid, 0, 0);
+	}
+	dprintf(1, "taken %d, stopped by %d\n", attached, WSTOPSIG(status));
+}
+
+/* Has a child take this process under ptrace that no tracer of this one gets with it. */
+static void dump(void)
+{
+	pid_t parent = getpid(), child;
+	int begin[2];
+	char byte;
+
+	if (pipe(begin))
+		_exit(1);
+	child = syscall(SYS_clone, CLONE_FS | CLONE_UNTRACED, 0, 0, 0, 0);
+	if (child == 0) {
+		if (read(begin[0], &byte, 1) == 1)
+			take_by_itself(parent);
+		_exit(0);
+	}
+	syscall(SYS_prctl, PR_SET_PTRACER, child, 0, 0, 0);
+	if (write(begin[1], "", 1) == 1)
+		waitpid(child, NULL, __WALL);
+}
+
+static void on_dumped(int signal)
+{
+	(void)signal;
+	dump();
+	_exit(3);
+}
+
+static int dumped(void)
+{
+	allocate(100);
+	signal(SIGSEGV, on_dumped);
+	raise(SIGSEGV);
+	return 1;
+}
+
+static int dump_and_go_on(void)
+{
+	allocate(100);
+	dump();
+	allocate(100);
+	puts("goes on");
+	return 0;
+}
+
+static int ask[2], answer[2];
+static pid_t taker;
+
+/* Starts the process that takes this one under ptrace once it is asked to. */
+static void start_taker(void)
+{
+	pid_t parent = getpid();
+	char byte;
+
+	if (pipe(ask) || pipe(answer))
+		exit(1);
+	taker = fork();
+	if (taker == 0) {
+		close(ask[1]);
+		if (read(ask[0], &byte, 1) == 1) {
+			take_by_itself(parent);
+			if (write(answer[1], "", 1) != 1)
+				_exit(1);
+		}
+		_exit(0);
+	}
+}
+
+static void on_handed(int signal)
+{
+	char byte;
+
+	(void)signal;
+	syscall(SYS_prctl, PR_SET_PTRACER, taker, 0, 0, 0);
+	if (write(ask[1], "", 1) == 1 && read(answer[0], &byte, 1) == 1)
+		_exit(3);
+	_exit(1);
+}
+
+static int handed(void)
+{
+	allocate(100);
+	signal(SIGSEGV, on_handed);
+	raise(SIGSEGV);
+	return 1;
+}
+
+static jmp_buf before_fault;
+static volatile sig_atomic_t jumps, returned;
+
+static void on_handled(int signal)
+{
+	(void)signal;
+	if (jumps)
+		siglongjmp(before_fault, 1);
+	returned++;
+}
+
+static int handles(void)
+{
+	volatile int jumped = 0;
+
+	signal(SIGSEGV, on_handled);
+	for (int i = 0; i < 50; i++)
+		raise(SIGSEGV);
+	jumps = 1;
+	for (volatile int i = 0; i < 50; i++) {
+		allocate(10);
+		if (sigsetjmp(before_fault, 1) == 0)
+			raise(SIGSEGV);
+		else
+			jumped++;
+	}
+	printf("returned %d, jumped %d\n", (int)returned, jumped);
+	return 0;
+}
+
 static int raised(const char *program)
 {
 	allocate(100);
@@ -449,6 +582,8 @@ int main(int argc, char **argv)
 		start_waits();
 	if (strcmp(mode, "seized") == 0)
 		take_by_child();
+	if (strcmp(mode, "handed") == 0)
+		start_taker();
 	if (argc > 2 && strcmp(argv[2], "wait") == 0) {
 		puts("ready");
 		fflush(stdout);
@@ -477,6 +612,14 @@ int main(int argc, char **argv)
 		return debugger();
 	if (strcmp(mode, "debugged") == 0)
 		return debugged();
+	if (strcmp(mode, "dumped") == 0)
+		return dumped();
+	if (strcmp(mode, "dump") == 0)
+		return dump_and_go_on();
+	if (strcmp(mode, "handed") == 0)
+		return handed();
+	if (strcmp(mode, "handles") == 0)
+		return handles();
 	if (strcmp(mode, "attach") == 0)
 		return attach(atoi(argv[2]));
 	if (strcmp(mode, "raised") == 0)

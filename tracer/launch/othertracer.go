@@ -171,11 +171,14 @@ type syscallInfo struct {
 	args   [6]uint64
 }
 
-// Programs of 32 bits number their system calls in another way; include/uapi/linux/audit.h.
+// Programs of 32 bits number their system calls in another way, i386 and arm these alike; include/uapi/linux/audit.h.
 const (
-	audit64Bit = 0x80000000
-	ptrace32   = 26 // of i386 and arm
-	ptraceX32  = 1<<30 | 521
+	audit64Bit    = 0x80000000
+	ptrace32      = 26
+	sigreturn32   = 119
+	prctl32       = 172
+	rtSigreturn32 = 173
+	ptraceX32     = 1<<30 | 521
 )
 
 const (
@@ -184,19 +187,28 @@ const (
 	ptraceSeize   = 0x4206
 )
 
-// ptraceCall reports whether a thread is stopped at the entry of a ptrace call that takes a process or thread, and
-// which: the caller's own where its parent is to take it.
-func ptraceCall(tid int) (target int, ok bool) {
-	var info syscallInfo
+// callAt is the stop of a thread at a system call. Where it can't be had, it is that of no call.
+func callAt(tid int) (info syscallInfo) {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, getSyscallInfo, uintptr(tid), unsafe.Sizeof(info),
 		uintptr(unsafe.Pointer(&info)), 0, 0)
-	if errno != 0 || info.op != syscallInfoEntry {
-		return 0, false
+	if errno != 0 {
+		return syscallInfo{}
 	}
-	switch {
-	case info.arch&audit64Bit == 0 && info.number == ptrace32:
-	case info.arch&audit64Bit != 0 && (info.number == unix.SYS_PTRACE || info.number == ptraceX32):
-	default:
+	return info
+}
+
+// isEntry reports whether a thread is about to do one of some system calls, of 64 bits or of 32.
+func (info syscallInfo) isEntry(of64, of32 []uint64) bool {
+	if info.arch&audit64Bit == 0 {
+		of64 = of32
+	}
+	return info.op == syscallInfoEntry && slices.Contains(of64, info.number)
+}
+
+// takes reports whether that is a call of ptrace that takes a process or thread, and which: the caller's own where its
+// parent is to take it.
+func (info syscallInfo) takes(tid int) (target int, ok bool) {
+	if !info.isEntry([]uint64{unix.SYS_PTRACE, ptraceX32}, []uint64{ptrace32}) {
 		return 0, false
 	}
 	switch uint32(info.args[0]) {
@@ -206,4 +218,14 @@ func ptraceCall(tid int) (target int, ok bool) {
 		return int(int32(info.args[1])), true
 	}
 	return 0, false
+}
+
+// namesTracer reports whether that says who may take the process under ptrace.
+func (info syscallInfo) namesTracer() bool {
+	return info.isEntry([]uint64{unix.SYS_PRCTL}, []uint64{prctl32}) &&
+		uint32(info.args[0]) == unix.PR_SET_PTRACER && info.args[1] != 0
+}
+
+func (info syscallInfo) returnsFromHandler() bool {
+	return info.isEntry([]uint64{unix.SYS_RT_SIGRETURN}, []uint64{sigreturn32, rtSigreturn32})
 }

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +56,35 @@ func TestCallsOfPtraceAreSeen(t *testing.T) {
 			}
 			if unwatched := outputUnderWatch(t, Hooks{}, program, mode); unwatched == string(alone) {
 				t.Errorf("with its calls unwatched it says the same: %q", unwatched)
+			}
+		})
+	}
+}
+
+// TestCrashHandlersAreSeen: where a program is about to die of a fault, and names who may take it under ptrace, it is let go
+// first; one whose handlers return or jump out is not. Where nothing gives way, the dump fails.
+func TestCrashHandlersAreSeen(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "odd")
+	gcc := exec.Command("gcc", "-O1", "-pthread", "-o", program, "../../testdata/programs/odd.c")
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	for mode, left := range map[string]int{"handed": 1, "dumped": 1, "handles": 0} {
+		t.Run(mode, func(t *testing.T) {
+			alone, _ := exec.Command(program, mode).Output() // with a dump it ends with 3
+			if len(alone) == 0 {
+				t.Fatal("alone it says nothing")
+			}
+			var let atomic.Int32
+			watched := outputUnderWatch(t, Hooks{
+				Tracing:      func(int) (int, bool) { return 0, false },
+				BeforeDetach: func(int) { let.Add(1) },
+			}, program, mode)
+			if watched != string(alone) || int(let.Load()) != left {
+				t.Errorf("watched it says %q, alone %q; it was let go %d times, want %d", watched, alone, let.Load(), left)
+			}
+			if unwatched := outputUnderWatch(t, Hooks{}, program, mode); (unwatched == string(alone)) != (left == 0) {
+				t.Errorf("with its handlers unwatched it says %q", unwatched)
 			}
 		})
 	}

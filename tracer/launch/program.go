@@ -38,6 +38,9 @@ type program struct {
 	starting bool // it has just been executed, and maps its libraries
 	inCall   bool // between the stops at the entry and the exit of a system call
 	stops    int
+
+	caught     uint64 // signals that it has had handlers for, of those that came
+	unfinished int    // handlers of faults that were followed to no return
 }
 
 // programAt begins to watch a process.
@@ -53,6 +56,7 @@ func (w *Watcher) own(tid int, p *program) { w.owner[tid] = p }
 // forget ends what is known of a thread.
 func (w *Watcher) forget(tid int) {
 	delete(w.owner, tid)
+	delete(w.handlers, tid)
 	delete(w.interrupted, tid)
 }
 

@@ -97,6 +97,7 @@ type Watcher struct {
 	root     int               // our own child, whose end others wait for; 0: none
 	programs map[int]*program
 	owner    map[int]*program // by thread
+	handlers map[int]int      // by thread that handles a fault: at how many more stops it is followed
 
 	interrupted map[int]ptraced.Call // by thread that was asked to stop: what it waited in
 
@@ -128,8 +129,9 @@ const (
 
 func newWatcher(hooks Hooks) *Watcher {
 	return &Watcher{
-		hooks: hooks, programs: make(map[int]*program), owner: make(map[int]*program),
-		interrupted: make(map[int]ptraced.Call), wake: make(chan os.Signal, 1), calls: make(chan func()),
+		hooks: hooks, programs: make(map[int]*program), owner: make(map[int]*program), handlers: make(map[int]int),
+		interrupted: make(map[int]ptraced.Call),
+		wake:        make(chan os.Signal, 1), calls: make(chan func()),
 		stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -277,7 +279,7 @@ func (w *Watcher) step(tid int) {
 		w.called(tid)
 	case signal == int(unix.SIGURG) && (w.ptraceCalled(tid) || w.exitCalled(tid) || w.execCalled(tid) || w.metUnknown(tid)):
 	default:
-		w.resume(tid, signal)
+		w.deliver(tid, signal)
 	}
 }
 
@@ -286,9 +288,9 @@ func stopsGroup(signal int) bool {
 }
 
 // resume lets a thread go on, up to its next system call where its program is
-// on the way to map its libraries, or may call ptrace unseen.
+// on the way to map its libraries, may call ptrace unseen, or handles a fault.
 func (w *Watcher) resume(tid, signal int) {
-	if p := w.owner[tid]; p != nil && (p.starting || w.mayPtrace(p.pid)) {
+	if p := w.owner[tid]; p != nil && (p.starting || w.handlers[tid] > 0 || w.mayPtrace(p.pid)) {
 		_ = unix.PtraceSyscall(tid, signal)
 		return
 	}
@@ -352,6 +354,7 @@ func (w *Watcher) cameToStop(tid int) {
 func (w *Watcher) newChild(pid int) {
 	p := w.programAt(pid)
 	w.own(pid, p)
+	w.inheritHandler(pid)
 	p.shared = sharesMemory(pid) // then it is its parent until it executes a program
 	w.call(func() { w.hooks.NewChild(pid) }, func() { w.resume(pid, 0) })
 }
@@ -414,8 +417,13 @@ func (w *Watcher) called(tid int) {
 		p.stops++
 		p.inCall = !p.inCall
 	}
-	if target, ok := ptraceCall(tid); ok {
+	call := callAt(tid)
+	if target, ok := call.takes(tid); ok {
 		w.yield(tid, target)
+		return
+	}
+	if w.handlerCalled(tid, call) {
+		w.yield(tid, p.pid)
 		return
 	}
 	if !starting {
