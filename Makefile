@@ -233,10 +233,11 @@ vm-test-arm64: check-root deps-test deps-arm64
 # What could harm a program, on all kernels and by each mechanism that they have: some 25 minutes a kernel, where nothing else
 # wants the processors.
 VM_HARM_TIMEOUT ?= 2400
+VM_HARM_ARGUMENTS = -test.v -test.short -test.parallel=1 -test.timeout=$(VM_HARM_TIMEOUT)s -test.run=^Test(KernelHas|$(VM_HARM))
 VM_HARM := Harmless|KilledInEachPhase|SIGKILL|KilledMemtrace|BlockedSignals|SignalsArePassedOn|StoppedAndFrozen|DetachFromBusy|LongjmpAndExceptions|OperatorNewMay|FunctionsThatAreLeft|PatchedCode|CallsOfPtrace
 vm-harm: check-root deps-test
 	@$(MAKE) --no-print-directory vm-test VM_TIMEOUT=$(VM_HARM_TIMEOUT) VM_ENDS_ONLY= \
-		VM_TEST_ARGUMENTS='-test.v -test.short -test.parallel=1 -test.timeout=$(VM_HARM_TIMEOUT)s -test.run=^Test(KernelHas|$(VM_HARM))'
+		VM_TEST_ARGUMENTS='$(VM_HARM_ARGUMENTS)' VM_ARM64_ARGUMENTS='$(VM_HARM_ARGUMENTS)'
 
 # Writes what the last vm-test found into README.md.
 vm-matrix:

@@ -47,7 +47,7 @@ TP_ALL += $(if $(shell $(CC) -m32 -E -x c /dev/null >/dev/null 2>&1 && ld -V 2>/
 testprograms: $(TP_ALL)
 
 # For the arm64 VM, by Debian's cross compilers.
-TP_ARM64 := $(TP_C) $(TP_CXX) $(TP_STATIC) escape libescape.so stacks_O0 stacks_O2 stacks_O3 stacks_cxx_O2 stacks_static libstacks.so leak_corpus libleak_tls.so
+TP_ARM64 := $(TP_C) $(TP_CXX) $(TP_STATIC) escape libescape.so stacks_O0 stacks_O2 stacks_O3 stacks_cxx_O2 stacks_static libstacks.so leak_corpus libleak_tls.so odd_lsan odd_asan
 testprograms-arm64:
 	@$(MAKE) --no-print-directory TP_OUT=build/testdata-arm64 CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ $(addprefix build/testdata-arm64/,$(TP_ARM64))
 
