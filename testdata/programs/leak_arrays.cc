@@ -97,7 +97,7 @@ NOIPA static void hold_the_end()
 }
 
 /* As in an allocator that leaves no room between blocks: the address after one is the next. */
-static uintptr_t packed[6];
+static uintptr_t packed[12];
 
 NOIPA static void hold_packed()
 {
@@ -110,6 +110,13 @@ NOIPA static void hold_packed()
 	say("packed_lost", &packed[3], 8, "definite");
 	say("beside_a_lost_one", &packed[4], 8, "reachable");
 	held[CASES - 4] = &packed[4];
+	/* Three in a row: each word is the end of one, and the start of the next. */
+	say("first_array_of_a_row", &packed[6], 8, "possible");
+	say("second_array_of_a_row", &packed[7], 8, "reachable");
+	say("third_array_of_a_row", &packed[8], 8, "reachable");
+	held[CASES - 5] = &packed[7];
+	held[CASES - 6] = &packed[8];
+	held[CASES - 7] = &packed[9];
 }
 
 /* scrub overwrites what calls left on the stack near its top, and in registers. */
