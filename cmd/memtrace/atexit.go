@@ -130,15 +130,23 @@ func unguarded(ends bool) string {
 
 // stopAtExit has a process stop as it calls exec and, where that is wanted, as it calls exit.
 func (s *session) stopAtExit(t *target) {
-	if s.leaks && s.atExit != exitOff {
-		if err := s.tracer.StopAtExec(t.pid, t.objects); err != nil {
-			s.say("%v: it is not checked before it executes another program", err)
-		}
-	}
-	if s.atExit != exitBefore || !s.leaks {
+	if !s.leaks || s.atExit == exitOff {
 		return
 	}
-	if err := s.tracer.StopAtExit(t.pid, t.objects); err != nil {
+	// The C library of a program that it was before has such functions, too, but a static program calls its own.
+	objects := t.objects
+	if len(objects) > 1 {
+		if still, _, err := stillMapped(t.held.Process, objects); err == nil && len(still) > 0 {
+			objects = still
+		}
+	}
+	if err := s.tracer.StopAtExec(t.pid, objects); err != nil {
+		s.say("%v: it is not checked before it executes another program", err)
+	}
+	if s.atExit != exitBefore {
+		return
+	}
+	if err := s.tracer.StopAtExit(t.pid, objects); err != nil {
 		s.warn("%v: it is checked after its exit handlers, not before", err)
 	}
 }

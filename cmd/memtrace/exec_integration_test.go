@@ -36,12 +36,37 @@ func TestLeaksOfAProgramThatIsReplaced(t *testing.T) {
 		t.Run(c.how, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "report")
-			cmd := memtraceCommand(t, "run", "--leaks", "--format", "json", "--report", file, "--", "sh", "-c", c.script, program)
+			check := []string{"--leaks"}
+			if c.warned { // a condition that is met is no reason to say nothing of what it did not look at
+				check = append(check, "--fail-on", "definite")
+			}
+			args := append(append([]string{"run"}, check...), "--format", "json", "--report", file, "--", "sh", "-c", c.script, program)
+			cmd := memtraceCommand(t, args...)
 			cmd.Env = append(cmd.Env, "HOW="+strings.Fields(c.how)[0], "PATH=/nowhere:"+filepath.Dir(program)+":"+os.Getenv("PATH"))
 			if _, code := finishLeaks(t, cmd); code != 0 {
 				t.Errorf("exit code %d", code)
 			}
 			checkReplaced(t, readReport(t, file), c.want, c.warned)
+		})
+	}
+}
+
+// TestLeaksOfAStaticProgramThatIsReplaced: its exec and exit are its own, not those of the C library of the
+// dynamic program that it was before.
+func TestLeaksOfAStaticProgramThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := build{dir: t.TempDir(), flags: []string{"-static", "-pthread"}}
+	program := b.compile(t, "leak_exec")
+	for _, when := range []string{exitAfter, exitBefore} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "report")
+			_, code := runLeaks(t, "run", "--leaks", "--at-exit", when, "--format", "json", "--report", file, "--",
+				"sh", "-c", `"$0" 4; exec "$0" 3 5`, program)
+			if code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			checkReplaced(t, readReport(t, file), 12, false)
 		})
 	}
 }

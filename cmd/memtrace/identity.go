@@ -3,7 +3,6 @@
 package main
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/memtrace/memtrace/analyzer"
@@ -83,10 +82,22 @@ func (k *identities) look(fs procfs.FS, f *attacher, pid int) {
 // mappedAllocators names those of a process's probed files that it still maps:
 // the others are of programs that it was before.
 func mappedAllocators(p *procfs.Process, probed []probe.Object) (names []string, known bool) {
-	mapped := make(map[fileID]bool)
-	err := p.Maps(func(v *procfs.VMA) { mapped[fileID{v.DevMajor, v.DevMinor, v.Inode}] = true })
-	left := slices.DeleteFunc(slices.Clone(probed), func(o probe.Object) bool { return mapped[fileID{o.Major, o.Minor, o.Inode}] })
+	_, left, err := stillMapped(p, probed)
 	return allocatorNames(probed, left), err == nil && len(probed) > 0
+}
+
+// stillMapped divides a process's probed files into those that it maps and those that it doesn't.
+func stillMapped(p *procfs.Process, probed []probe.Object) (still, left []probe.Object, err error) {
+	mapped := make(map[fileID]bool)
+	err = p.Maps(func(v *procfs.VMA) { mapped[fileID{v.DevMajor, v.DevMinor, v.Inode}] = true })
+	for _, o := range probed {
+		if mapped[fileID{o.Major, o.Minor, o.Inode}] {
+			still = append(still, o)
+		} else {
+			left = append(left, o)
+		}
+	}
+	return still, left, err
 }
 
 // take returns what a process was called at its end, and forgets it.
