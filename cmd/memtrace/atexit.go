@@ -183,6 +183,10 @@ func (s *session) executed(pid int) (done bool) {
 			}
 			return false
 		}
+		if s.tracesWithoutAllocator(err) {
+			s.execedWithoutAllocator(pid, err)
+			return true
+		}
 		if !isGone(err) {
 			s.warn("process %d is not traced any further: %v", pid, err)
 			s.noteUntraced(pid, err)

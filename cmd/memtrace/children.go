@@ -134,6 +134,7 @@ func (s *session) forked(e event.Event) {
 	t.objects, t.probed = s.attacher.of(pid), e.Time
 	switch {
 	case parent != nil:
+		t.allocatesNothing = parent.allocatesNothing
 		t.base, t.noAllocator, t.left, t.goHeap, t.freesUnseen = parent.base, parent.noAllocator, slices.Clone(parent.left), parent.goHeap, parent.freesUnseen
 	case !everywhere:
 		t.base = &analyzer.Baseline{}

@@ -179,7 +179,10 @@ type failures struct {
 }
 
 // commonReasons are those that many processes may have.
-var commonReasons = []error{probe.ErrGoProgram, probe.ErrNoAllocator, probe.ErrStripped, probe.ErrKernelThread, probe.ErrInterpreter, probe.Err32Bit, os.ErrProcessDone}
+var commonReasons = []error{
+	probe.ErrGoProgram, probe.ErrNoAllocator, probe.ErrStripped, probe.ErrAllocatesNothing,
+	probe.ErrKernelThread, probe.ErrInterpreter, probe.Err32Bit, os.ErrProcessDone,
+}
 
 func (f *failures) add(pid int, err error) {
 	f.errs = append(f.errs, err)

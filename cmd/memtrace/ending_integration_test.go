@@ -73,7 +73,7 @@ func TestEndingProcessIsNoNewTarget(t *testing.T) {
 		t.Error("it is said to run")
 	}
 	s.followed(found{search: search{pid: pid, exec: true}})
-	if s.execedUnprobed(pid) != nil || len(s.targets) != 0 {
+	if s.execedUnprobed(pid, nil) != nil || len(s.targets) != 0 {
 		t.Errorf("it is a target again: %v", s.targets)
 	}
 }

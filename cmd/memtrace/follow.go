@@ -238,7 +238,7 @@ func (f *follower) execed(e event.Event) {
 		}
 		return
 	}
-	t.execed, t.shared, t.noAllocator = e.Time, false, false
+	t.execed, t.shared, t.noAllocator, t.allocatesNothing = e.Time, false, false, false
 	t.execs++
 	if e.Child != e.PID && !f.session.standsAtExec(pid) && !f.session.tracer.Config().Everywhere {
 		// The kernel's scope went with the thread that led the process.

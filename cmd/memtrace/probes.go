@@ -98,5 +98,5 @@ func (s *session) execedTouch(t *target, pid int, at uint64) {
 		t.execed, t.shared = at, false
 		t.execs++
 	}
-	s.execedUnprobed(pid)
+	s.execedUnprobed(pid, nil)
 }

@@ -144,6 +144,7 @@ func (s *session) attachTarget(t *target, objects []probe.Object, all bool) erro
 	t.untraced = nil
 	t.objects, t.probed = s.attacher.of(t.pid), now()
 	t.noAllocator = len(objects) == 0 // the probes of a program before stay in its files
+	t.allocatesNothing = t.allocatesNothing && t.noAllocator
 	s.take(input.Started{ProcessInfo: s.describe(t)})
 	s.warnOfUnseen(t)
 	if !all {

@@ -36,7 +36,10 @@ type target struct {
 	profile      *goProfile // of a Go program; nil: not looked for yet
 	profiledExec uint64     // execed as it was looked for
 
-	noAllocator bool      // it has no allocator that can be probed
+	noAllocator bool // it has no allocator that can be probed
+	// allocatesNothing says that it has none at all: nothing of it is missed.
+	allocatesNothing bool
+
 	walked      bool      // its heap was looked through for freed blocks
 	heapless    int       // looks in a row at which it had blocks, and no heap was found
 	freesUnseen bool      // free has no probe in it (--probes allocs)
@@ -163,7 +166,7 @@ func threadHint(fs procfs.FS, tid int) error {
 
 // describe says who the process is, for the Report.
 func (t *target) describe() analyzer.ProcessInfo {
-	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Probed: t.probed, Unprobed: t.noAllocator}
+	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Probed: t.probed, Unprobed: t.noAllocator && !t.allocatesNothing}
 	// A process that has just ended has no names any more. Where it stood still
 	// before, they were read then, and are added once its last event is read.
 	identify(t.held.Process).describe(&info)

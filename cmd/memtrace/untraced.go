@@ -186,7 +186,8 @@ func (u *untraced) say(format string, args ...any) {
 func allocatorsOf(fs procfs.FS, pid int) ([]probe.Object, error) {
 	objects, err := probe.Discover(fs.Root(), pid)
 	if err != nil {
-		if errors.Is(err, probe.ErrStripped) || errors.Is(err, probe.ErrNoAllocator) {
+		if errors.Is(err, probe.ErrStripped) || errors.Is(err, probe.ErrNoAllocator) ||
+			errors.Is(err, probe.ErrAllocatesNothing) {
 			return nil, nil
 		}
 		return nil, err

@@ -23,7 +23,7 @@ import (
 //
 // Errors: os.ErrProcessDone (no such process, or it exits meanwhile),
 // os.ErrPermission, ErrKernelThread, ErrInterpreter, ErrGoProgram, ErrStripped,
-// ErrNoAllocator, and Err32Bit and ErrNotSupportedMachine for the program.
+// ErrNoAllocator, ErrAllocatesNothing, and Err32Bit and ErrNotSupportedMachine for the program.
 func Discover(root string, pid int) ([]Object, error) { return NewFinder(root, Choice{}).Discover(pid) }
 
 // Discover is the function Discover.
@@ -42,7 +42,8 @@ func (d *Finder) DiscoverAll(pid int) (found, marked []Object, err error) {
 // to which it adds them. That none of them has an allocator is no error.
 func (d *Finder) DiscoverNew(pid int, known Mappings) ([]Object, error) {
 	found, _, err := d.discover(pid, known.add)
-	if errors.Is(err, ErrNoAllocator) || errors.Is(err, ErrGoProgram) || errors.Is(err, ErrStripped) {
+	none := []error{ErrNoAllocator, ErrGoProgram, ErrStripped, ErrAllocatesNothing}
+	if slices.ContainsFunc(none, func(reason error) bool { return errors.Is(err, reason) }) {
 		err = nil
 	}
 	return found, err
@@ -235,6 +236,8 @@ func (s *discovery) failure() error {
 		return ErrStripped
 	case len(s.problems) > 0:
 		return fmt.Errorf("%w: %w", ErrNoAllocator, errors.Join(s.problems...))
+	case s.program != nil && s.program.allocatesNothing && len(s.looked) == 1:
+		return ErrAllocatesNothing
 	}
 	const shown = 20
 	looked, more := s.looked, ""

@@ -206,6 +206,8 @@ func TestDiscoverExplains(t *testing.T) {
 	narrow := filepath.Join(t.TempDir(), "narrow")
 	writeFile(t, narrow, "\x7fELF\x01\x01\x01"+strings.Repeat("\x00", 100))
 	bare := asmFunction("_start", "ret")
+	libc := bare + asmFunction("__libc_start_main", "ret")
+	own := ".type pool_alloc, @function\npool_alloc: ret\n" // a local symbol
 	for _, tt := range []struct {
 		name, file string
 		want       []error
@@ -213,6 +215,9 @@ func TestDiscoverExplains(t *testing.T) {
 	}{
 		{"Go", self, []error{ErrGoProgram}, "memtrace -p"},
 		{"static", link(t, bare, "-static"), []error{ErrNoAllocator}, "in /program"},
+		{"static, nothing of its C library's allocator", link(t, libc, "-static"), []error{ErrAllocatesNothing}, "without malloc"},
+		{"static, with an allocator of its own", link(t, libc+own, "-static"), []error{ErrNoAllocator}, "in /program"},
+		{"static and stripped, with a C library", link(t, libc, "-static", "-s"), []error{ErrStripped}, "strip"},
 		{"static and stripped", link(t, bare, "-static", "-s"), []error{ErrStripped}, "strip"},
 		{"dynamic", link(t, bare, "-shared", "-s"), []error{ErrNoAllocator}, "/program"},
 		{"another machine", foreign, []error{ErrNotSupportedMachine}, "EM_AARCH64"},

@@ -14,6 +14,9 @@ var (
 	// ErrStripped: no allocator, and the program is static without symbols,
 	// so that it may have one all the same.
 	ErrStripped = errors.New("a static program without symbols: its allocator cannot be found; rebuild it without -s or strip")
+	// ErrAllocatesNothing: no allocator, and none is missing. The program is static and its symbols
+	// are all there, and it has nothing of its C library's allocator.
+	ErrAllocatesNothing = errors.New("a static program without malloc: it allocates nothing")
 	// Err32Bit: the file is a 32-bit ELF file.
 	Err32Bit = errors.New("32-bit programs are not supported")
 	// ErrNotSupportedMachine: the file is for another machine.

@@ -38,14 +38,14 @@ func inspectAt(r io.ReaderAt, at locator, choice Choice) (o Object, err error) {
 	}
 	o = Object{Machine: im.file.Machine, Static: id.static, Soname: id.soname, BuildID: im.buildID(), Go: im.builtByGo(), Family: FamilyUnknown}
 	im.readTracing(&o)
-	syms, err := im.allocator(id.executable, at)
+	syms, err := im.allocator(id, at)
 	if err != nil {
 		return Object{}, err
 	}
 	syms.setFamilies(id.soname)
 	o.Source, o.Left = syms.source, im.left
 	o.Marks = marks.others
-	o.stripped = id.static && syms.count == 0
+	o.stripped, o.allocatesNothing = id.static && syms.count == 0, syms.noAllocator()
 	if isLoader(id.soname) && syms.defined[libcMark] == 0 {
 		syms.found = nil
 	}

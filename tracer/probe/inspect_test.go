@@ -114,6 +114,17 @@ func TestInspectNeedsBoth(t *testing.T) {
 	}
 }
 
+// TestInspectStaticWithoutFree: linkers leave free out of a static program that never calls it.
+func TestInspectStaticWithoutFree(t *testing.T) {
+	source := asmFunction("__libc_start_main", "ret") + asmFunction("malloc", "nop; ret")
+	for _, flags := range [][]string{{"-static"}, {"-static-pie"}} {
+		o := inspectFile(t, link(t, source, flags...))
+		if _, ok := probeNamed(o, "malloc"); !ok || len(o.Probes) != 1 || o.Family != Musl {
+			t.Errorf("%v: family %s, probes %+v; want musl's malloc", flags, o.Family, o.Probes)
+		}
+	}
+}
+
 func FuzzInspect(f *testing.F) {
 	functions := []rawFunction{
 		{"malloc", []byte{0x53, 0x5b, 0xc3}, elf.STT_FUNC},

@@ -38,7 +38,8 @@ type Object struct {
 	// Inspect leaves it nil.
 	File *os.File
 
-	stripped bool // no function symbols at all
+	stripped         bool // no function symbols at all
+	allocatesNothing bool // a static program that is known to have no allocator
 }
 
 // Probe is one function to probe.

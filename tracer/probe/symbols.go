@@ -33,18 +33,22 @@ type symbols struct {
 	users     []symbol          // of what is asked for
 	variables map[string]uint64 // that hold pools, where they are
 	source    string            // what named the functions; see Object.Source
+	static    bool              // the program is static: nobody else's functions are called
+	listed    bool              // the table names all functions of the file
+	sounds    bool              // some function's name, also a local one, sounds like an allocation
 	others    []symbol          // that may allocate, by their names; see Object.Others
 }
 
 // has says whether a way to get a block and one to give it back are defined,
 // under a prefix: malloc and free, or, of a bundled jemalloc, its own. Linkers
-// leave out what is not called: Rust's programs release by sdallocx alone.
+// leave out what is not called: Rust's programs release by sdallocx alone, and static ones
+// that never free have no free.
 func (s *symbols) has(prefix string) bool {
 	any := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return s.defined[prefix+name] != 0 })
 	}
 	if prefix == "" {
-		return any("malloc") && any("free")
+		return any("malloc") && (s.static || any("free"))
 	}
 	return any("malloc", "mallocx") && any("free", "dallocx", "sdallocx")
 }
@@ -119,6 +123,9 @@ func (im *image) decodeSymbol(b []byte) rawSymbol {
 	}
 }
 
+// allocates is in the names of functions that allocate, in whatever case they begin.
+var allocates = []byte("lloc")
+
 // add records a symbol if it is the definition of a function of interest. A
 // local symbol counts only if it was made local by its visibility, or has a
 // prefix: a file's own static function named free is nobody's allocator.
@@ -138,8 +145,10 @@ func (s *symbols) add(raw rawSymbol, names []byte) {
 	name := names[raw.name:min(len(names), int(raw.name)+max(maxKnownName, s.asked.longest+1))]
 	end := bytes.IndexByte(name, 0)
 	if end < 0 {
+		s.sounds = s.sounds || bytes.Contains(name, allocates)
 		return
 	}
+	s.sounds = s.sounds || bytes.Contains(name[:end], allocates)
 	hidden := elf.ST_VISIBILITY(raw.other) != elf.STV_DEFAULT
 	found := symbol{addr: raw.value, size: raw.size, ifunc: kind == elf.STT_GNU_IFUNC}
 	s.addUser(name[:end], found)
@@ -190,12 +199,13 @@ func (s *symbols) addLocals() {
 // exports, and those of its own, prefixed or not, that only its full symbol
 // table names, which may be elsewhere. A library that exports one is content
 // with it.
-func (im *image) allocator(executable bool, at locator) (symbols, error) {
+func (im *image) allocator(id identity, at locator) (symbols, error) {
 	dynamic, err := im.readSymbols(elf.SHT_DYNSYM)
 	if err != nil {
 		return dynamic, err
 	}
-	if dynamic.complete() && !executable && !im.asked.any() {
+	dynamic.static = id.static
+	if dynamic.complete() && !id.executable && !im.asked.any() {
 		return dynamic.only(prefixes[:]...).from("exported symbols"), nil
 	}
 	full, err := im.fullSymbols(at)
@@ -214,12 +224,14 @@ func (im *image) allocator(executable bool, at locator) (symbols, error) {
 func (im *image) fullSymbols(at locator) (symbols, error) {
 	if im.section(elf.SHT_SYMTAB) != nil {
 		full, err := im.readSymbols(elf.SHT_SYMTAB)
+		full.listed = true
 		return full.from("symbol table"), err
 	}
 	debug, f := im.separate(at)
 	if debug != nil {
 		defer f.Close()
 		if full, err := debug.readSymbols(elf.SHT_SYMTAB); err == nil && full.count > 0 {
+			full.listed = true
 			return full.from("debug file " + f.Name()), nil
 		}
 	}
@@ -247,12 +259,20 @@ func (s *symbols) complete() bool {
 	return slices.ContainsFunc(prefixes[:], s.has)
 }
 
+// noAllocator says whether a program is known to have no function that allocates: all of its symbols are there and
+// it is built on a C library, of whose allocator the linker took nothing. Programs that are built on none may
+// allocate by functions of any name.
+func (s *symbols) noAllocator() bool {
+	return s.static && s.listed && s.defined[libcMark] != 0 && !s.sounds
+}
+
 // with adds the symbols of another table of the same file.
 func (s symbols) with(more symbols) symbols {
 	s.found = append(s.found, more.found...)
 	s.users = append(s.users, more.users...)
 	s.others = append(s.others, more.others...)
 	s.count += more.count
+	s.sounds, s.listed = s.sounds || more.sounds, s.listed || more.listed
 	maps.Copy(s.defined, more.defined)
 	maps.Copy(s.variables, more.variables)
 	s.source = more.source

@@ -75,7 +75,8 @@ func (f *floor) attach(pid int) (done bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	objects, err := f.finder.Discover(pid)
-	if errors.Is(err, probe.ErrNoAllocator) || errors.Is(err, probe.ErrStripped) {
+	if errors.Is(err, probe.ErrNoAllocator) || errors.Is(err, probe.ErrStripped) ||
+		errors.Is(err, probe.ErrAllocatesNothing) {
 		return false, nil
 	}
 	if err != nil {
