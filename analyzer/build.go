@@ -173,11 +173,12 @@ func (a *Analyzer) reportSites(r *report.Report, top int, sort string, endedAt u
 type ordered struct {
 	key         int64
 	live, alloc uint64
+	process     int
 	id          siteID
 }
 
-// order sorts all sites by a word of SortKeys, then by live and allocated
-// bytes, then by age of the site. See ReportOptions for endedAt.
+// order sorts all sites by a word of SortKeys, then by live and allocated bytes, then by process, as two that run
+// side by side come to new sites in no order of theirs, then by age of the site. See ReportOptions for endedAt.
 func (a *Analyzer) order(now uint64, word string, endedAt uint64) []ordered {
 	key := sortKeys[0].key
 	for _, k := range sortKeys {
@@ -190,11 +191,11 @@ func (a *Analyzer) order(now uint64, word string, endedAt uint64) []ordered {
 		if s.proc.endedBy(endedAt) {
 			continue
 		}
-		out = append(out, ordered{key(s, now), s.held(), s.allocBytes + s.allocExcess(), id})
+		out = append(out, ordered{key(s, now), s.held(), s.allocBytes + s.allocExcess(), s.proc.id, id})
 	}
 	slices.SortFunc(out, func(x, y ordered) int {
 		return cmp.Or(cmp.Compare(y.key, x.key), cmp.Compare(y.live, x.live),
-			cmp.Compare(y.alloc, x.alloc), cmp.Compare(x.id, y.id))
+			cmp.Compare(y.alloc, x.alloc), cmp.Compare(x.process, y.process), cmp.Compare(x.id, y.id))
 	})
 	return out
 }

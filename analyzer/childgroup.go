@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -111,7 +112,7 @@ func (c *childGroup) sum() report.Heap {
 	if c.listed.extras != nil {
 		all = *c.listed.extras
 	}
-	for _, p := range c.members {
+	for p := range c.living {
 		h.LiveBytes += p.total.LiveBytes
 		h.LiveCount += p.total.LiveCount
 		h.AllocBytes += p.total.AllocBytes
@@ -132,7 +133,7 @@ func (c *childGroup) sum() report.Heap {
 // verdicts are those on all members, summed up. PIDs are that of the sites.
 func (c *childGroup) verdicts() []report.Leak {
 	sums := leakSums{maps.Clone(c.leaks.leaks)}
-	for _, p := range c.members {
+	for p := range c.living {
 		sums.add(p.verdicts)
 	}
 	out := make([]report.Leak, 0, len(sums.leaks))
@@ -188,6 +189,15 @@ func framesID(frames []uint64) event.StackID {
 	return event.StackID(h | 1)
 }
 
+// living yields the members that live by their PIDs: what is summed up of them must not depend on a map's order.
+func (c *childGroup) living(yield func(*process) bool) {
+	for _, pid := range slices.Sorted(maps.Keys(c.members)) {
+		if !yield(c.members[pid]) {
+			return
+		}
+	}
+}
+
 // heaps yields all processes that may have live blocks.
 func (a *Analyzer) heaps(yield func(*process) bool) {
 	for _, p := range a.processes {
@@ -197,7 +207,7 @@ func (a *Analyzer) heaps(yield func(*process) bool) {
 		if p.groupEntry == nil {
 			continue
 		}
-		for _, member := range p.groupEntry.members {
+		for member := range p.groupEntry.living {
 			if !yield(member) {
 				return
 			}

@@ -1,6 +1,9 @@
 package analyzer
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -198,15 +201,11 @@ func (a *Analyzer) list(p *process) {
 
 // inherit gives the blocks of a cloned heap to sites of its own process.
 func (a *Analyzer) inherit(p *process) {
-	own := make(map[siteID]siteID)
+	own := a.inheritSites(p)
 	for i := range p.heap.pool.used {
 		p.heap.pool.at(i).all(func(v *slot) bool {
 			b := v.block()
-			id, ok := own[b.site]
-			if !ok {
-				id = a.siteOf(p, a.sites.at(b.site).stack)
-				own[b.site] = id
-			}
+			id := own[b.site]
 			b.site = id
 			*v = pack(b)
 			s := a.sites.at(id)
@@ -222,6 +221,22 @@ func (a *Analyzer) inherit(p *process) {
 		})
 	}
 	p.total.PeakBytes = p.held()
+}
+
+// inheritSites makes sites for those that the blocks of a cloned heap are of, and returns them by these. They
+// come in the order that their parent's have: that of the blocks is another one in each heap.
+func (a *Analyzer) inheritSites(p *process) map[siteID]siteID {
+	own, last := make(map[siteID]siteID), siteID(maxSites)
+	p.heap.all(func(b block) bool {
+		if b.site != last {
+			own[b.site], last = 0, b.site
+		}
+		return true
+	})
+	for _, id := range slices.Sorted(maps.Keys(own)) {
+		own[id] = a.siteOf(p, a.sites.at(id).stack)
+	}
+	return own
 }
 
 // all lists the sites of an image.

@@ -243,7 +243,8 @@ func (a *Analyzer) verdicts(now uint64) []report.Leak {
 	order := report.LeakKinds()
 	slices.SortFunc(out, func(x, y report.Leak) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.Kind), slices.Index(order, y.Kind)),
-			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Site, y.Site), cmp.Compare(y.Confidence, x.Confidence))
+			cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Process, y.Process),
+			cmp.Compare(x.Site, y.Site), cmp.Compare(y.Confidence, x.Confidence))
 	})
 	return out
 }

@@ -82,7 +82,7 @@ func (r *Report) Sort(word string) {
 	key := sortKey(word)
 	slices.SortStableFunc(r.Sites, func(a, b Site) int {
 		return cmp.Or(cmp.Compare(key(&b), key(&a)), cmp.Compare(b.LiveBytes, a.LiveBytes),
-			cmp.Compare(b.AllocBytes, a.AllocBytes), cmp.Compare(a.ID, b.ID))
+			cmp.Compare(b.AllocBytes, a.AllocBytes), cmp.Compare(a.Process, b.Process), cmp.Compare(a.ID, b.ID))
 	})
 }
 
