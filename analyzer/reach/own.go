@@ -45,8 +45,11 @@ func (c *scan) reserved() (out []zone) {
 	return out
 }
 
-// mapped is what the program mapped itself, but for what it gave to an allocator.
+// mapped is what the program mapped itself, but for what it gave to an allocator; nil where that is not known.
 func (c *scan) mapped() zones {
+	if c.options.Mapped == nil {
+		return nil
+	}
 	var out []zone
 	for start, end := range c.options.Mapped {
 		in := zone{start, start}

@@ -38,11 +38,13 @@ func (w *worker) kindOf(at uint64) RootKind {
 }
 
 // findKinds works out what kinds of roots there are where. Of the threads' stack
-// pointers and thread pointers, what is known counts.
-func (s *space) findKinds(mem *memory, x *index, stacks []uint64, threads []Thread) {
+// pointers and thread pointers, what is known counts, and so does what the program has mapped itself: to the
+// kernel, mappings that happen to lie side by side are one, so that it may seem to have blocks.
+func (s *space) findKinds(mem *memory, x *index, stacks []uint64, threads []Thread, mapped zones) {
 	s.markHeaps(x)
 	bss, tls := s.images(mem)
 	local := threadLocal(threads, tls)
+	inner := slices.Concat(local, bss)
 	for i := range s.maps {
 		v := &s.maps[i]
 		kind := v.rootKind(slices.ContainsFunc(stacks, v.has))
@@ -57,12 +59,31 @@ func (s *space) findKinds(mem *memory, x *index, stacks []uint64, threads []Thre
 		switch kind {
 		case Stacks:
 			s.addSpan(whole, local)
-		case Anonymous, AllocatorMemory:
-			s.addSpan(whole, slices.Concat(local, bss))
+		case Anonymous:
+			s.addSpan(whole, inner)
+		case AllocatorMemory:
+			s.addSpan(whole, slices.Concat(inner, besides(mapped, whole, inner)))
 		default:
 			s.addSpan(whole, nil)
 		}
 	}
+}
+
+// besides is what of a span the program has mapped itself and is nothing else.
+func besides(mapped zones, whole span, others []span) (out []span) {
+	var known []zone
+	for _, o := range others {
+		known = append(known, zone{o.start, o.end})
+	}
+	rest := mapped.from(whole.start)
+	end := slices.IndexFunc(rest, func(z zone) bool { return z.start >= whole.end })
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	for _, z := range rest.without(joined(known)) {
+		out = append(out, span{z.start, z.end, Anonymous})
+	}
+	return out
 }
 
 func (v *vma) has(addr uint64) bool { return addr >= v.start && addr < v.end }

@@ -20,8 +20,9 @@ func TestBlocksByKindOfRoots(t *testing.T) {
 		want[c.names[b.Size]] = Sum{s.Count + 1, s.Bytes + b.Size}
 	}
 	threads := stopAll(t, c.process)
+	mapped := besideALargeBlock(t, c)
 	for _, workers := range []int{1, 2} {
-		r, err := Scan(c.process, c.each, Options{Threads: threads, Workers: workers})
+		r, err := Scan(c.process, c.each, Options{Threads: threads, Workers: workers, Mapped: mapped})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,4 +38,25 @@ func TestBlocksByKindOfRoots(t *testing.T) {
 			}
 		}
 	}
+	// Where it is not known what the program mapped itself, such a mapping is told by what the kernel has of it.
+	r, err := Scan(c.process, c.each, Options{Threads: threads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.ByRoots[AllocatorMemory]; got != want["anonymous"] || r.ByRoots[Anonymous] != (Sum{}) {
+		t.Errorf("a mapping that was not seen: %+v by memory with blocks, want %+v", got, want["anonymous"])
+	}
+}
+
+// besideALargeBlock yields the page that the program mapped below its large block.
+func besideALargeBlock(t *testing.T, c *corpus) func(yield func(start, end uint64) bool) {
+	t.Helper()
+	const large, page = 4000, 1 << 12
+	for _, b := range c.blocks {
+		if b.Size == large {
+			return func(yield func(start, end uint64) bool) { yield(b.Addr&^(page-1)-page, b.Addr&^(page-1)) }
+		}
+	}
+	t.Fatal("the program has no large block")
+	return nil
 }

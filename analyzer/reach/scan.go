@@ -164,15 +164,13 @@ func (c *scan) prepare(blocks Blocks) error {
 		return err
 	}
 	c.stacks = c.space.stacks(c.p, c.options.Threads)
-	c.space.findKinds(&c.mem, &c.index, c.stackPointers(), c.options.Threads)
+	mapped := c.mapped()
+	c.space.findKinds(&c.mem, &c.index, c.stackPointers(), c.options.Threads, mapped)
 	c.marker.slack, c.marker.mimalloc, c.marker.scudo = c.options.Slack, c.options.Mimalloc, c.options.Scudo
 	own := c.ownMemory()
 	c.marker.own = own
 	if c.options.Unsure {
-		c.marker.unsure = c.amongBlocks().without(own)
-		if c.options.Mapped != nil {
-			c.marker.unsure = c.marker.unsure.without(c.mapped())
-		}
+		c.marker.unsure = c.amongBlocks().without(own).without(mapped)
 	}
 	dead := append([]zone(nil), own...)
 	for _, s := range c.stacks {

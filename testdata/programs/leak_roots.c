@@ -21,9 +21,13 @@
 
 enum { GLOBALS, THREAD_LOCAL, STACKS, SHARED, ANONYMOUS, HEAP, KINDS, CHAIN = 3 };
 
+/* The page above the mapping that is a root is as one of malloc's for a large block: to the kernel, the two are one. */
+enum { PAGE = 1 << 12, LARGE = 4000 };
+
 static const char *const names[KINDS] = { "globals", "thread_local", "stacks", "shared", "anonymous", "heap_before_attach" };
 static void *volatile initialised = (void *)&initialised; /* .data */
 static void *volatile zero;                               /* .bss */
+static void *volatile beside;
 static __thread void *volatile own;
 static char said[1 << 13];
 static size_t length;
@@ -59,13 +63,15 @@ NOIPA static void *thread(void *unused)
 
 NOIPA static void hold(void)
 {
-	void *volatile *mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *volatile *mapped = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *volatile *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	void *volatile *untold = malloc(64); /* as of before an attach */
 
 	own = chain(THREAD_LOCAL);
 	zero = chain(GLOBALS);
 	initialised = chain(GLOBALS);
+	beside = (char *)mapped + PAGE + 16;
+	length += (size_t)snprintf(said + length, sizeof(said) - length, "case globals %d reachable\nblock %p %d\n", LARGE, beside, LARGE);
 	mapped[7] = chain(ANONYMOUS);
 	shared[7] = chain(SHARED);
 	untold[3] = chain(HEAP);
