@@ -75,6 +75,7 @@ func (s *session) hooks() *launch.Hooks {
 		s.runInSession(func() { done = s.executed(pid) })
 		return done
 	}
+	h.GaveUp = func(pid int) { s.runInSession(func() { s.gaveUp(pid) }) }
 	if s.atExit != exitOff {
 		h.Execing = s.tracer.StoppedAtExec
 		h.AtExec = func(e launch.Ending) { s.runInSession(func() { s.lookAtExec(e) }) }
@@ -179,7 +180,10 @@ func (s *session) executed(pid int) (done bool) {
 		}
 		if hasLoader(pid) && notLoadedYet(err) {
 			if t := s.targets[pid]; t != nil && !t.exited {
-				t.untraced = err // unless it maps one until its end
+				t.untraced, t.unchecked = err, err // unless it maps one until its end
+				if t.loading = s.finder.NeedsCLibrary(pid); t.loading {
+					t.unchecked = nil
+				}
 			}
 			return false
 		}
@@ -218,11 +222,19 @@ func (s *session) executed(pid int) (done bool) {
 	return last
 }
 
+// gaveUp notes that a program is no longer watched for the code that it maps: its loader may run it from now on.
+func (s *session) gaveUp(pid int) {
+	if t := s.targets[pid]; t != nil && t.loading {
+		t.loading, t.unchecked = false, t.untraced
+	}
+}
+
 // noteUntraced notes that nothing is seen of what a process allocates: a check
 // of it must not pass for one that found no leaks.
 func (s *session) noteUntraced(pid int, err error) {
 	if t := s.targets[pid]; t != nil && !t.exited {
 		t.untraced = err
+		s.gaveUp(pid)
 		return
 	}
 	s.missed++
@@ -325,6 +337,9 @@ func trimExecFrame(thread *reach.Thread, t *target) {
 
 // checkEnding checks a program that is stopped at its exit.
 func (s *session) checkEnding(t *target, e launch.Ending) error {
+	if t.loading {
+		return nil
+	}
 	if t.untraced != nil {
 		return t.untraced
 	}

@@ -226,6 +226,7 @@ func (s *session) prepareDetach(pid int) {
 
 // leaveToOtherTracer notes that a process and what it executes are left to another tracer.
 func (s *session) leaveToOtherTracer(pid int) {
+	s.gaveUp(pid)
 	s.ptracedByOther[pid] = true
 	if t := s.targets[pid]; t != nil {
 		t.probesLost, t.replaced, t.untraced = true, true, errTracedByOther // nothing brings its probes back
@@ -236,6 +237,7 @@ func (s *session) leaveToOtherTracer(pid int) {
 // notePtraceDetached notes that a process is not under ptrace any more, and why.
 func (s *session) notePtraceDetached(pid int, reason error) {
 	s.ptraceDetached[pid] = true
+	s.gaveUp(pid)
 	if t := s.targets[pid]; t != nil && t.unchecked != nil {
 		t.unchecked = reason
 	}

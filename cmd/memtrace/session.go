@@ -142,6 +142,9 @@ func (s *session) attachTarget(t *target, objects []probe.Object, all bool) erro
 	s.limiter.attached()
 	s.attacher.noteTracing(t.pid, objects, false)
 	t.untraced = nil
+	if t.loading {
+		t.loading, t.unchecked = false, errEndedFirst
+	}
 	t.objects, t.probed = s.attacher.of(t.pid), now()
 	t.noAllocator = len(objects) == 0 // the probes of a program before stay in its files
 	t.allocatesNothing = t.allocatesNothing && t.noAllocator

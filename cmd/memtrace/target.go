@@ -61,6 +61,8 @@ type target struct {
 	// are in place after all. Its heap is then empty for us, and no check of it
 	// says anything.
 	untraced error
+	// loading says that nothing of it has run so far: it needs a C library, and stands still once its loader has mapped that.
+	loading  bool
 	replaced bool // it has executed a program: a late answer about its attach as a child says nothing of that
 	sampler  analyzer.Sampler
 	names    jvmNames // of the code that its JVM compiles

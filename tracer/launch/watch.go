@@ -28,6 +28,9 @@ type Hooks struct {
 	// Started is called at the first instruction of a program that replaced
 	// another by exec, and after each mapping of code, until it returns true.
 	Started func(pid int) (done bool)
+	// GaveUp is called, while the program stands still, where nothing more is looked for in what it maps although
+	// Started was not done: it has made too many system calls.
+	GaveUp func(pid int)
 	// Moved is called before the first Started if a thread other than the first
 	// called exec. That thread is the first from then on. What the kernel had tied
 	// to the old one is gone.
@@ -398,6 +401,9 @@ func (w *Watcher) started(p *program) {
 			stays = false
 			w.hooks.beforeDetach(p.pid)
 		}
+		if !done && p.stops+1 >= maxStops && w.hooks.GaveUp != nil {
+			w.hooks.GaveUp(p.pid)
+		}
 	}, func() {
 		p.stops++
 		p.starting = !done && p.stops < maxStops
@@ -436,6 +442,9 @@ func (w *Watcher) called(tid int) {
 			return
 		}
 	}
-	p.starting = p.stops < maxStops
+	if p.starting = p.stops < maxStops; !p.starting && w.hooks.GaveUp != nil {
+		w.call(func() { w.hooks.GaveUp(p.pid) }, func() { w.resume(tid, 0) })
+		return
+	}
 	w.resume(tid, 0)
 }

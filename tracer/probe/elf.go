@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
+	"slices"
 
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
@@ -180,32 +182,41 @@ func (im *image) dynamic(visit func(tag elf.DynTag, value uint64)) error {
 
 // identity is what the dynamic section and the program headers say a file is.
 type identity struct {
-	soname     string
-	executable bool // a program rather than a library
-	static     bool
+	soname        string
+	executable    bool // a program rather than a library
+	static        bool
+	needsCLibrary bool // it asks for one by name
 }
 
 func (im *image) identity() (identity, error) {
 	var id identity
 	var sonameAt, flags1 uint64
+	var needed []uint64
 	err := im.dynamic(func(tag elf.DynTag, value uint64) {
 		switch tag {
 		case elf.DT_SONAME:
 			sonameAt = value
 		case elf.DT_FLAGS_1:
 			flags1 = value
+		case elf.DT_NEEDED:
+			needed = append(needed, value)
 		}
 	})
 	if err != nil {
 		return id, err
 	}
-	if s := im.section(elf.SHT_DYNAMIC); s != nil && sonameAt != 0 {
+	if s := im.section(elf.SHT_DYNAMIC); s != nil && (sonameAt != 0 || len(needed) > 0) {
 		if strs := im.linked(s); strs != nil {
 			data, err := im.table(strs, maxTable)
 			if err != nil {
 				return id, err
 			}
-			id.soname = stringAt(data, sonameAt)
+			if sonameAt != 0 {
+				id.soname = stringAt(data, sonameAt)
+			}
+			id.needsCLibrary = slices.ContainsFunc(needed, func(at uint64) bool {
+				return cLibraries.MatchString(filepath.Base(stringAt(data, at)))
+			})
 		}
 	}
 	interpreted := false

@@ -43,6 +43,7 @@ func inspectAt(r io.ReaderAt, at locator, choice Choice) (o Object, err error) {
 		return Object{}, err
 	}
 	syms.setFamilies(id.soname)
+	o.needsCLibrary = id.needsCLibrary
 	o.Source, o.Left = syms.source, im.left
 	o.Marks = marks.others
 	o.stripped, o.allocatesNothing = id.static && syms.count == 0, syms.noAllocator()

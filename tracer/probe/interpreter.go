@@ -41,11 +41,20 @@ func interprets(dir string, mappings []mapping) bool {
 var loaders = regexp.MustCompile(`^(ld(64)?[-.]|libc\.)`)
 
 func programName(dir string) string {
+	path := programPath(dir)
+	if path == "" {
+		return ""
+	}
+	return filepath.Base(path)
+}
+
+// programPath is "" where it can't be had.
+func programPath(dir string) string {
 	path, err := os.Readlink(filepath.Join(dir, "exe"))
 	if err != nil {
 		return "" // it has ended, or is not ours to see: then its mappings aren't either
 	}
-	return filepath.Base(strings.TrimSuffix(path, " (deleted)"))
+	return strings.TrimSuffix(path, " (deleted)")
 }
 
 // errOwnMapping: the file is mapped by a program that has no dynamic loader.

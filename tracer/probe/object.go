@@ -39,6 +39,7 @@ type Object struct {
 	File *os.File
 
 	stripped         bool // no function symbols at all
+	needsCLibrary    bool // it asks for one by name
 	allocatesNothing bool // a static program that is known to have no allocator
 }
 
