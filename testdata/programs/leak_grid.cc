@@ -3,9 +3,9 @@
  * frames of several sizes. Whatever the program, the allocator or whoever looks on has left on the stack lies
  * at another distance from the frames that come later in each cell of this grid.
  *
- *   leak_grid return|exit
+ *   leak_grid return|exit [STEP]
  *
- * says "lost PID SIZE" for each child that it makes, one a cell. Children end by returning from main, or by exit
+ * says "lost PID SIZE" for each child that it makes, one a cell, or one for each cell in STEP. No two have the same SIZE. Children end by returning from main, or by exit
  * below a frame that is as large as those that are gone.
  */
 #include <cstdio>
@@ -48,7 +48,7 @@ NOIPA static void by_posix_memalign(size_t n)
 
 NOIPA static void by_strdup(size_t n)
 {
-	static char text[4096];
+	static char text[8192];
 	memset(text, 'x', n - 1);
 	text[n - 1] = 0;
 	sink = strdup(text);
@@ -75,7 +75,8 @@ static const int depths[] = {0, 1};
 constexpr int depth_count = sizeof(depths) / sizeof(*depths);
 constexpr int cell_count = way_count * frame_count * depth_count;
 
-static size_t size_of(int cell) { return 64 + 8 * cell; }
+/* aligned_alloc takes multiples of its alignment alone in LeakSanitizer. */
+static size_t size_of(int cell) { return 64 * (size_t)(cell + 1); }
 
 static void run(int cell)
 {
@@ -89,7 +90,8 @@ int main(int argc, char **argv)
 {
 	static char text[64];
 	bool calls_exit = argc > 1 && !strcmp(argv[1], "exit");
-	for (int cell = 0; cell < cell_count; cell++) {
+	int step = argc > 2 ? atoi(argv[2]) : 1;
+	for (int cell = 0, children = 1; step > 0 && cell < cell_count; cell += step, children++) {
 		pid_t child = fork();
 		if (!child) {
 			run(cell);
@@ -100,7 +102,7 @@ int main(int argc, char **argv)
 		int length = snprintf(text, sizeof(text), "lost %d %zu\n", (int)child, size_of(cell));
 		if (child < 0 || write(1, text, length) != length)
 			return 1;
-		if (cell % 8 == 7)
+		if (children % 8 == 0)
 			while (wait(nullptr) > 0)
 				;
 	}
