@@ -38,6 +38,8 @@ type codeMaps struct {
 	any     bool     // there was a line at all
 	names   procfs.Names
 	more    int // regions that had no room
+
+	before region // while it is read: what lies before code that may have been moved
 }
 
 // parseMaps reads /proc/PID/maps, line by line, as its text can take 256 MB. Lines
@@ -46,9 +48,15 @@ func parseMaps(from io.Reader) (*codeMaps, error) {
 	c := &codeMaps{}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 0, 4096), maxMapsLine)
-	for lines.Scan() {
+	var before []byte // the line before
+	moved := false    // the last region may be code that was moved from the file of its neighbours
+	for ; lines.Scan(); before = append(before[:0], lines.Bytes()...) {
 		c.any = true
 		line := lines.Bytes()
+		if moved {
+			c.restore(len(c.regions)-1, line)
+			moved = false
+		}
 		// "LO-HI r-xp …": the permissions tell early what to leave out.
 		if sp := bytes.IndexByte(line, ' '); sp < 0 || len(line) < sp+5 || line[sp+3] != 'x' {
 			continue
@@ -57,24 +65,31 @@ func parseMaps(from io.Reader) (*codeMaps, error) {
 			c.more++
 		} else if r, ok := parseMapsLine(line, &c.names); ok {
 			c.regions = append(c.regions, r)
+			if moved = r.mayBeMoved(); moved {
+				c.before, moved = parseMapsLine(before, &c.names)
+			}
 		}
 	}
-	restore(c.regions)
 	return c, lines.Err()
 }
 
-// restore gives code that a program has moved to anonymous memory, as for huge pages, back to its
-// file: it lies between two parts of one file, just where that has what is missing between them.
-func restore(regions []region) {
-	for i := 1; i+1 < len(regions); i++ {
-		before, r, after := regions[i-1], &regions[i], regions[i+1]
-		if r.inode != 0 || r.path != "" && !strings.HasPrefix(r.path, "[anon:") || !before.fileBacked() || before.end != r.start || r.end != after.start {
-			continue
-		}
-		offset := before.offset + (before.end - before.start)
-		if before.sameFile(after) && after.offset == offset+(r.end-r.start) {
-			r.offset, r.major, r.minor, r.inode, r.path, r.deleted = offset, before.major, before.minor, before.inode, before.path, before.deleted
-		}
+// mayBeMoved reports whether a region may be code that a program has moved to anonymous memory, as for huge pages.
+func (r region) mayBeMoved() bool {
+	return r.inode == 0 && (r.path == "" || strings.HasPrefix(r.path, "[anon:"))
+}
+
+// restore gives code that was moved back to its file: it lies between two parts of one file, of code or not, just where
+// that has what is missing between them. next is the line after it.
+func (c *codeMaps) restore(i int, next []byte) {
+	before, r := c.before, &c.regions[i]
+	after, ok := parseMapsLine(next, &c.names)
+	if !ok || !before.fileBacked() || before.end != r.start || r.end != after.start {
+		return
+	}
+	offset := before.offset + (before.end - before.start)
+	if before.sameFile(after) && after.offset == offset+(r.end-r.start) {
+		r.offset, r.major, r.minor, r.inode = offset, before.major, before.minor, before.inode
+		r.path, r.deleted = before.path, before.deleted
 	}
 }
 

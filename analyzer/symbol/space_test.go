@@ -39,6 +39,36 @@ nonsense
 	}
 }
 
+// TestRegionsOfMovedCode: anonymous code is a file's where it fills what its neighbours, of code or not, leave out.
+func TestRegionsOfMovedCode(t *testing.T) {
+	const text = `400000-410000 r--p 00000000 fe:01 77                         /bin/x
+410000-420000 r-xp 00000000 00:00 0 
+420000-430000 r--p 00020000 fe:01 77                         /bin/x
+500000-510000 r-xp 00000000 fe:01 77                         /bin/x
+510000-520000 r-xp 00000000 00:00 0                          [anon:text]
+520000-530000 r-xp 00020000 fe:01 77                         /bin/x
+600000-610000 r--p 00000000 fe:01 78                         /lib/y
+610000-620000 r-xp 00000000 00:00 0 
+620000-630000 r--p 00030000 fe:01 78                         /lib/y
+700000-710000 r--p 00000000 fe:01 78                         /lib/y
+710000-720000 r-xp 00000000 00:00 0 
+720000-730000 r--p 00020000 fe:01 77                         /bin/x
+800000-810000 r--p 00000000 fe:01 77                         /bin/x
+810000-820000 r-xp 00000000 00:00 0 
+`
+	var got []string
+	for _, r := range regionsOf(t, text) {
+		got = append(got, fmt.Sprintf("%x %x %s", r.start, r.offset, r.path))
+	}
+	want := []string{
+		"410000 10000 /bin/x", "500000 0 /bin/x", "510000 10000 /bin/x", "520000 20000 /bin/x",
+		"610000 0 ", "710000 0 ", "810000 0 ",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 func regionsOf(t *testing.T, text string) []region {
 	t.Helper()
 	maps, err := parseMaps(strings.NewReader(text))

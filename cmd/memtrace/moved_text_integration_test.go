@@ -28,22 +28,24 @@ func TestMovedText(t *testing.T) {
 			}
 		}
 	}
-	t.Run("run", func(t *testing.T) {
-		t.Parallel()
-		c, r := runWith(t, nil, testProgram("moved_text"))
-		check(t, c, &r)
-	})
-	t.Run("attach", func(t *testing.T) {
-		t.Parallel()
-		c := program(t, "moved_text")
-		tr := attach(t, c.cmd.Process.Pid)
-		if err := c.proceed(); err != nil {
-			t.Fatal(err)
-		}
-		r := tr.interrupt()
-		if err := c.end(); err != nil {
-			t.Error(err)
-		}
-		check(t, c, &r)
-	})
+	for _, name := range []string{"moved_text", "moved_whole"} {
+		t.Run("run/"+name, func(t *testing.T) {
+			t.Parallel()
+			c, r := runWith(t, nil, testProgram(name))
+			check(t, c, &r)
+		})
+		t.Run("attach/"+name, func(t *testing.T) {
+			t.Parallel()
+			c := program(t, name)
+			tr := attach(t, c.cmd.Process.Pid)
+			if err := c.proceed(); err != nil {
+				t.Fatal(err)
+			}
+			r := tr.interrupt()
+			if err := c.end(); err != nil {
+				t.Error(err)
+			}
+			check(t, c, &r)
+		})
+	}
 }

@@ -25,7 +25,7 @@ TP_MUSL   := every_function_musl two_threads_musl every_function_musl_static
 
 TP_ALL := $(addprefix $(TP_OUT)/,$(TP_C) $(TP_CXX) $(TP_STATIC) \
             churn_nofp cxx_containers_nofp every_function_stripped every_function_static_stripped first_touch_static_stripped \
-            escape libescape.so plain_sleep moved_text bare mixed_heap entries choose choose_lsan odd_lsan odd_asan libcount_calls.so leak_corpus libleak_tls.so leak_grid_O0 leak_grid_O2 $(TP_PLUGINS))
+            escape libescape.so plain_sleep moved_text moved_whole bare mixed_heap entries choose choose_lsan odd_lsan odd_asan libcount_calls.so leak_corpus libleak_tls.so leak_grid_O0 leak_grid_O2 $(TP_PLUGINS))
 # Programs that know their own stacks, without frame pointers, by level of optimisation.
 TP_STACKS := $(foreach level,O0 O2 O3,stacks_$(level) stacks_cxx_$(level) stacks_clang_$(level) stacks_cxx_clang_$(level) stacks_rust_$(level)) \
              stacks_static stacks_static_pie stacks_now stacks_musl stacks_musl_static
@@ -203,7 +203,7 @@ $(TP_OUT)/bare: $(TP_SRC)/bare.go | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o $@ $<
 
-$(TP_OUT)/moved_text: $(TP_SRC)/moved_text.c | $(TP_OUT)
+$(TP_OUT)/moved_text $(TP_OUT)/moved_whole: $(TP_OUT)/%: $(TP_SRC)/%.c | $(TP_OUT)
 	$(TP_SAY)
 	$(Q)$(CC) $(TP_FLAGS) $(TP_NOFP) -fno-toplevel-reorder -MMD -MP -o $@ $<
 

@@ -33,7 +33,6 @@ func Executable(root string, pid int) ([]Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the code of process %d: %w", pid, exited(err))
 	}
-	restore(out)
 	return out, nil
 }
 
@@ -42,11 +41,16 @@ func executableIn(maps io.Reader) (out []Mapping, err error) {
 	lines := bufio.NewScanner(maps)
 	lines.Buffer(make([]byte, 0, 4096), maxMapsLine)
 	var names procfs.Names
+	var before, last mapping // the two lines before, executable or not
 	for lines.Scan() {
 		m, executable, err := parseMapping(lines.Text())
 		if err != nil {
 			return nil, err
 		}
+		if n := len(out); n > 0 && out[n-1].Start == last.Start {
+			out[n-1].restore(before, m)
+		}
+		before, last = last, m
 		if !executable || int64(m.Start) < 0 {
 			continue
 		}
@@ -54,22 +58,21 @@ func executableIn(maps io.Reader) (out []Mapping, err error) {
 			return nil, fmt.Errorf("parse maps: more than %d executable mappings", maxMappings)
 		}
 		out = append(out, Mapping{m.Range, m.major, m.minor, m.inode, names.Of([]byte(m.path))})
+		last.path = out[len(out)-1].Path
 	}
 	return out, lines.Err()
 }
 
-// restore gives code that a program has moved to anonymous memory, as for huge pages, back to its
-// file: it lies between two parts of one file, just where that has what is missing between them.
-func restore(list []Mapping) {
-	for i := 1; i+1 < len(list); i++ {
-		before, m, after := list[i-1], &list[i], list[i+1]
-		if m.Inode != 0 || m.Path != "" && !strings.HasPrefix(m.Path, "[anon:") || before.Inode == 0 || before.End != m.Start || m.End != after.Start {
-			continue
-		}
-		offset := before.Offset + (before.End - before.Start)
-		if before.Major == after.Major && before.Minor == after.Minor && before.Inode == after.Inode && after.Offset == offset+(m.End-m.Start) {
-			m.Offset, m.Major, m.Minor, m.Inode, m.Path = offset, before.Major, before.Minor, before.Inode, before.Path
-		}
+// restore gives code that a program has moved to anonymous memory, as for huge pages, back to its file: it lies between
+// two parts of one file, of code or not, just where that has what is missing between them.
+func (m *Mapping) restore(before, after mapping) {
+	if m.Inode != 0 || m.Path != "" && !strings.HasPrefix(m.Path, "[anon:") ||
+		before.inode == 0 || before.End != m.Start || m.End != after.Start {
+		return
+	}
+	offset := before.Offset + (before.End - before.Start)
+	if before.key() == after.key() && after.Offset == offset+(m.End-m.Start) {
+		m.Offset, m.Major, m.Minor, m.Inode, m.Path = offset, before.major, before.minor, before.inode, before.path
 	}
 }
 

@@ -18,6 +18,9 @@ func TestMovedCodeIsItsFiles(t *testing.T) {
 700000-710000 r-xp 00000000 fe:01 78 /lib/y
 710000-720000 r-xp 00000000 00:00 0
 720000-730000 r-xp 00030000 fe:01 78 /lib/y
+800000-810000 r--p 00000000 fe:01 79 /lib/z
+810000-820000 r-xp 00000000 00:00 0
+820000-830000 r--p 00020000 fe:01 79 /lib/z
 `
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "1"), 0o700); err != nil {
@@ -31,7 +34,10 @@ func TestMovedCodeIsItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Mapping{Range: Range{Start: 0x410000, End: 0x600000, Offset: 0x11000}, Major: 0xfe, Minor: 1, Inode: 77, Path: "/bin/x"}
-	if len(got) != 6 || got[1] != want || got[4].Inode != 0 {
+	whole := Mapping{
+		Range: Range{Start: 0x810000, End: 0x820000, Offset: 0x10000}, Major: 0xfe, Minor: 1, Inode: 79, Path: "/lib/z",
+	}
+	if len(got) != 7 || got[1] != want || got[4].Inode != 0 || got[6] != whole {
 		t.Errorf("got %+v", got)
 	}
 }
