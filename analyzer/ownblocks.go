@@ -54,6 +54,9 @@ func isAllocatorFile(family, base string) bool {
 // no frame of anything else but the loader; or, where it is linked into the
 // program, by the one function that is known to.
 func ofAllocator(stack []*report.Frame, files []string) bool {
+	if inRelease(stack, files) {
+		return true
+	}
 	stack = slices.DeleteFunc(slices.Clone(stack), func(f *report.Frame) bool { return report.IsAllocator(f.Function) })
 	if len(stack) == 0 {
 		return false
@@ -64,6 +67,30 @@ func ofAllocator(stack []*report.Frame, files []string) bool {
 	return slices.Contains(files, stack[0].Module) && !slices.ContainsFunc(stack, func(f *report.Frame) bool {
 		return !slices.Contains(files, f.Module) && !isLoader(f.Module)
 	})
+}
+
+// inRelease reports whether an allocator allocated a block for itself as it was given another one back, with no frame
+// of anything else in between: tcmalloc's debugging library keeps what is freed in a queue that it makes at the first
+// free. Who frees gets no block.
+func inRelease(stack []*report.Frame, files []string) bool {
+	for _, f := range stack {
+		if !slices.Contains(files, f.Module) {
+			return false
+		}
+		if isRelease(f.Function) {
+			return true
+		}
+	}
+	return false
+}
+
+// isRelease tells the functions of allocators that take blocks back, and hand out none.
+func isRelease(function string) bool {
+	if slices.Contains([]string{"free", "cfree", "free_sized", "free_aligned_sized", "dallocx", "sdallocx"}, function) {
+		return true
+	}
+	prefixes := []string{"operator delete", "tc_free", "tc_cfree", "tc_delete", "mi_free"}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(function, prefix) })
 }
 
 // isLoader tells the file that loads programs, and runs the constructors of libraries.

@@ -25,7 +25,14 @@ func TestBlocksOfTheAllocator(t *testing.T) {
 		"a program":             {frames("malloc", tcmalloc, "main", "/bin/p"), false},
 		"by way of it":          {frames("tc_new", tcmalloc, "main", "/bin/p"), false},
 		"another constructor":   {frames("malloc", tcmalloc, "0x10", "/lib/libfoo.so", "call_init", loader), false},
-		"no stack":              {nil, false},
+		"its free":              {frames("0x1b39a", tcmalloc, "tc_delete_sized", tcmalloc, "main", "/bin/p"), true},
+		"its operator delete": {
+			frames("tc_new", tcmalloc, "0x10", tcmalloc, "operator delete(void*)", tcmalloc, "main", "/bin/p"), true,
+		},
+		"a program's hook on free": {frames("hook", "/bin/p", "0x1b39a", tcmalloc, "tc_free", tcmalloc, "main", "/bin/p"), false},
+		"a program's own free":     {frames("0x10", tcmalloc, "free", "/bin/p", "main", "/bin/p"), false},
+		"its realloc":              {frames("0x1b39a", tcmalloc, "tc_realloc", tcmalloc, "main", "/bin/p"), false},
+		"no stack":                 {nil, false},
 	} {
 		if got := ofAllocator(c.stack, allocatorFiles([]string{"glibc /lib/libc.so.6", "tcmalloc " + tcmalloc, "jemalloc /bin/p"})); got != c.want {
 			t.Errorf("%s: %v", name, got)
