@@ -91,7 +91,8 @@ func (c *scan) emptyArray(e *emptyArrays, i uint32, addr uint64) *emptyArray {
 	return a
 }
 
-// emptyRow notes what follows an empty array in a row. It takes and returns how many blocks' contents have been looked at.
+// emptyRow notes what follows an empty array in a row. It takes and returns how many blocks' contents have been
+// looked at.
 func (c *scan) emptyRow(e *emptyArrays, a *emptyArray, read int) int {
 	for a.shared && a.next == nil && read < maxEmptyArrays {
 		i, start, ok := c.index.find(a.start + c.index.size(a.i))

@@ -40,7 +40,8 @@ func TestLeaksOfAProgramThatIsReplaced(t *testing.T) {
 			if c.warned { // a condition that is met is no reason to say nothing of what it did not look at
 				check = append(check, "--fail-on", "definite")
 			}
-			args := append(append([]string{"run"}, check...), "--format", "json", "--report", file, "--", "sh", "-c", c.script, program)
+			args := append(append([]string{"run"}, check...), "--format", "json", "--report", file, "--",
+				"sh", "-c", c.script, program)
 			cmd := memtraceCommand(t, args...)
 			cmd.Env = append(cmd.Env, "HOW="+strings.Fields(c.how)[0], "PATH=/nowhere:"+filepath.Dir(program)+":"+os.Getenv("PATH"))
 			if _, code := finishLeaks(t, cmd); code != 0 {

@@ -101,7 +101,8 @@ func awaitCall(t *testing.T, pid int, program string, call int) {
 		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		at, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if exe == program && strings.HasPrefix(string(at), fmt.Sprintf("%d ", call)) && strings.Contains(string(status), "State:\tS") {
+		if exe == program && strings.HasPrefix(string(at), fmt.Sprintf("%d ", call)) &&
+			strings.Contains(string(status), "State:\tS") {
 			return
 		}
 		if time.Now().After(deadline) {

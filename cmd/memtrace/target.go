@@ -61,7 +61,8 @@ type target struct {
 	// are in place after all. Its heap is then empty for us, and no check of it
 	// says anything.
 	untraced error
-	// loading says that nothing of it has run so far: it needs a C library, and stands still once its loader has mapped that.
+	// loading says that nothing of it has run so far: it needs a C library, and stands still once its loader has
+	// mapped that.
 	loading  bool
 	replaced bool // it has executed a program: a late answer about its attach as a child says nothing of that
 	sampler  analyzer.Sampler
@@ -168,7 +169,9 @@ func threadHint(fs procfs.FS, tid int) error {
 
 // describe says who the process is, for the Report.
 func (t *target) describe() analyzer.ProcessInfo {
-	info := analyzer.ProcessInfo{PID: uint32(t.pid), Attached: t.base != nil, Probed: t.probed, Unprobed: t.noAllocator && !t.allocatesNothing}
+	info := analyzer.ProcessInfo{
+		PID: uint32(t.pid), Attached: t.base != nil, Probed: t.probed, Unprobed: t.noAllocator && !t.allocatesNothing,
+	}
 	// A process that has just ended has no names any more. Where it stood still
 	// before, they were read then, and are added once its last event is read.
 	identify(t.held.Process).describe(&info)

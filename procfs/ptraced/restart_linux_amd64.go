@@ -16,7 +16,8 @@ func callBefore(int) Call { return Call{} }
 // one that a signal is on its way to, as the program may want to see it.
 func Restart(tid int, _ Call) {
 	var regs unix.PtraceRegs
-	if unix.PtraceGetRegs(tid, &regs) != nil || !brokenOff(&regs) || !waits(&regs) || !entered(tid, regs.Rip) || signalComes(tid) {
+	if unix.PtraceGetRegs(tid, &regs) != nil || !brokenOff(&regs) || !waits(&regs) ||
+		!entered(tid, regs.Rip) || signalComes(tid) {
 		return
 	}
 	regs.Rax = regs.Orig_rax

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Call is a system call that a thread waited in before a stop: the call's result takes the place of its first argument, which
-// is kept nowhere that ptrace could read. The zero Call is none.
+// Call is a system call that a thread waited in before a stop: the call's result takes the place of its first argument,
+// which is kept nowhere that ptrace could read. The zero Call is none.
 type Call struct {
 	number uint64
 	args   [6]uint64

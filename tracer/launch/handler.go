@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A crash handler has its program taken under ptrace after a fault, by a child or by a process that waits for that, and often
-// by system calls of its own, which no probe sees. So a thread that a fault's signal is delivered to is stopped at
+// A crash handler has its program taken under ptrace after a fault, by a child or by a process that waits for that, and
+// often by system calls of its own, which no probe sees. So a thread that a fault's signal is delivered to is stopped at
 // each of its system calls until its handler returns, and its program is detached before it lets another trace it.
 
 // faults are the signals that crash handlers handle.

@@ -61,8 +61,8 @@ func TestCallsOfPtraceAreSeen(t *testing.T) {
 	}
 }
 
-// TestCrashHandlersAreSeen: where a program is about to die of a fault, and names who may take it under ptrace, it is let go
-// first; one whose handlers return or jump out is not. Where nothing gives way, the dump fails.
+// TestCrashHandlersAreSeen: where a program is about to die of a fault, and names who may take it under ptrace, it is let
+// go first; one whose handlers return or jump out is not. Where nothing gives way, the dump fails.
 func TestCrashHandlersAreSeen(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "odd")
 	gcc := exec.Command("gcc", "-O1", "-pthread", "-o", program, "../../testdata/programs/odd.c")

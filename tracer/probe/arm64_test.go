@@ -2,8 +2,8 @@ package probe
 
 import "testing"
 
-// TestReturnAddressesSaved has frame records told from other ways to store x30 on the stack, and from what stores something else.
-// The words are those of GNU as for the instructions beside them.
+// TestReturnAddressesSaved has frame records told from other ways to store x30 on the stack, and from what stores
+// something else. The words are those of GNU as for the instructions beside them.
 func TestReturnAddressesSaved(t *testing.T) {
 	for _, c := range []struct {
 		word uint32

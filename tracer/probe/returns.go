@@ -47,7 +47,9 @@ func (im *image) leavingOf(s symbol, known entries) (leaving, error) {
 		w.parts = w.parts[1:]
 		w.err = w.follow(part)
 	}
-	out := leaving{at: slices.Sorted(maps.Keys(w.at)), handsTo: w.handsTo, framed: w.saves[inRecord] && !w.saves[elsewhere]}
+	out := leaving{
+		at: slices.Sorted(maps.Keys(w.at)), handsTo: w.handsTo, framed: w.saves[inRecord] && !w.saves[elsewhere],
+	}
 	switch {
 	case !s.needsResult():
 		out.open = w.err != nil || w.open
