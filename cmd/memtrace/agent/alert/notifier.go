@@ -111,9 +111,9 @@ func (n *Notifier) Send(m *Message) {
 		select {
 		case w.queue <- m:
 		default:
-			w.dropped.Add(1)
 			n.opt.Log.Printf("alert %s: %s is not told: %d messages wait for it already",
 				m.GroupLabels["alertname"], name, maxQueue)
+			w.dropped.Add(1)
 		}
 	}
 }
@@ -149,8 +149,8 @@ func (n *Notifier) Close() {
 func (n *Notifier) run(w *worker) {
 	for m := range w.queue {
 		if err := n.tell(w, m); err != nil {
-			w.failed.Add(1)
 			n.opt.Log.Printf("alert %s: %s was not told that it is %s: %v", m.GroupLabels["alertname"], w.Name, m.Status, err)
+			w.failed.Add(1) // who sees it finds the line
 			continue
 		}
 		w.sent.Add(1)
