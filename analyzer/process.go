@@ -1,6 +1,9 @@
 package analyzer
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/tracer/event"
@@ -222,17 +225,16 @@ func (a *Analyzer) inherit(p *process) {
 
 // inheritSites makes sites for those that the blocks of a cloned heap are of, and returns them by these. They
 // come in the order that their parent's have: that of the blocks is another one in each heap.
-func (a *Analyzer) inheritSites(p *process) []siteID {
-	const used = 1 // any but 0
-	own := make([]siteID, a.sites.used)
+func (a *Analyzer) inheritSites(p *process) map[siteID]siteID {
+	own, last := make(map[siteID]siteID), siteID(maxSites)
 	p.heap.all(func(b block) bool {
-		own[b.site] = used
+		if b.site != last {
+			own[b.site], last = 0, b.site
+		}
 		return true
 	})
-	for id, of := range own {
-		if of == used {
-			own[id] = a.siteOf(p, a.sites.at(siteID(id)).stack)
-		}
+	for _, id := range slices.Sorted(maps.Keys(own)) {
+		own[id] = a.siteOf(p, a.sites.at(id).stack)
 	}
 	return own
 }
