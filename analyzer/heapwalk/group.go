@@ -5,8 +5,7 @@ import (
 	"encoding/binary"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
-
+	"github.com/memtrace/memtrace/analyzer/demangle"
 	"github.com/memtrace/memtrace/procfs"
 )
 
@@ -39,6 +38,7 @@ type Group struct {
 type grouper struct {
 	m      *memory
 	symbol func(addr uint64) string
+	names  demangle.Budget // the process's files have them
 	all    []Group
 	index  map[groupKey]uint32
 	types  map[uint64]*typeName // by first word
@@ -166,10 +166,16 @@ func (g *grouper) nameOf(addr uint64) *typeName {
 	if name == "" {
 		return nil
 	}
-	if text, ok := strings.CutPrefix(demangle.Filter(name), "vtable for "); ok {
+	if text, ok := strings.CutPrefix(g.readable(name), "vtable for "); ok {
 		return &typeName{text, module}
 	}
 	return &typeName{"→ " + name, module}
+}
+
+// readable demangles a name. One that costs too much stays as it is, and its blocks without a type.
+func (g *grouper) readable(name string) string {
+	text, _ := g.names.Demangle(name, demangle.Full)
+	return text
 }
 
 // typeinfoName is the name in a std::type_info: its second word points to it.
@@ -194,7 +200,7 @@ func (g *grouper) typeinfoName(addr uint64) string {
 		at += 8 - skew
 	}
 	mangled := "_ZTS" + strings.TrimPrefix(string(name), "*")
-	text, ok := strings.CutPrefix(demangle.Filter(mangled), "typeinfo name for ")
+	text, ok := strings.CutPrefix(g.readable(mangled), "typeinfo name for ")
 	if !ok {
 		return ""
 	}

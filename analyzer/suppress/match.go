@@ -4,7 +4,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
 	"github.com/memtrace/memtrace/analyzer/report"
 )
 
@@ -78,7 +77,7 @@ func matchStars(pattern, name string) bool {
 // operator new. Ours begin with their caller, or with what operator new is made
 // of, so that all of that is taken for one frame, which a line matches by the
 // name of any such function. (Of memalign, posix_memalign makes two frames there.)
-func matchFrames(lines []string, stack []*report.Frame) bool {
+func (n *names) matchFrames(lines []string, stack []*report.Frame) bool {
 	if len(lines) > 1 && lines[0] == "fun:memalign" && lines[1] == "fun:posix_memalign" {
 		lines = lines[1:]
 	}
@@ -87,7 +86,7 @@ func matchFrames(lines []string, stack []*report.Frame) bool {
 		if i == 0 {
 			return matchEntry(line, inner > 0)
 		}
-		return matchLine(line, stack[inner+i-1])
+		return n.matchLine(line, stack[inner+i-1])
 	})
 }
 
@@ -136,11 +135,6 @@ func matchEntry(line string, isNew bool) bool {
 	return false
 }
 
-// demangled returns a mangled name as it is written without parameters.
-func demangled(name string) string {
-	return demangle.Filter(name, demangle.NoParams, demangle.NoTemplateParams, demangle.NoEnclosingParams)
-}
-
 // matchAll matches lines with the first of n frames, by a function of a line and
 // the number of a frame.
 func matchAll(lines []string, n int, match func(line string, i int) bool) bool {
@@ -164,11 +158,11 @@ func matchAll(lines []string, n int, match func(line string, i int) bool) bool {
 	return true
 }
 
-func matchLine(line string, f *report.Frame) bool {
+func (n *names) matchLine(line string, f *report.Frame) bool {
 	kind, pattern, _ := strings.Cut(line, ":")
 	switch kind {
 	case "fun":
-		return matchFunction(pattern, f)
+		return n.matchFunction(pattern, f)
 	case "obj":
 		return matchStars(pattern, f.Module)
 	}
@@ -177,17 +171,17 @@ func matchLine(line string, f *report.Frame) bool {
 
 // matchFunction matches a name as the file has it, as it is demangled, or as it
 // is demangled without parameters.
-func matchFunction(pattern string, f *report.Frame) bool {
+func (n *names) matchFunction(pattern string, f *report.Frame) bool {
 	if pattern == "*" {
 		return true
 	}
 	if f.Nameless() {
 		return false // an address is no name
 	}
-	if matchStars(pattern, f.Function) || f.Mangled != "" && (matchStars(pattern, f.Mangled) || matchStars(pattern, demangled(f.Mangled))) {
+	if matchStars(pattern, f.Function) || f.Mangled != "" && (matchStars(pattern, f.Mangled) || matchStars(pattern, n.short(f.Mangled))) {
 		return true
 	}
 	// Where only DWARF names it, as for inlined functions, there is no mangled name.
 	// A star that comes of demangling, as in operator*, is no wildcard.
-	return strings.HasPrefix(pattern, "_") && demangled(pattern) == f.Function
+	return strings.HasPrefix(pattern, "_") && n.short(pattern) == f.Function
 }

@@ -25,7 +25,10 @@ import (
 //	   ...
 //	   obj:*/libfoo.so*
 //	}
-type List struct{ all []suppression }
+type List struct {
+	all   []suppression
+	names names
+}
 
 type suppression struct {
 	name   string
@@ -206,7 +209,7 @@ func (s *List) matches(l *report.Leak, exe string, stack []*report.Frame) (found
 		if !p.isFor(l.PID, exe, stack) || p.kinds != nil && !slices.Contains(p.kinds, l.Kind) {
 			continue
 		}
-		if p.any != "" && slices.ContainsFunc(stack, p.anywhere) || p.frames != nil && matchFrames(p.frames, stack) {
+		if p.any != "" && slices.ContainsFunc(stack, p.anywhere) || p.frames != nil && s.names.matchFrames(p.frames, stack) {
 			p.used, found = true, true
 		}
 	}

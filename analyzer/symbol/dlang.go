@@ -15,20 +15,25 @@ type dlang struct {
 	at    int
 	short bool
 	depth int
-	left  int // steps: back references can repeat each other
+	left  int // work: back references can repeat each other, and what they lead to can be long
 }
 
 var errDLang = errors.New("not a D name that is understood")
 
 const (
 	maxDDepth = 64
-	maxDSteps = 4096
+	dStep     = 16 // work of a step, in bytes of text
 )
 
-// demangleD returns the readable form of a D name.
-func demangleD(name string, short bool) (string, bool) {
-	d := dlang{text: name, at: 2, short: short, left: maxDSteps}
-	if name == "_Dmain" {
+// demangleD returns the readable form of a D name if that takes no more than the given work, and what it took.
+func demangleD(name string, short bool, most int) (text string, took int, ok bool) {
+	d := dlang{text: name, at: 2, short: short, left: dStep * most}
+	text, ok = d.symbolName()
+	return text, most - max(0, d.left)/dStep, ok
+}
+
+func (d *dlang) symbolName() (string, bool) {
+	if d.text == "_Dmain" {
 		return "D main", true
 	}
 	text, err := d.qualified()
@@ -36,9 +41,9 @@ func demangleD(name string, short bool) (string, bool) {
 		return "", false
 	}
 	if d.peek() == 'Z' {
-		return special(text), d.at+1 == len(name)
+		return special(text), d.at+1 == len(d.text)
 	}
-	if _, err := d.kind(); err != nil || d.at != len(name) {
+	if _, err := d.kind(); err != nil || d.at != len(d.text) {
 		return "", false
 	}
 	return text, true
@@ -67,10 +72,30 @@ func (d *dlang) peek() byte {
 // enter counts a step inwards; leave must follow.
 func (d *dlang) enter() error {
 	d.depth++
-	if d.left--; d.left < 0 || d.depth > maxDDepth {
+	if d.left -= dStep; d.left < 0 || d.depth > maxDDepth {
 		return errDLang
 	}
 	return nil
+}
+
+// made counts text that was put together.
+func (d *dlang) made(text string) (string, error) {
+	if d.left -= len(text); d.left < 0 || len(text) > 1<<maxDemangledPow {
+		return "", errDLang
+	}
+	return text, nil
+}
+
+// join puts parts together, if what comes of it is not too long.
+func (d *dlang) join(parts []string, between string) (string, error) {
+	length := 0
+	for _, part := range parts {
+		length += len(part) + len(between)
+	}
+	if d.left -= length; d.left < 0 || length > 2<<maxDemangledPow {
+		return "", errDLang
+	}
+	return strings.Join(parts, between), nil
 }
 
 func (d *dlang) leave() { d.depth-- }
@@ -80,6 +105,7 @@ func (d *dlang) number() (int, error) {
 	for d.peek() >= '0' && d.peek() <= '9' {
 		d.at++
 	}
+	d.left -= d.at - from
 	n, err := strconv.Atoi(d.text[from:d.at])
 	if err != nil || n > len(d.text) {
 		return 0, errDLang
@@ -147,7 +173,7 @@ func (d *dlang) qualified() (string, error) {
 	if len(parts) == 0 {
 		return "", errDLang
 	}
-	return strings.Join(parts, "."), nil
+	return d.join(parts, ".")
 }
 
 // nameFollows tells a name from a type: a back reference is either.
@@ -212,7 +238,11 @@ func (d *dlang) template() (string, error) {
 	if d.short {
 		return name, nil
 	}
-	return name + "!(" + strings.Join(arguments, ", ") + ")", nil
+	list, err := d.join(arguments, ", ")
+	if err != nil {
+		return "", err
+	}
+	return d.made(name + "!(" + list + ")")
 }
 
 func (d *dlang) argument() (string, error) {
@@ -271,11 +301,17 @@ func (d *dlang) function() (text string, ok bool) {
 	return "(" + parameters + ")" + modifiers, true
 }
 
+// maxModifiers is longer than all of them together.
+const maxModifiers = 64
+
 // modifiers reads those of a method's this.
 func (d *dlang) modifiers() string {
 	text := ""
 	for {
 		rest := d.text[d.at:]
+		if len(text) > maxModifiers {
+			return text
+		}
 		switch {
 		case strings.HasPrefix(rest, "Ng"):
 			text += " inout"
@@ -305,17 +341,18 @@ func (d *dlang) parameters() (string, error) {
 		switch d.peek() {
 		case 'Z':
 			d.at++
-			return strings.Join(all, ", "), nil
+			return d.join(all, ", ")
 		case 'X':
 			d.at++
-			return strings.Join(all, ", ") + "...", nil
+			list, err := d.join(all, ", ")
+			return list + "...", err
 		case 'Y':
 			d.at++
-			return strings.Join(append(all, "..."), ", "), nil
+			return d.join(append(all, "..."), ", ")
 		case 0:
 			return "", errDLang
 		}
-		text := ""
+		text, err := "", error(nil)
 		for {
 			class, ok := storage[d.peek()]
 			if strings.HasPrefix(d.text[d.at:], "Nk") {
@@ -325,7 +362,9 @@ func (d *dlang) parameters() (string, error) {
 			if !ok {
 				break
 			}
-			text += class
+			if text, err = d.made(text + class); err != nil {
+				return "", err
+			}
 			d.at++
 		}
 		kind, err := d.kind()

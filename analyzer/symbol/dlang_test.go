@@ -22,10 +22,10 @@ func TestDLang(t *testing.T) {
 		{"_DYNAMIC", "_DYNAMIC", "_DYNAMIC"},
 		{"_DTi16_D3app4core4Impl2goMFZv", "_DTi16_D3app4core4Impl2goMFZv", "_DTi16_D3app4core4Impl2goMFZv"},
 	} {
-		if got := FullNames.demangled(c.mangled); got != c.full {
+		if got := readable(FullNames, c.mangled); got != c.full {
 			t.Errorf("%s: %s, want %s", c.mangled, got, c.full)
 		}
-		if got := ShortNames.demangled(c.mangled); got != c.short {
+		if got := readable(ShortNames, c.mangled); got != c.short {
 			t.Errorf("%s, short: %s, want %s", c.mangled, got, c.short)
 		}
 	}
@@ -36,7 +36,7 @@ func TestDLangIsBounded(t *testing.T) {
 		"_D1a" + strings.Repeat("A", 10_000), "_D" + strings.Repeat("__T", 3000), "_D1aFQbZv", "_D1a" + strings.Repeat("Qb", 5000),
 		"_D" + strings.Repeat("1a__T", 1000) + "Z", "_D99999999999999999999a", "_D",
 	} {
-		if got := FullNames.demangled(name); got != name {
+		if got := readable(FullNames, name); got != name {
 			t.Errorf("%.40s is taken for %.80s", name, got)
 		}
 	}
@@ -47,8 +47,11 @@ func FuzzDLang(f *testing.F) {
 	f.Add("_D3std10checkedint4Warn__T10onOverflowVAyaa1_2bTmTxlZQBbFNfmxlZm")
 	f.Fuzz(func(t *testing.T, name string) {
 		if len(name) > 2 && len(name) <= maxMangled {
-			demangleD(name, false)
-			demangleD(name, true)
+			for _, short := range []bool{false, true} {
+				if text, took, _ := demangleD(name, short, maxSteps); took > maxSteps || len(text) > 2<<maxDemangledPow {
+					t.Errorf("%d bytes, %d steps", len(text), took)
+				}
+			}
 		}
 	})
 }

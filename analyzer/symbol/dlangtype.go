@@ -68,7 +68,10 @@ func (d *dlang) kind() (string, error) {
 // around reads a type and puts something around it.
 func (d *dlang) around(before, after string) (string, error) {
 	text, err := d.kind()
-	return before + text + after, err
+	if err != nil {
+		return "", err
+	}
+	return d.made(before + text + after)
 }
 
 func (d *dlang) extended() (string, error) {
@@ -110,7 +113,10 @@ func (d *dlang) callable(what string) (string, error) {
 	if what != "" {
 		what = " " + what
 	}
-	return result + "(" + parameters + ")" + what, err
+	if err != nil {
+		return "", err
+	}
+	return d.made(result + "(" + parameters + ")" + what)
 }
 
 // value reads a template argument that is a value of the type that begins with of.
@@ -175,16 +181,17 @@ func (d *dlang) quoted() (string, error) {
 		return "", errDLang
 	}
 	d.at += 2 * n
-	text := `"`
+	var text strings.Builder
+	text.WriteByte('"')
 	for _, b := range raw {
 		if b >= ' ' && b < 0x7f {
-			text += string(rune(b))
+			text.WriteByte(b)
 		} else {
-			text += fmt.Sprintf("\\x%02x", b)
+			fmt.Fprintf(&text, "\\x%02x", b)
 		}
 	}
-	if text += `"`; kind != 'a' {
-		text += string(rune(kind))
+	if text.WriteByte('"'); kind != 'a' {
+		text.WriteByte(kind)
 	}
-	return text, nil
+	return d.made(text.String())
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/memtrace/memtrace/analyzer/demangle"
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
@@ -48,7 +49,8 @@ type mappedFile struct {
 	unpacked atomic.Int64 // bytes ever decompressed from it
 	work     atomic.Int64 // ever spent on its DWARF; see dwarf.Data
 
-	demangling atomic.Int64 // of its long names, ns of processor time
+	demangling demangle.Budget // where it is root's
+	mangled    atomic.Bool     // names stayed so that another run may well demangle
 }
 
 // fileTable holds the mapped files of the whole program by identity. There is

@@ -94,24 +94,24 @@ func TestDemangle(t *testing.T) {
 	}
 	for _, name := range names {
 		want := strings.TrimSpace(tool(t, "c++filt", name))
-		if got := FullNames.demangled(name); got != want {
+		if got := readable(FullNames, name); got != want {
 			t.Errorf("%s: %q, c++filt says %q", name, got, want)
 		}
 	}
 	// The example of the Rust mangling's RFC 2603; c++filt adds the crate's hash.
-	if got := FullNames.demangled("_RNvCskwGfYPst2Cb_3foo16example_function"); got != "foo::example_function" {
+	if got := readable(FullNames, "_RNvCskwGfYPst2Cb_3foo16example_function"); got != "foo::example_function" {
 		t.Errorf("Rust: %q, want foo::example_function", got)
 	}
 	for name, want := range map[string]string{
 		"_ZNSt6vectorIiSaIiEE9push_backERKi": "std::vector::push_back",
 		"_ZN6shapes6CircleIdED0Ev":           "shapes::Circle::~Circle",
 	} {
-		if got := ShortNames.demangled(name); got != want {
+		if got := readable(ShortNames, name); got != want {
 			t.Errorf("short %s: %q, want %q", name, got, want)
 		}
 	}
 	long := "_Z1f" + strings.Repeat("St6vectorI", maxMangled)
-	if got := FullNames.demangled(long); got != long {
+	if got := readable(FullNames, long); got != long {
 		t.Error("a name too long was not left as it is")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/memtrace/memtrace/analyzer/demangle"
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
@@ -48,6 +49,8 @@ type Resolver struct {
 	names   generations[cacheKey, string]
 	frames  generations[cacheKey, []Frame]
 	texts   generations[string, string] // demangled names by mangled ones
+
+	ownersNames map[uint32]*demangle.Budget // by user ID
 }
 
 // NewResolver makes a Resolver that knows nothing yet.
@@ -55,7 +58,7 @@ func NewResolver(o Options) *Resolver {
 	if len(o.DebugDirs) == 0 {
 		o.DebugDirs = debugfile.Dirs
 	}
-	r := &Resolver{options: o, modules: map[moduleKey]*module{}}
+	r := &Resolver{options: o, modules: map[moduleKey]*module{}, ownersNames: map[uint32]*demangle.Budget{}}
 	r.forget()
 	r.texts.size = func(s string) int { return 2 * len(s) } // with the mangled name
 	finder := debugFinder{dirs: o.DebugDirs, remote: newDebuginfod(o.Debuginfod, &r.warnings)}
@@ -312,7 +315,9 @@ func (r *Resolver) resolve(p place) []Frame {
 	}
 	if found == nil {
 		found = r.read(p)
-		p.module.remember(p.addr, found)
+		if !p.module.file.mangled.Load() {
+			p.module.remember(p.addr, found)
+		}
 	}
 	return found
 }
@@ -382,27 +387,4 @@ func (r *Resolver) readable(f *mappedFile, name, fallback string) (text, mangled
 		mangled = printable(name)
 	}
 	return printable(text), mangled
-}
-
-// demangled remembers what it demangled: the same few functions are inlined
-// everywhere, and demangling is what costs most in C++.
-func (r *Resolver) demangled(f *mappedFile, name string) string {
-	if !mayBeMangled(name) {
-		return name
-	}
-	r.mu.Lock()
-	text, ok := r.texts.get(name)
-	r.mu.Unlock()
-	if ok {
-		return text
-	}
-	if f.demangling.Load() > int64(maxDemangling) && len(name) > longName {
-		r.warnings.add("long names of "+f.path, f.path+": its long names take more time to demangle than those of any honest file: the others stay mangled")
-		return name
-	}
-	text = f.demangle(r.options.Names, name)
-	r.mu.Lock()
-	r.texts.put(name, text)
-	r.mu.Unlock()
-	return text
 }

@@ -14,12 +14,15 @@ func Mangled(name string) bool {
 }
 
 // Demangle returns the readable form of a name: in full, or short, without
-// types, labels and generic arguments. ok is false for what it does not know.
-func Demangle(name string, short bool) (text string, ok bool) {
+// types, labels and generic arguments. ok is false for what it does not know, and for what takes more than the given
+// steps; took are those that it has taken.
+func Demangle(name string, short bool, most int) (text string, took int, ok bool) {
 	if !Mangled(name) || len(name) > maxName {
-		return "", false
+		return "", 0, false
 	}
+	left := budget(most)
 	defer func() {
+		took = most - max(0, int(left))
 		if e := recover(); e != nil {
 			if _, bad := e.(mangled); !bad {
 				panic(e)
@@ -27,7 +30,11 @@ func Demangle(name string, short bool) (text string, ok bool) {
 			text, ok = "", false
 		}
 	}()
-	p := &parser{text: strings.TrimPrefix(name, "_")[2:]}
+	return demangle(name, short, &left), 0, true
+}
+
+func demangle(name string, short bool, left *budget) string {
+	p := &parser{text: strings.TrimPrefix(name, "_")[2:], left: left}
 	suffix := ""
 	if i := strings.IndexByte(p.text, '.'); i >= 0 {
 		p.text, suffix = p.text[:i], p.text[i:]
@@ -35,12 +42,12 @@ func Demangle(name string, short bool) (text string, ok bool) {
 	for p.more() {
 		p.push(p.operate())
 	}
-	w := &printer{short: short}
+	w := &printer{short: short, left: left}
 	w.symbol(p.stack)
 	if suffix != "" && !short {
 		w.add(" with unmangled suffix " + strconv.Quote(suffix))
 	}
-	return w.text(), true
+	return w.text()
 }
 
 // operate reads an operator and what belongs to it, and returns what it makes.

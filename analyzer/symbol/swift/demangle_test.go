@@ -26,7 +26,7 @@ func TestFullNames(t *testing.T) {
 	n := 0
 	eachPair(func(name, want string) {
 		n++
-		got, ok := Demangle(name, false)
+		got, _, ok := Demangle(name, false, most)
 		if !ok {
 			got = name
 		}
@@ -36,6 +36,25 @@ func TestFullNames(t *testing.T) {
 	})
 	if n < 60 {
 		t.Errorf("%d pairs only", n)
+	}
+}
+
+// most is enough for any name of a compiler.
+const most = 1 << 16
+
+// TestWork: what a name of this length could have us write again and again is counted, and ends.
+func TestWork(t *testing.T) {
+	word, many := strings.Repeat("a", 8000), strings.Repeat
+	for what, name := range map[string]string{
+		"words":          "$s8000" + word + "0" + many("a", 7900) + "0V",
+		"names of words": "$s8000" + word + many("0aA0", 2000) + "V",
+		"operators":      "$s8000" + word + many("AAoi", 2000) + "V",
+		"punycode":       "$s004000" + many("a", 2000) + "_" + many("b", 1999) + "V",
+		"substitutions":  "$s1a1bVA" + many("2000a", 2000) + "A",
+	} {
+		if text, took, ok := Demangle(name, false, most); ok || took < most/2 {
+			t.Errorf("%s: %.40s in %d steps", what, text, took)
+		}
 	}
 }
 
@@ -49,7 +68,7 @@ func TestShortNames(t *testing.T) {
 		"_$SSC3fooyS2d_SdtFTO":                                   "@nonobjc __C_Synthesized.foo",
 		"$s4Test5ProtoP8IteratorV10collectionAEy_qd__Gqd___tcfc": "Test.Proto.Iterator.init",
 	} {
-		if got, ok := Demangle(name, true); !ok || got != want {
+		if got, _, ok := Demangle(name, true, most); !ok || got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
@@ -63,7 +82,7 @@ func TestUnknownNamesAreRefused(t *testing.T) {
 		"$sSi" + strings.Repeat("_AAt", 100) + strings.Repeat("AA2_t", 2000),
 		"$sSi2048Si" + strings.Repeat("A2048A", 2000), "$s00" + "9_99999999a",
 	} {
-		if text, ok := Demangle(name, false); ok {
+		if text, _, ok := Demangle(name, false, most); ok {
 			t.Errorf("%.60s is taken for %.100s", name, text)
 		}
 	}
@@ -73,8 +92,8 @@ func FuzzDemangle(f *testing.F) {
 	eachPair(func(name, _ string) { f.Add(name) })
 	f.Fuzz(func(t *testing.T, name string) {
 		for _, short := range []bool{false, true} {
-			if text, ok := Demangle(name, short); ok && len(text) > 2*maxName {
-				t.Errorf("%d bytes", len(text))
+			if text, took, ok := Demangle(name, short, most); took > most || ok && len(text) > 2*maxName {
+				t.Errorf("%d bytes, %d steps", len(text), took)
 			}
 		}
 	})

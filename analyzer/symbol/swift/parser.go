@@ -6,7 +6,6 @@ import "strings"
 const (
 	maxName   = 1 << 14 // bytes of a name, and of a result
 	maxRepeat = 2048    // of one substitution
-	maxNodes  = 1 << 16
 	maxWords  = 26
 )
 
@@ -20,10 +19,22 @@ type parser struct {
 	stack []*node
 	subst []*node
 	words []string
-	nodes int
+	left  *budget
 }
 
 func fail() { panic(mangled{}) }
+
+// budget is how many steps a name may still take.
+type budget int
+
+func (b *budget) take(n int) {
+	if *b -= budget(n); *b < 0 {
+		fail()
+	}
+}
+
+// write counts the copying of n bytes.
+func (b *budget) write(n int) { b.take(n / 16) }
 
 func (p *parser) more() bool { return p.at < len(p.text) }
 
@@ -52,9 +63,7 @@ func (p *parser) nextIf(c byte) bool {
 }
 
 func (p *parser) push(n *node) {
-	if p.nodes++; p.nodes > maxNodes {
-		fail()
-	}
+	p.left.take(1)
 	p.stack = append(p.stack, n)
 }
 
@@ -170,6 +179,10 @@ func (p *parser) identifier() *node {
 			if i >= len(p.words) {
 				fail()
 			}
+			if b.Len()+len(p.words[i]) > maxName {
+				fail()
+			}
+			p.left.write(len(p.words[i]))
 			b.WriteString(p.words[i])
 		}
 		if p.nextIf('0') {
@@ -201,7 +214,7 @@ func (p *parser) piece(puny bool) string {
 	text := p.text[p.at : p.at+n]
 	p.at += n
 	if puny {
-		return decodePunycode(text)
+		return decodePunycode(text, p.left)
 	}
 	p.learnWords(text)
 	return text
@@ -233,6 +246,7 @@ const operatorLetters = "& @/= >    <*!|+?%-~   ^ ."
 // operator handles 'o': a name in letters, then where it stands.
 func (p *parser) operator() *node {
 	name := p.pop(func(n *node) bool { return n.kind == kIdentifier })
+	p.left.write(len(name.text))
 	text := make([]byte, 0, len(name.text))
 	for _, c := range []byte(name.text) {
 		switch {

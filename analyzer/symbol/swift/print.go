@@ -9,14 +9,11 @@ import (
 type printer struct {
 	b     strings.Builder
 	short bool
-	steps int
+	left  *budget
 	depth int
 }
 
-const (
-	maxSteps = 1 << 16
-	maxDepth = 400
-)
+const maxDepth = 400
 
 func (w *printer) text() string { return w.b.String() }
 
@@ -24,6 +21,7 @@ func (w *printer) add(text string) {
 	if w.b.Len()+len(text) > maxName {
 		fail()
 	}
+	w.left.write(len(text))
 	w.b.WriteString(text)
 }
 
@@ -85,9 +83,9 @@ func (w *printer) list(list []*node, between string) {
 }
 
 func (w *printer) enter() {
-	w.steps++
+	w.left.take(1)
 	w.depth++
-	if w.steps > maxSteps || w.depth > maxDepth {
+	if w.depth > maxDepth {
 		fail()
 	}
 }

@@ -5,7 +5,7 @@ import "strings"
 // decodePunycode reads RFC 3492 with Swift's letters: '_' ends the plain part,
 // digits are a to z and A to J. Plain characters that no name may have are
 // moved to 0xd800 and up.
-func decodePunycode(text string) string {
+func decodePunycode(text string, left *budget) string {
 	var out []rune
 	if i := strings.LastIndexByte(text, '_'); i > 0 {
 		out, text = []rune(text[:i]), text[i+1:]
@@ -42,6 +42,7 @@ func decodePunycode(text string) string {
 		if r >= 0xd800 && r < 0xd880 {
 			r -= 0xd800
 		}
+		left.write(8 * n)
 		out = append(out[:at], append([]rune{r}, out[at:]...)...)
 		at++
 	}

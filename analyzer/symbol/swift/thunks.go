@@ -168,8 +168,11 @@ func (p *parser) propagated(n *node) {
 		reverse(n.kids)
 	}
 	name := p.pop(func(n *node) bool { return n.kind == kIdentifier }).text
-	if full, ok := Demangle(name, false); ok {
+	full, took, ok := Demangle(name, false, int(*p.left))
+	p.left.take(took)
+	if ok {
 		name = full
 	}
+	p.left.write(len(name))
 	n.text += name
 }
