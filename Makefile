@@ -157,13 +157,13 @@ VIEWED := ./cmd/memtrace ./analyzer/input/...
 lint:
 	@unformatted=$$($(dir $(GO))gofmt -l analyzer bpf cmd packaging procfs testdata tracer); \
 		if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
-	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
+	$(AS_USER) $(GO) vet -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog ./testdata/costtest
 	cd testdata/bench/system && $(AS_USER) $(GO) vet .
 	cd packaging && $(AS_USER) $(GO) vet ./...
 	for system in linux darwin windows; do $(AS_USER) env GOOS=$$system CGO_ENABLED=0 $(GO) build -trimpath -tags viewer $(VIEWED) || exit; done
 	$(AS_USER) $(GO) vet -tags viewer $(VIEWED)
 	$(AS_USER) $(GO) run $(STATICCHECK) ./...
-	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog
+	$(AS_USER) $(GO) run $(STATICCHECK) -tags integration,services ./... ./testdata/vm/smoke ./testdata/bench/... ./testdata/testlog ./testdata/costtest
 	$(AS_USER) $(GO) run $(STATICCHECK) -tests=false -tags viewer -checks inherit,-U1000 ./cmd/memtrace
 	$(AS_USER) .ci/depguard $(GO)
 	.ci/selectors ^Test '$(VM_SKIP)|$(patsubst ^Test(%),%,$(VM_ENDS_ONLY))'
@@ -174,7 +174,7 @@ lint:
 # go test vets what it builds; make lint has each file vetted, by all of its checks.
 UNVETTED := -vet=off
 unit:
-	$(AS_USER) env GO=$(GO) .ci/tests unit $(UNVETTED) -timeout 5m -- ./... ./testdata/bench/... ./testdata/testlog
+	$(AS_USER) env GO=$(GO) .ci/tests unit $(UNVETTED) -timeout 5m -- ./... ./testdata/bench/... ./testdata/testlog ./testdata/costtest
 	cd packaging && $(AS_USER) $(GO) test $(UNVETTED) ./...
 
 # Needs root. One package at a time: they attach probes and watch for leftovers. Within one, tests that mostly

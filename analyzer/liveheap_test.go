@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // heapModel is what a liveHeap must behave like.
@@ -171,6 +173,7 @@ func FuzzLiveHeap(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 1}, uint16(8))
 	f.Add([]byte{0, 0, 0, 255, 255, 255}, uint16(5000))
 	f.Fuzz(func(t *testing.T, program []byte, spread uint16) {
+		defer costtest.Bound(t)()
 		m := newHeapModel(t)
 		for i, op := range program {
 			for k := range 40 { // enough to split and merge segments

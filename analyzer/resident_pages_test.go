@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // listedRuns is a pageSource of given runs.
@@ -31,6 +32,7 @@ func FuzzPageStates(f *testing.F) {
 	f.Add([]byte{0, 3, 1, 9, 200, 2}, uint32(5), uint32(70_000))
 	f.Add([]byte{255, 255, 1, 1, 255, 2, 7, 100, 1}, uint32(0), uint32(1<<23))
 	f.Fuzz(func(t *testing.T, data []byte, lo, hi uint32) {
+		defer costtest.Bound(t)()
 		const pages = 2000
 		m := mapping{start: 77 * pageBytes, end: (77 + pages) * pageBytes, rss: 1}
 		var want [pages]procfs.PageState

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/procfs/proctest"
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 func FuzzParseStat(f *testing.F) {
@@ -14,6 +15,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("1 () S"))
 	f.Add([]byte(")1("))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		var st Stat
 		if err := parseStat(data, &st); err == nil && !bytes.Contains(data, []byte("("+st.Comm+")")) {
 			t.Errorf("name %q is not in %q", st.Comm, data)
@@ -25,6 +27,7 @@ func FuzzParseStatm(f *testing.F) {
 	proctest.Seed(f, fixtures+"/*/*/statm")
 	f.Add([]byte("18446744073709551615 1 1 1 1 1 1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		s, err := parseStatm(data, 4096)
 		if err == nil && (s.Size%4096 != 0 || s.Resident%4096 != 0) {
 			t.Errorf("%+v is not in whole pages", s)
@@ -35,6 +38,7 @@ func FuzzParseStatm(f *testing.F) {
 func FuzzParseStatus(f *testing.F) {
 	proctest.Seed(f, fixtures+"/*/*/status")
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		if s, err := parseStatus(data); err == nil && (s.Tgid <= 0 || len(s.NSpid) > maxNSLevels) {
 			t.Errorf("%+v", s)
 		}
@@ -49,6 +53,7 @@ func FuzzParseRollup(f *testing.F) {
 	}
 	f.Add([]byte("\nRss:00000000000100000000 kB\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		m, err := parseRollup(data)
 		if err == nil && m.Rss%1024 != 0 {
 			t.Errorf("%+v", m)
@@ -69,6 +74,7 @@ func FuzzParseSmaps(f *testing.F) {
 	proctest.Seed(f, fixtures+"/*/*/smaps")
 	proctest.Seed(f, fixtures+"/*/*/maps")
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		r := new(vmaReader)
 		var whole []string
 		n, err := r.parse(bytes.NewReader(data), visitor{each: func(v *VMA) {
@@ -104,6 +110,7 @@ func (o *oneByOne) Read(b []byte) (int, error) {
 func FuzzParseCmdline(f *testing.F) {
 	proctest.Seed(f, fixtures+"/*/*/cmdline")
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		if args := parseCmdline(data); len(args) > len(data)+1 {
 			t.Errorf("%d arguments of %d bytes", len(args), len(data))
 		}
@@ -114,6 +121,7 @@ func FuzzParseNSLink(f *testing.F) {
 	f.Add("pid:[4026531836]", "pid")
 	f.Add("pid:[]", "pid")
 	f.Fuzz(func(t *testing.T, link, kind string) {
+		defer costtest.Bound(t)()
 		if ino, err := parseNSLink(link, kind); err != nil && ino != 0 {
 			t.Errorf("%d with %v", ino, err)
 		}
@@ -126,6 +134,7 @@ func FuzzParseSyscall(f *testing.F) {
 	f.Add([]byte("230 0x0 0x0 0x7ffc6d5bd740 0x7ffc6d5bd780 0x0 0x0 0x7ffc6d5bd728 0x7f70873bb503\n"))
 	f.Add([]byte(" "))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		if sp, ok, err := parseSyscall(data); ok && (err != nil || sp == 0) {
 			t.Errorf("%q: %#x, %v", data, sp, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer/compare"
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // measured adds up what a Report has of a kind.
@@ -126,6 +127,7 @@ func FuzzCompare(f *testing.F) {
 	}
 	f.Add([]byte(`{"schema":"memtrace.report/1","sites":[{"id":1,"function_frame":-9,"live_bytes":18446744073709551615,"stack":[{}]},{"process":7,"merged_ids":[1]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer costtest.Bound(t)()
 		r, _, err := Read(bytes.NewReader(text), 1<<20)
 		if err != nil {
 			return

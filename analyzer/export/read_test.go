@@ -12,6 +12,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/render"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 const minimal = `{"schema":"memtrace.report/1","window_ns":`
@@ -127,6 +128,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(`{"schema":"memtrace.report/1","sites":[{"id":1,"stack":[{}]}],"leaks":[{"site":5,"kind":"definite"}],"outcome":{"rules":[{}]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer costtest.Bound(t)()
 		r, _, err := Read(bytes.NewReader(text), 1<<20)
 		if err != nil {
 			return

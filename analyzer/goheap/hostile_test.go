@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // poke writes words into a program's memory.
@@ -131,6 +133,7 @@ func FuzzTable(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, pc uint64) {
+		defer costtest.Bound(t)()
 		table, err := newTable(ofFile(bytesAt(data), fileRoom), 0)
 		if err != nil {
 			return

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // TestProblems sees that each mistake is answered with its place and what to write.
@@ -110,6 +112,7 @@ func FuzzCompile(f *testing.F) {
 	f.Add(`function ~ "((a{10}){10}){10}"`)
 	f.Add(`!(size in [1, 2] or "x" == comm)`)
 	f.Fuzz(func(t *testing.T, source string) {
+		defer costtest.Bound(t)()
 		q, err := Compile(source)
 		var p *Problem
 		if err != nil {

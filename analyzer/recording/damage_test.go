@@ -12,6 +12,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
+	"github.com/memtrace/memtrace/testdata/costtest"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -365,6 +366,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(record(f, Options{}, small...))
 	f.Add(record(f, Options{Level: "none"}, small...))
 	f.Fuzz(func(t *testing.T, file []byte) {
+		defer costtest.Bound(t)()
 		repair(file)
 		r, err := Open(bytes.NewReader(file), int64(len(file)))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/memtrace/memtrace/analyzer"
 	"github.com/memtrace/memtrace/analyzer/input"
 	"github.com/memtrace/memtrace/analyzer/report"
+	"github.com/memtrace/memtrace/testdata/costtest"
 	"github.com/memtrace/memtrace/tracer/event"
 )
 
@@ -34,6 +35,7 @@ func FuzzTouches(f *testing.F) {
 		f.Add(b, uint64(3), uint64(page))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, at, pageSize uint64) {
+		defer costtest.Bound(t)()
 		in, err := decodeOther(tagTouches, b)
 		if err != nil {
 			return

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 func written(t testing.TB, s *Snapshot) []byte {
@@ -252,6 +254,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(written(f, sample()))
 	f.Add(written(f, &Snapshot{Machine: Machine{PageSize: 4096}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		var s *Snapshot
 		var err error
 		if took := allocated(func() { s, err = ReadWithin(bytes.NewReader(data), fuzzRoom) }); took > fuzzAllocated {
@@ -278,6 +281,7 @@ func FuzzBlocks(f *testing.F) {
 		e.message(1, func(e *encoder) { encodePages(e, &s.Pages.Processes[0], s.Pages.Processes[0].Runs) })
 	}))
 	f.Fuzz(func(t *testing.T, machine, components, processes, changes, frames, pages []byte) {
+		defer costtest.Bound(t)()
 		file := rawFile(t, map[uint32][]byte{
 			blockMachine: machine, blockComponents: components, blockProcesses: processes, blockChanges: changes,
 			blockFrames: frames, blockPages: pages,

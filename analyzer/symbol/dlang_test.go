@@ -3,6 +3,8 @@ package symbol
 import (
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // TestDLang has what `c++filt -s dlang` (binutils 2.40) makes of names of gdc 12 and LDC 1.30.
@@ -46,6 +48,7 @@ func FuzzDLang(f *testing.F) {
 	f.Add("_D3app4core__T5twiceTiS_DQxQv3incFiZiZQyQh")
 	f.Add("_D3std10checkedint4Warn__T10onOverflowVAyaa1_2bTmTxlZQBbFNfmxlZm")
 	f.Fuzz(func(t *testing.T, name string) {
+		defer costtest.Bound(t)()
 		if len(name) > 2 && len(name) <= maxMangled {
 			for _, short := range []bool{false, true} {
 				if text, took, _ := demangleD(name, short, maxSteps); took > maxSteps || len(text) > 2<<maxDemangledPow {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // FuzzOpen reads damaged ELF files: no panic, no endless loop. Panics are
@@ -25,6 +27,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	addUnusual(f, source)
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		img, err := openImage(&mappedFile{path: "fuzz", data: data, owned: true, refs: 1})
 		if err != nil {
 			return

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // appendTo adds text to a file, which is made if need be.
@@ -189,6 +191,7 @@ func compareWithReadelf(t *testing.T, r *Resolver, s *Space, base uint64, image 
 func FuzzPerfMap(f *testing.F) {
 	f.Add("1000 10 a\n0x1008 0x8 b c\n", uint64(0x1008))
 	f.Fuzz(func(t *testing.T, text string, addr uint64) {
+		defer costtest.Bound(t)()
 		table := perfTable{files: map[perfID]*perfFile{}, owners: map[uint32]int64{}}
 		m := table.get(fileKey{}, 1)
 		if err := m.refresh(strings.NewReader(text), int64(len(text)), &table, time.Time{}); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // lookUp names addrs of a file with a Resolver of its own, and closes it.
@@ -254,6 +256,7 @@ func TestStoreLimit(t *testing.T) {
 func FuzzAnswers(f *testing.F) {
 	f.Add(writeAnswers(map[uint64][]Frame{7: {{Function: "f", File: "a.c", Line: 3}}, 9: {{Function: "g", Inlined: true}, {Function: "f"}}}, fingerprint{}), uint64(9))
 	f.Fuzz(func(t *testing.T, data []byte, addr uint64) {
+		defer costtest.Bound(t)()
 		if len(data) < headerSize {
 			return
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 func TestSizes(t *testing.T) {
@@ -102,6 +104,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		defer costtest.Bound(t)()
 		list, err := ParseList(s)
 		if err != nil {
 			return

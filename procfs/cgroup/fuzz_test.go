@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/memtrace/memtrace/procfs/proctest"
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 func FuzzParseNUMA(f *testing.F) {
@@ -13,6 +14,7 @@ func FuzzParseNUMA(f *testing.F) {
 	}
 	f.Add([]byte("a N1023=1 N0=2\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		figures, err := parseNUMA(data)
 		if len(figures) > maxFigures || err != nil && figures != nil {
 			t.Errorf("%d figures, %v", len(figures), err)
@@ -30,6 +32,7 @@ func FuzzBelow(f *testing.F) {
 	f.Add("/../x")
 	f.Add("a/./b//c")
 	f.Fuzz(func(t *testing.T, group string) {
+		defer costtest.Bound(t)()
 		dir, err := below(group)
 		if err == nil && (strings.HasPrefix(dir, "/") || strings.HasPrefix(dir, "../") || strings.Contains(dir, "/../")) {
 			t.Errorf("%q became %q", group, dir)

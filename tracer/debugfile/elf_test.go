@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/memtrace/memtrace/testdata/costtest"
 	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
@@ -185,6 +186,7 @@ func FuzzELF(f *testing.F) {
 		f.Add(begin)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		n := elftest.Allocated(func() {
 			if e, err := ReadELF(sparse{data, 1 << 40}); err == nil {
 				Needed(e)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memtrace/memtrace/testdata/costtest"
 	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
@@ -77,6 +78,7 @@ func FuzzXZ(f *testing.F) {
 	}
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		n := elftest.Allocated(func() {
 			if out, err := Unxz(data, 1<<16); err == nil && len(out) > 1<<16 {
 				t.Errorf("%d bytes", len(out))

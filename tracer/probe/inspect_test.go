@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memtrace/memtrace/testdata/costtest"
 	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
@@ -139,6 +140,7 @@ func FuzzInspect(f *testing.F) {
 	}
 	f.Add([]byte(elf.ELFMAG))
 	f.Fuzz(func(t *testing.T, file []byte) {
+		defer costtest.Bound(t)()
 		var o Object
 		var err error
 		if n := elftest.Allocated(func() { o, err = Inspect(bytes.NewReader(file)) }); n > 256<<20 {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // note is a USDT probe as sys/sdt.h has the assembler write it.
@@ -183,6 +185,7 @@ func FuzzStaticArgs(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		defer costtest.Bound(t)()
 		for machine, size := range map[elf.Machine]uint16{elf.EM_X86_64: 21 * 8, elf.EM_AARCH64: 34 * 8} {
 			a, symbol, err := parseStaticArg(text, machine)
 			if err != nil {
@@ -204,6 +207,7 @@ func FuzzStaticArgs(f *testing.F) {
 func FuzzStaticNotes(f *testing.F) {
 	f.Add([]byte("\x08\x00\x00\x00\x1c\x00\x00\x00\x03\x00\x00\x00stapsdt\x00........................a\x00b\x00c\x00\x00"))
 	f.Fuzz(func(t *testing.T, notes []byte) {
+		defer costtest.Bound(t)()
 		im := &image{order: binary.LittleEndian, file: &elf.File{FileHeader: elf.FileHeader{Machine: elf.EM_X86_64}}}
 		for len(notes) > 0 {
 			desc, rest, err := im.nextNote(notes)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // memory is a process's: what lies at an address.
@@ -161,6 +163,7 @@ func FuzzName(f *testing.F) {
 		f.Add(data, uint64(len(data)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, at uint64) {
+		defer costtest.Bound(t)()
 		for minor, l := range layouts {
 			read := 0
 			im := &Image{Minor: minor, Layout: l, read: func(addr uint64, b []byte) error {

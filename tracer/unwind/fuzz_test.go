@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/memtrace/memtrace/testdata/costtest"
 	"github.com/memtrace/memtrace/tracer/debugfile/elftest"
 )
 
@@ -29,6 +30,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, debug bool) {
+		defer costtest.Bound(t)()
 		m := machines[elf.EM_X86_64]
 		var all *rows
 		var list []row
@@ -83,6 +85,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer costtest.Bound(t)()
 		r := bytes.NewReader(data)
 		var file *File
 		var err error

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // sourceOf opens a file of this machine.
@@ -104,6 +106,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(built.Pack(key)[packedHead:])
 	head := built.Pack(key)[:packedHead]
 	f.Fuzz(func(t *testing.T, body []byte) {
+		defer costtest.Bound(t)()
 		data := append(bytes.Clone(head), body...)
 		binary.LittleEndian.PutUint32(data[packedHead-4:], crc32.Checksum(body, castagnoli))
 		file, err := Unpack(data, key)

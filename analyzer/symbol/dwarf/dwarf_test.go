@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // The examples of DWARF 5, figures 22 and 23 (section 7.6).
@@ -250,6 +252,7 @@ func FuzzLookup(f *testing.F) {
 		f.Add(s.Info, s.Abbrev, s.Line, s.LineStr, s.Ranges, s.RngLists, s.Aranges, symbols["f"])
 	}
 	f.Fuzz(func(t *testing.T, info, abbrev, line, lineStr, ranges, rngLists, aranges []byte, addr uint64) {
+		defer costtest.Bound(t)()
 		d := New(Sections{Info: info, Abbrev: abbrev, Line: line, LineStr: lineStr, Ranges: ranges, RngLists: rngLists, Aranges: aranges}, 0)
 		d.budget = 1 << 20
 		for _, a := range []uint64{addr, addr + 1} {

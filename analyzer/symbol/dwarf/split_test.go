@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // split is a program whose DWARF is split, as sections.
@@ -115,6 +117,7 @@ func FuzzSplit(f *testing.F) {
 		f.Add(s.main.Info, s.main.Abbrev, s.main.Addr, s.dwo.Info, s.dwo.Abbrev, s.dwo.StrOffsets, s.dwo.RngLists, s.index, s.f)
 	}
 	f.Fuzz(func(t *testing.T, info, abbrev, addrs, dwoInfo, dwoAbbrev, strOffsets, rngLists, index []byte, addr uint64) {
+		defer costtest.Bound(t)()
 		dwo := Sections{Info: dwoInfo, Abbrev: dwoAbbrev, StrOffsets: strOffsets, Str: []byte("name\x00"), RngLists: rngLists}
 		s := split{dwo: dwo, index: index}
 		for _, find := range []Splitter{s.splitter(), func(string, string, uint64) (Sections, error) { return dwo, nil }} {
@@ -140,6 +143,7 @@ func FuzzAlt(f *testing.F) {
 		f.Add(s.Info, s.Abbrev, s.Ranges, s.RngLists, symbols["f"])
 	}
 	f.Fuzz(func(t *testing.T, info, abbrev, ranges, rngLists []byte, addr uint64) {
+		defer costtest.Bound(t)()
 		s := Sections{Info: info, Abbrev: abbrev, Str: []byte("name\x00"), Ranges: ranges, RngLists: rngLists}
 		alt := s
 		s.Alt = &alt

@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // pairs are names and what swift-demangle makes of them, as the tests of Swift's
@@ -91,6 +93,7 @@ func TestUnknownNamesAreRefused(t *testing.T) {
 func FuzzDemangle(f *testing.F) {
 	eachPair(func(name, _ string) { f.Add(name) })
 	f.Fuzz(func(t *testing.T, name string) {
+		defer costtest.Bound(t)()
 		for _, short := range []bool{false, true} {
 			if text, took, ok := Demangle(name, short, most); took > most || ok && len(text) > 2*maxName {
 				t.Errorf("%d bytes, %d steps", len(text), took)

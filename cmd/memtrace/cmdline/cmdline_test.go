@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 func TestNearest(t *testing.T) {
@@ -40,6 +42,7 @@ func FuzzNearest(f *testing.F) {
 	f.Add("leak", "leaks")
 	f.Add("\xff", "ä")
 	f.Fuzz(func(t *testing.T, typed, word string) {
+		defer costtest.Bound(t)()
 		if got := Nearest(typed, []string{word}); got != "" && got != word {
 			t.Errorf("Nearest invents %q", got)
 		}
@@ -52,6 +55,7 @@ func FuzzWrap(f *testing.F) {
 	f.Add("averylongword,with/places[to]break", 8)
 	f.Add("ä ö üüüüüüüüüüüüüüü", 3)
 	f.Fuzz(func(t *testing.T, text string, width int) {
+		defer costtest.Bound(t)()
 		width = 1 + (width&0x7fffffff)%120
 		text = strings.ToValidUTF8(text, "?")
 		var joined strings.Builder

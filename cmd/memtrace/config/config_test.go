@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/memtrace/memtrace/testdata/costtest"
 )
 
 // testSchema is of two commands: trace has interval, sort and fail-on, top has interval, sort and pid.
@@ -151,5 +153,8 @@ func whereOf(e *Entry) string {
 func FuzzParse(f *testing.F) {
 	f.Add("interval: 5s\ntop:\n  sort: uss\n")
 	f.Add("a: &a [*a]\n<<: *a\n? [x]\n: y\n")
-	f.Fuzz(func(_ *testing.T, text string) { _, _ = Parse("c.yaml", []byte(text), testSchema()) })
+	f.Fuzz(func(t *testing.T, text string) {
+		defer costtest.Bound(t)()
+		_, _ = Parse("c.yaml", []byte(text), testSchema())
+	})
 }
