@@ -206,6 +206,7 @@ func (t *Tracer) multi(name string, typ ebpf.AttachType, ret bool, path string, 
 		}
 		places[i] = multiPlace{probes[i].Offset, probes[i].Semaphore, cookie}
 	}
+	anchored(path, places[0].offset)
 	return attachMulti(t.kernel.program(name), typ, ret, path, uint32(pid), places)
 }
 
@@ -214,6 +215,9 @@ func (t *Tracer) perf(a *attachment, to *[]link.Link, name string, ret bool, pat
 	ex, err := link.OpenExecutable(path)
 	if err != nil {
 		return fmt.Errorf("open %s to attach: %w", path, err)
+	}
+	if len(probes) > 0 {
+		anchored(path, probes[0].Offset)
 	}
 	for i := range probes {
 		prog := t.kernel.program(name)

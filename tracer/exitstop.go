@@ -168,6 +168,7 @@ func (s callStop) attach(prog *ebpf.Program, multi bool, o *probe.Object, pid in
 	if len(offsets) == 0 {
 		return nil, fmt.Errorf("%s has no function %s", o.Path, s.what)
 	}
+	anchored(objectPath(o), offsets[0])
 	ex, err := link.OpenExecutable(objectPath(o))
 	if err != nil {
 		return nil, fmt.Errorf("open %s to attach: %w", o.Path, err)

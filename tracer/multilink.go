@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/memtrace/memtrace/tracer/anchor"
 )
 
 // Attach types of include/uapi/linux/bpf.h. The library attaches uprobe_multi
@@ -73,3 +75,7 @@ func attachMulti(prog *ebpf.Program, typ ebpf.AttachType, ret bool, path string,
 	}
 	return l, nil
 }
+
+// anchored sees to it that no thread is ended as the probes of its process go, before there are any in the file at path.
+// A kernel without uprobes of perf has to do without.
+func anchored(path string, offset uint64) { _ = anchor.Hold(path, offset) }

@@ -88,7 +88,9 @@ func (t *Tracer) probeLoader(pid int, f *os.File, offsets []uint64) ([]link.Link
 	if err := t.kernel.more([]string{name}); err != nil {
 		return nil, err
 	}
-	ex, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	path := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	anchored(path, offsets[0])
+	ex, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s to attach: %w", f.Name(), err)
 	}

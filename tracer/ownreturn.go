@@ -48,6 +48,7 @@ func (t *Tracer) attachKeeping(a *attachment, pid int, path string, keeping []pr
 		for i, at := range places {
 			multi[i].offset = at // no cookie: whose return it is, the thread's state tells
 		}
+		anchored(path, multi[0].offset)
 		l, err := attachMulti(t.kernel.program(bpf.MemtraceProgMultiOwnReturn), attachUprobeMulti, false, path, uint32(pid), multi)
 		if err != nil {
 			return err

@@ -44,6 +44,7 @@ func (c *codeProbes) attach(pid int, im *python.Image) (link.Link, error) {
 	}
 	place := []multiPlace{{offset: im.FreesCode, cookie: uint64(pid)}}
 	path := fmt.Sprintf("/proc/self/fd/%d", files[0].File.Fd())
+	anchored(path, im.FreesCode)
 	l, err := attachMulti(c.kernel.program(bpf.MemtraceProgMultiCodeFreed), attachUprobeMulti, false, path, uint32(pid), place)
 	if err != nil {
 		return nil, fmt.Errorf("attach to what frees code objects in %s: %w", im.Module, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/memtrace/memtrace/bpf"
+	"github.com/memtrace/memtrace/tracer/anchor"
 	"github.com/memtrace/memtrace/tracer/event"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
@@ -51,6 +52,7 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
+	go func() { _ = anchor.Start() }() // no program is to stand still for it
 	t := &Tracer{config: c, kernel: kernel, cookies: newCookies(), attached: make(map[int]*attachment), loaders: make(map[int]*loaderProbe), closing: newCloseQueue()}
 	t.pythons = newPythons(kernel, c, t.closing)
 	if err := errors.Join(t.startSampling(), t.attachKernel()); err != nil {

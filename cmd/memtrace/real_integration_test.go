@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/memtrace/memtrace/analyzer/report"
 	"github.com/memtrace/memtrace/procfs"
+	"github.com/memtrace/memtrace/tracer/anchor/keeper"
 )
 
 // siteSum adds up the sites of a function.
@@ -108,6 +111,34 @@ func differences(t *testing.T, mem *os.File, v *procfs.VMA) (n int) {
 	return n
 }
 
+// anchorOf finds the process of a memtrace that outlives it.
+func anchorOf(t *testing.T, memtrace int) (pid int) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", memtrace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, child := range strings.Fields(string(text)) {
+			name, _ := os.ReadFile("/proc/" + child + "/cmdline")
+			if !strings.HasPrefix(string(name), keeper.Name+"\x00") {
+				continue
+			}
+			if pid, err = strconv.Atoi(child); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if pid == 0 {
+		t.Fatalf("memtrace, process %d, has no process %s", memtrace, keeper.Name)
+	}
+	return pid
+}
+
 // TestKilledMemtrace kills memtrace in the middle of a trace: the program
 // runs on, with its own code.
 func TestKilledMemtrace(t *testing.T) {
@@ -123,14 +154,26 @@ func TestKilledMemtrace(t *testing.T) {
 	p.say("go")
 	for m.report().Events.Alloc == 0 {
 	}
+	anchor := anchorOf(t, m.pid())
 	m.signal(unix.SIGKILL)
 	<-m.exited
-	eventually(t, "the breakpoints of a killed memtrace are removed", func() bool { return patchedBytes(t, p.pid()) == 0 })
+	eventually(t, "the breakpoints of a killed memtrace are removed", func() bool {
+		select {
+		case <-p.exited:
+			t.Fatalf("the program has ended with %v, and said: %s", p.err, p.errors)
+		default:
+		}
+		return patchedBytes(t, p.pid()) == 0
+	})
 	a := parseAnswer(t, p.lineWith(`"final":true`))
 	if a.Total.Alloc != 2*200_000 || a.Total.Free != a.Total.Alloc {
 		t.Errorf("the program made %d allocations and %d frees of 400000", a.Total.Alloc, a.Total.Free)
 	}
 	p.end()
+	eventually(t, "what outlives memtrace ends, too", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", anchor)) // its next parent may not wait for it
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
 }
 
 // TestTwoMemtracesOfTwoThreads has two of them trace one busy program at once.

@@ -30,19 +30,19 @@ const (
 
 // The first thread runs it, whose exec ptrace is told of: the runtime keeps package initialization there.
 func init() {
-	if args := ownArgs(); len(args) >= 5 {
+	if args := OwnArgs(Name); len(args) >= 5 {
 		become(args)
 	}
 }
 
-// ownArgs is argv, where argv[0] is Name. Package os, which knows it too, has not been initialized yet.
-func ownArgs() (args []string) {
+// OwnArgs is argv, where argv[0] is the given name. Package os, which knows it too, has not been initialized yet.
+func OwnArgs(name string) (args []string) {
 	file, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
 	defer syscall.Close(file)
-	first := append([]byte(Name), 0)
+	first := append([]byte(name), 0)
 	text := make([]byte, len(first), 4096)
 	if n, err := syscall.Read(file, text); n != len(first) || err != nil || !bytes.Equal(text, first) {
 		return nil
@@ -72,7 +72,10 @@ func become(args []string) {
 	if err != nil || !passGate(gate) { // memtrace is gone
 		syscall.Exit(NotExecutable)
 	}
-	err = ignore(args[2])
+	ignored, err := strconv.ParseUint(args[2], 16, 64)
+	if err == nil {
+		err = Ignore(ignored)
+	}
 	if err == nil {
 		err = syscall.Exec(args[3], args[4:], syscall.Environ())
 	}
@@ -104,12 +107,8 @@ const (
 	ignored   = 1 // SIG_IGN
 )
 
-// ignore has the kernel ignore the signals of a word, past the runtime, as exec comes next.
-func ignore(word string) error {
-	set, err := strconv.ParseUint(word, 16, 64)
-	if err != nil {
-		return err
-	}
+// Ignore has the kernel ignore the signals of a set, of which bit s-1 is signal s: past the runtime, which is not asked.
+func Ignore(set uint64) error {
 	for number := 1; number <= maxSignal; number++ {
 		if set>>(number-1)&1 == 0 {
 			continue
