@@ -48,12 +48,15 @@ type debuginfod struct {
 	size     int64
 	client   http.Client
 	warnings *warnings
+	ended    context.Context // no server is waited for any more
+	end      context.CancelFunc
 
-	mu     sync.Mutex
-	dead   map[asker]bool // servers that failed: they are left alone
-	asks   int            // build IDs that may still be asked for
-	left   int64          // bytes that may still be fetched
-	askers map[uint32]*asked
+	mu      sync.Mutex
+	waiting int            // for servers, at present
+	dead    map[asker]bool // servers that failed: they are left alone
+	asks    int            // build IDs that may still be asked for
+	left    int64          // bytes that may still be fetched
+	askers  map[uint32]*asked
 }
 
 // asker is a server, and the user for whose files it is asked. What a server makes of a build ID is its user's affair:
@@ -81,6 +84,7 @@ func newDebuginfod(servers []string, w *warnings) *debuginfod {
 		servers: servers, time: defaultFetchTime, size: defaultFetchSize, warnings: w, dead: map[asker]bool{},
 		asks: maxAsked, left: maxFetched, askers: map[uint32]*asked{},
 	}
+	d.ended, d.end = context.WithCancel(context.Background())
 	d.client.CheckRedirect = checkRedirect
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		t = t.Clone()
@@ -118,6 +122,42 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// errInterrupted: a signal came.
+var errInterrupted = errors.New("fetch debug files: interrupted by a signal; what was not there by then is not fetched")
+
+// interrupt ends the waits for servers, and then none is asked any more. Where none is waited for, it does nothing.
+func (d *debuginfod) interrupt() {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting > 0 {
+		d.end()
+	}
+}
+
+// stop ends all waits for servers, now and later.
+func (d *debuginfod) stop() {
+	if d != nil {
+		d.end()
+	}
+}
+
+// wait begins a wait for a server, which ends with the context. done must follow.
+func (d *debuginfod) wait() (ctx context.Context, done func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting++
+	ctx, cancel := context.WithTimeout(d.ended, d.time)
+	return ctx, func() {
+		cancel()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.waiting--
+	}
+}
+
 // find returns the debug file of a build ID, from the cache or a server. owner is the user whose file has the build ID.
 func (d *debuginfod) find(buildID string, owner uint32) *image {
 	if d == nil || len(buildID) < 16 {
@@ -134,6 +174,10 @@ func (d *debuginfod) find(buildID string, owner uint32) *image {
 	if img != nil || missing {
 		return img
 	}
+	if d.ended.Err() != nil {
+		d.warnings.add("interrupt", errInterrupted.Error())
+		return nil
+	}
 	if err := d.mayAsk(owner); err != nil {
 		d.warnings.add(fmt.Sprintf("debuginfod %d", owner), err.Error())
 		return nil
@@ -147,6 +191,10 @@ func (d *debuginfod) find(buildID string, owner uint32) *image {
 		img, err := d.fetch(asker{server, owner}, dir, name, buildID)
 		if img != nil {
 			return img
+		}
+		if d.ended.Err() != nil { // which is no fault of the server's
+			d.warnings.add("interrupt", errInterrupted.Error())
+			return nil
 		}
 		if err != nil {
 			sure = false
@@ -255,8 +303,8 @@ func (d *debuginfod) giveUp(who asker) {
 // fetch gets the file from one server; nil without an error where the server
 // doesn't have it.
 func (d *debuginfod) fetch(who asker, dir int, name, buildID string) (*image, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.time)
-	defer cancel()
+	ctx, done := d.wait()
+	defer done()
 	from, err := url.JoinPath(who.server, "buildid", buildID, "debuginfo")
 	if err != nil {
 		return nil, fmt.Errorf("fetch a debug file from %s: %w", who.server, err)

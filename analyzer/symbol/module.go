@@ -46,6 +46,7 @@ type loader struct {
 	store   *store
 	names   Names
 	noDWARF bool
+	headers bool // load these alone: nothing is to be named any more
 }
 
 // load reads the headers and looks for the debug file and for what earlier
@@ -64,6 +65,10 @@ func (m *module) load(l loader, path string) error {
 			return err
 		}
 		m.img = img
+		if l.headers {
+			m.held.Add(img.cost())
+			return nil
+		}
 		if !img.hasDWARF() {
 			m.debug, missing = l.finder.find(img, path, m.view)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/memtrace/memtrace/analyzer/demangle"
 	"github.com/memtrace/memtrace/analyzer/symbol/dwarf"
@@ -41,6 +42,7 @@ type Resolver struct {
 	options  Options
 	loader   loader
 	warnings warnings
+	hurried  atomic.Bool // see Hurry
 
 	mu      sync.Mutex
 	lookups uint64
@@ -70,6 +72,17 @@ func NewResolver(o Options) *Resolver {
 		}
 	}
 	return r
+}
+
+// Interrupt is to be called at a signal. If a server is being waited for, that ends, and none is asked any more. One
+// that comes at another time does nothing: that is how most traces end, and their stacks are named only then.
+func (r *Resolver) Interrupt() { r.loader.finder.remote.interrupt() }
+
+// Hurry has what is not named by now stay without a name, and servers no longer waited for: somebody wants the rest
+// at once.
+func (r *Resolver) Hurry() {
+	r.hurried.Store(true)
+	r.loader.finder.remote.stop()
 }
 
 // Close writes what later runs can use and lets go of all files. The Resolver
@@ -133,6 +146,9 @@ func (r *Resolver) Function(s *Space, addr uint64) string {
 	if ok {
 		return name
 	}
+	if r.hurries() {
+		return p.frame().Function
+	}
 	name = r.symbolFrame(p).Function
 	r.mu.Lock()
 	r.names.put(p.key(), name)
@@ -151,6 +167,11 @@ func (r *Resolver) appendFrames(frames []*Frame, s *Space, addr, at uint64) []*F
 	r.mu.Lock()
 	found, ok := r.frames.get(p.key())
 	r.mu.Unlock()
+	if !ok && r.hurries() {
+		f := p.frame()
+		f.BuildID = p.module.img.buildID
+		return append(frames, &f)
+	}
 	if !ok {
 		found = r.resolve(p)
 		r.mu.Lock()
@@ -166,6 +187,16 @@ func (r *Resolver) appendFrames(frames []*Frame, s *Space, addr, at uint64) []*F
 		frames = append(frames, f)
 	}
 	return frames
+}
+
+// hurries tells whether what has no name yet is to stay without, and says so once.
+func (r *Resolver) hurries() bool {
+	if !r.hurried.Load() {
+		return false
+	}
+	r.warnings.add("hurried",
+		"a signal came while functions were being named: those that had no name by then have addresses alone")
+	return true
 }
 
 // place is where an address lies.
@@ -208,7 +239,9 @@ func (r *Resolver) place(s *Space, addr, at uint64) (p place, ok bool) {
 	}
 	defer files.release(m.file)
 	p.module = r.enter(m.file, s.view())
-	if err := p.module.load(r.loader, m.path); err != nil {
+	l := r.loader
+	l.headers = r.hurried.Load()
+	if err := p.module.load(l, m.path); err != nil {
 		r.warn(m, err)
 	}
 	if p.module.img == nil {

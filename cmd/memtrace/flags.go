@@ -57,6 +57,8 @@ type settings struct {
 	commands   bool // memtrace's command line is in Reports
 	jvmPerfMap bool // JVMs are asked for the names of their code
 	lasts      bool // the trace goes on without any process: others may be ordered
+	interrupts *interrupts
+	ofCommand  bool // they are the command's, until that has ended
 }
 
 func traceFlags() []cli.Flag {
@@ -130,7 +132,7 @@ func readSettings(c *cli.Context) (settings, error) {
 		format: render.Format(cmp.Or(c.String("format"), string(render.Text))),
 		leaks:  c.Bool("leaks") || c.Bool("stop"), standStill: c.Bool("stop"), atExit: c.String("at-exit"),
 		hold: c.Bool("hold"), events: c.Bool("events"), verbose: c.Bool("verbose"), quiet: c.Bool("quiet"), frames: cmp.Or(c.Int("frames"), -1), commands: !c.Bool("no-command-lines"),
-		jvmPerfMap: c.Bool("jvm-perfmap"),
+		jvmPerfMap: c.Bool("jvm-perfmap"), interrupts: interruptsOf(c.Context),
 	}
 	s.preferTyped(c)
 	s.top = listedSites(c, s.format)

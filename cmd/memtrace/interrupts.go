@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,8 @@ type interrupts struct {
 	mu     sync.Mutex
 	first  syscall.Signal // 0: none came yet
 	passOn func(os.Signal)
+	told   func()    // is called at each; nil: nothing is
+	toldAt time.Time // when that was last
 }
 
 type interruptsKey struct{}
@@ -63,6 +66,21 @@ func (in *interrupts) take(s os.Signal) {
 	if in.passOn != nil {
 		in.passOn(s)
 	}
+	if in.told != nil && time.Since(in.toldAt) > secondSignalAfter {
+		in.toldAt = time.Now()
+		in.told()
+	}
+}
+
+// tell has told called at each signal that comes, and once for those that come together. It must not wait. nil ends
+// that.
+func (in *interrupts) tell(told func()) {
+	if in == nil {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.told, in.toldAt = told, time.Time{}
 }
 
 // giveTo calls pass with the first signal, if one came already, and with each that comes. pass must not wait.

@@ -58,6 +58,7 @@ func runProgram(ctx context.Context, set settings, argv []string, reportFile str
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	set.ofCommand = true
 	s, err := newSession(set, out)
 	if err != nil {
 		return err
@@ -151,6 +152,7 @@ func (s *session) loopUntilEnd(ctx context.Context, pid int, ended <-chan *os.Pr
 	var code int
 	s.beforeFinish = func() {
 		state := <-ended
+		s.interrupts.tell(s.signalled) // what came before was the command's
 		if state == nil {
 			return
 		}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -79,6 +81,9 @@ type session struct {
 	goWaited     time.Duration // for memory of Go programs that did not come in time
 	startPercent int           // how memtrace's own heap grew at first; 0: it still does
 
+	reporting atomic.Uint64 // when the last Report began, ns of CLOCK_MONOTONIC; 0: it has not
+	impatient sync.Once     // a signal came long after that
+
 	beforeFinish func() // run: what must be known for the last Report
 	exitError    error  // run: why the program's end is not known
 }
@@ -121,6 +126,7 @@ func newSession(s settings, out output) (*session, error) {
 		x.close()
 		return nil, err
 	}
+	x.interrupts.tell(x.signalled)
 	return x, nil
 }
 
@@ -244,6 +250,21 @@ func (s *session) loop(ctx context.Context) error {
 		case r := <-s.follower.results:
 			s.followed(r)
 		}
+	}
+}
+
+// signalled is called at each signal to memtrace, or to the command that it runs, outside of the session's goroutine.
+// One that comes during the last Report has that go without further names. One that comes as the Report begins does
+// not, whatever ended the trace: who ends a program often ends its tracer right after it.
+func (s *session) signalled() {
+	s.names.Interrupt()
+	began := s.reporting.Load()
+	if began == 0 || now() < began+uint64(secondSignalAfter) {
+		return
+	}
+	s.names.Hurry()
+	if s.ofCommand { // which has ended: from here on signals are as without one
+		s.impatient.Do(func() { go endAtSecondSignal() })
 	}
 }
 
@@ -480,6 +501,7 @@ func (s *session) finish() error {
 	if s.beforeFinish != nil {
 		s.beforeFinish()
 	}
+	s.reporting.Store(now())
 	s.correlate(true)
 	s.askJVMsLast()
 	r := s.report(true)
@@ -517,6 +539,7 @@ func (s *session) say(format string, args ...any) {
 }
 
 func (s *session) close() {
+	s.interrupts.tell(nil)
 	s.limiter.end()
 	s.watcher.Close()
 	if s.recorder != nil {

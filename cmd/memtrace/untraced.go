@@ -55,6 +55,9 @@ func leaksCommand(c *cli.Context) error {
 		return err
 	}
 	defer u.resolver.Close()
+	in := interruptsOf(c.Context)
+	in.tell(u.resolver.Interrupt)
+	defer in.tell(nil)
 	if err := u.gate.open(); err != nil {
 		return err
 	}

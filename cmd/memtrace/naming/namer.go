@@ -43,6 +43,12 @@ func (n *Namer) Close() {
 	}
 }
 
+// Interrupt is to be called at a signal; see symbol.Resolver.
+func (n *Namer) Interrupt() { n.resolver.Interrupt() }
+
+// Hurry has what is not named by now stay without a name, so that what waits for names goes on.
+func (n *Namer) Hurry() { n.resolver.Hurry() }
+
 // Run returns what names many stacks faster, as they share frames. It is for one goroutine.
 func (n *Namer) Run() *symbol.Run { return n.resolver.Run() }
 
