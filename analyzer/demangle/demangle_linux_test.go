@@ -132,6 +132,9 @@ func TestSignalsAreNotForIt(t *testing.T) {
 	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
 		t.Errorf("process group %d, %v; want its own", group, err)
 	}
+	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || string(comm) != worker.Name+"\n" {
+		t.Errorf("it is called %q, %v", comm, err)
+	}
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		if err := syscall.Kill(pid, signal); err != nil {
 			t.Fatal(err)

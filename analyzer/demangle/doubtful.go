@@ -3,8 +3,9 @@ package demangle
 import "strings"
 
 // What the library makes of a name in a moment, whatever it is: at most so many bytes, substitutions and template
-// parameters, expansions of packs, and casts. A search for the dearest of such names found ones of 4 ms. Of the names
-// of LLVM and Clang one in twenty has more, of those of libstdc++ none.
+// parameters, expansions of packs, and casts. A search for the dearest of such names, by changing them at random
+// for minutes, found ones of half a millisecond of processor time. Of the names of LLVM and Clang one in twenty has more, of
+// those of libstdc++ none.
 const (
 	plainLength     = 192
 	plainReferences = 12

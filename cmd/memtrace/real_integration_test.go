@@ -124,8 +124,7 @@ func anchorOf(t *testing.T, memtrace int) (pid int) {
 			t.Fatal(err)
 		}
 		for _, child := range strings.Fields(string(text)) {
-			name, _ := os.ReadFile("/proc/" + child + "/cmdline")
-			if !strings.HasPrefix(string(name), keeper.Name+"\x00") {
+			if name, _ := os.ReadFile("/proc/" + child + "/comm"); string(name) != keeper.Name+"\n" {
 				continue
 			}
 			if pid, err = strconv.Atoi(child); err != nil {

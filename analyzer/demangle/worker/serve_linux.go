@@ -73,6 +73,9 @@ func read(in *bufio.Reader) (name string, form Form, err error) {
 // may still ask for the names of its last Report: it ends with its stdin.
 func confine() error {
 	runtime.GOMAXPROCS(1)
+	if err := setName(Name); err != nil {
+		return err
+	}
 	// In a control group that is out of memory it goes, not memtrace.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	for signal, action := range map[unix.Signal]uintptr{
@@ -91,6 +94,15 @@ func confine() error {
 		return os.NewSyscallError("setrlimit", err)
 	}
 	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
+}
+
+// setName has ps and top show the process by a name rather than as "exe", what the executable is called in /proc.
+func setName(name string) error {
+	text, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(text)), 0, 0, 0))
 }
 
 // dataBytes is how much of RLIMIT_DATA the process uses.

@@ -7,6 +7,7 @@ package keeper
 import (
 	"strconv"
 	"syscall"
+	"unsafe"
 
 	"github.com/memtrace/memtrace/tracer/launch/shim"
 )
@@ -46,6 +47,9 @@ func keep(word string) int {
 	if shim.Ignore(stopSignals) != nil {
 		return 1
 	}
+	// ps and top would show it as "exe", what the executable is called in /proc.
+	name := append([]byte(Name), 0)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0)
 	closeInherited()
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
