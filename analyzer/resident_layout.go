@@ -455,9 +455,8 @@ type Baseline struct{ ranges []addrRange }
 // ReadBaseline reads a process's Baseline, as of now.
 func ReadBaseline(p *procfs.Process) (*Baseline, error) {
 	b := new(Baseline)
-	err := p.Maps(func(v *procfs.VMA) {
-		private := v.Perms&(procfs.Shared|procfs.Write) == procfs.Write
-		if private && (v.Kind == procfs.KindHeap || v.Kind == procfs.KindAnon) {
+	err := p.MapsWith(procfs.Write, func(v *procfs.VMA) {
+		if v.Perms&procfs.Shared == 0 && (v.Kind == procfs.KindHeap || v.Kind == procfs.KindAnon) {
 			b.ranges = append(b.ranges, addrRange{v.Start, v.End})
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vmaReader is what reading maps or smaps needs; it is pooled for its buffers.
+// vmaReader is what reading smaps needs; it is pooled for its buffers.
 type vmaReader struct {
 	file  fdReader
 	check fdReader // maps, opened before file
@@ -45,9 +45,15 @@ var vmaReaders = sync.Pool{New: func() any { return new(vmaReader) }}
 
 // Maps calls fn for each mapping of the process in ascending order, from
 // /proc/PID/maps. The VMA is valid until fn returns. Mappings that change
-// while the file is read may be missed or seen twice, never half.
+// while the file is read may be missed or seen twice, never half. [vsyscall],
+// which every process has or none, may be missing.
 func (p *Process) Maps(fn func(*VMA)) error {
 	return p.eachVMA(fileMaps, visitor{each: fn})
+}
+
+// MapsWith is Maps for those mappings that have certain permissions, which may cost less.
+func (p *Process) MapsWith(perms Perms, fn func(*VMA)) error {
+	return p.eachVMA(fileMaps, visitor{each: fn, perms: perms})
 }
 
 // CountMaps counts the mappings of the process: the lines of /proc/PID/maps,
@@ -89,6 +95,7 @@ func (p *Process) SmapsWhile(fn func(*VMA) bool) error {
 type visitor struct {
 	each  func(*VMA)
 	while func(*VMA) bool
+	perms Perms // in maps: of those that it is called for
 }
 
 // visit reports whether to go on.
@@ -115,14 +122,38 @@ func (p *Process) readVMAs(name string, to visitor) (int, error) {
 		return 0, err
 	}
 	defer r.close()
-	n, err := r.parse(&r.file, to)
-	if err == nil && (n == 0 || r.endedEarly()) {
+	var n int
+	var err error
+	if name == fileMaps {
+		n, err = listMaps(&r.file, to)
+	} else {
+		n, err = r.parse(&r.file, to)
+	}
+	if err == nil && (n == 0 || endedEarly(r.check.fd)) {
 		err = p.whyNoMemory()
 	}
 	if err != nil {
 		err = p.wrap("read", plain(name), err)
 	}
 	return n, err
+}
+
+// listMaps is parse for maps.
+func listMaps(file *fdReader, to visitor) (n int, err error) {
+	r := newMapsReader(file, to.perms)
+	defer r.done()
+	for ; ; n++ {
+		v, err := r.next()
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		if v.Perms&to.perms == to.perms && !to.visit(v) {
+			return n + 1, nil
+		}
+	}
 }
 
 // open opens the file, and maps before it for endedEarly.
@@ -153,12 +184,13 @@ func (r *vmaReader) close() {
 // (exit or exec): the kernel then ends the text after a whole mapping, as it
 // does at its true end, but has nothing left at the beginning either. That is
 // asked of maps, which walks no page table to say so.
-func (r *vmaReader) endedEarly() bool {
-	n, err := unix.Pread(r.check.fd, r.lines.buf[:1], 0)
+func endedEarly(maps int) bool {
+	var b [1]byte
+	n, err := unix.Pread(maps, b[:], 0)
 	return err == nil && n == 0 || err == unix.ESRCH
 }
 
-// parse reads the text of maps or smaps and returns the number of mappings.
+// parse reads the text of smaps and returns the number of mappings.
 // A line that begins with a capital belongs to the mapping above it.
 // The visitor may end it.
 func (r *vmaReader) parse(src io.Reader, to visitor) (n int, err error) {

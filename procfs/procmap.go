@@ -3,6 +3,7 @@
 package procfs
 
 import (
+	"bytes"
 	"errors"
 	"runtime"
 	"sync"
@@ -16,6 +17,9 @@ import (
 // procmapQuery is the ioctl PROCMAP_QUERY, _IOWR('f', 17, struct procmap_query)
 // of include/uapi/linux/fs.h.
 const procmapQuery = 0xc0686611
+
+// queryNext is PROCMAP_QUERY_COVERING_OR_NEXT_VMA. The lower flags of a query are Perms that the mapping has to have.
+const queryNext = 0x10
 
 // mapQuery is struct procmap_query.
 type mapQuery struct {
@@ -33,6 +37,7 @@ type mapFinder struct {
 	name    [unix.PathMax + 64]byte
 	buildID [maxBuildID]byte
 	vma     VMA
+	escaped []byte
 }
 
 // maxBuildID is the kernel's BUILD_ID_SIZE_MAX.
@@ -59,12 +64,12 @@ func (p *Process) FindVMA(addr uint64, fn func(v *VMA, buildID []byte)) (bool, e
 
 // searchVMA is FindVMA for kernels without PROCMAP_QUERY.
 func (p *Process) searchVMA(addr uint64, fn func(v *VMA, buildID []byte)) (found bool, err error) {
-	err = p.Maps(func(v *VMA) {
-		if !found && v.Start <= addr && addr < v.End {
-			found = true
+	err = p.eachVMA(fileMaps, visitor{while: func(v *VMA) bool {
+		if found = v.Start <= addr && addr < v.End; found {
 			fn(v, nil)
 		}
-	})
+		return v.End <= addr
+	}})
 	return found, err
 }
 
@@ -76,9 +81,8 @@ func (p *Process) queryVMA(addr uint64, fn func(v *VMA, buildID []byte)) (bool, 
 	defer func() { _ = unix.Close(fd) }()
 	f := mapFinders.Get().(*mapFinder)
 	defer mapFinders.Put(f)
-	switch err := f.ask(fd, addr); err {
+	switch err := f.ask(fd, addr, 0, question{name: true, buildID: true}); err {
 	case nil:
-		f.fill()
 		fn(&f.vma, f.buildID[:min(f.query.buildIDSize, maxBuildID)])
 		return true, nil
 	case unix.ENOENT:
@@ -90,17 +94,44 @@ func (p *Process) queryVMA(addr uint64, fn func(v *VMA, buildID []byte)) (bool, 
 	}
 }
 
-// ask asks for the mapping that holds addr.
-func (f *mapFinder) ask(fd int, addr uint64) error {
+// question is what is asked of a mapping beside its place: what takes the kernel time.
+type question struct{ name, buildID bool }
+
+// ask asks for the mapping that holds addr, or as flags say, and makes its VMA.
+func (f *mapFinder) ask(fd int, addr, flags uint64, what question) error {
+	q := mapQuery{size: uint64(unsafe.Sizeof(f.query)), addr: addr, flags: flags}
+	if what.name {
+		q.nameSize = uint32(len(f.name))
+	}
+	if what.buildID {
+		q.buildIDSize = maxBuildID
+	}
+	err := f.call(fd, q)
+	if err == unix.ENAMETOOLONG {
+		q.nameSize = 0
+		if err = f.call(fd, q); err == nil {
+			f.query.nameSize = uint32(copy(f.name[:], LongPath))
+		}
+	}
+	if err == nil {
+		f.fill()
+	}
+	return err
+}
+
+// call is the ioctl.
+func (f *mapFinder) call(fd int, q mapQuery) error {
 	var pinner runtime.Pinner // the kernel writes where the query points
 	defer pinner.Unpin()
 	pinner.Pin(f)
+	if q.nameSize > 0 {
+		q.nameAddress = uint64(uintptr(unsafe.Pointer(&f.name[0])))
+	}
+	if q.buildIDSize > 0 {
+		q.buildIDAddress = uint64(uintptr(unsafe.Pointer(&f.buildID[0])))
+	}
 	for {
-		f.query = mapQuery{
-			size: uint64(unsafe.Sizeof(f.query)), addr: addr,
-			nameSize: uint32(len(f.name)), nameAddress: uint64(uintptr(unsafe.Pointer(&f.name[0]))),
-			buildIDSize: maxBuildID, buildIDAddress: uint64(uintptr(unsafe.Pointer(&f.buildID[0]))),
-		}
+		f.query = q
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), procmapQuery, uintptr(unsafe.Pointer(&f.query)))
 		switch errno {
 		case 0:
@@ -118,7 +149,23 @@ func (f *mapFinder) fill() {
 	f.vma = VMA{Start: q.start, End: q.end, Perms: Perms(q.perms & 15), Offset: q.offset,
 		DevMajor: q.major, DevMinor: q.minor, Inode: q.inode}
 	if n := min(int(q.nameSize), len(f.name)); n > 0 {
-		f.vma.Path = text.UntilNUL(f.name[:n])
+		f.vma.Path = f.escape(text.UntilNUL(f.name[:n]))
 	}
 	f.vma.Kind = kindOf(f.vma.Path, &f.vma)
+}
+
+// escape writes newlines as the text of maps does.
+func (f *mapFinder) escape(path []byte) []byte {
+	if bytes.IndexByte(path, '\n') < 0 {
+		return path
+	}
+	f.escaped = f.escaped[:0]
+	for _, c := range path {
+		if c == '\n' {
+			f.escaped = append(f.escaped, `\012`...)
+		} else {
+			f.escaped = append(f.escaped, c)
+		}
+	}
+	return f.escaped
 }

@@ -21,6 +21,8 @@ type VMA struct {
 	// it ("\012" for a newline, " (deleted)" appended where the file is gone).
 	// It is valid until the callback that was given the VMA returns.
 	Path []byte
+	// Moved says that it is anonymous memory, with code that was moved there from the file that is given (Code).
+	Moved bool
 	// Memory and Flags are zero where the VMA comes from Maps.
 	Memory
 	Flags VMFlags
@@ -28,6 +30,23 @@ type VMA struct {
 
 // Size is the length of the mapping in bytes.
 func (v *VMA) Size() uint64 { return v.End - v.Start }
+
+// FilePath is the path as it was given to the kernel, for opening and showing: without what the kernel writes behind that
+// of a file that is gone, which Gone tells, and with newlines. For a mapping without a file it is Path. It is valid as
+// Path is.
+func (v *VMA) FilePath() []byte {
+	if v.Inode == 0 {
+		return v.Path
+	}
+	path := bytes.TrimSuffix(v.Path, suffixGone)
+	if bytes.Contains(path, escapedNewline) {
+		return bytes.ReplaceAll(path, escapedNewline, []byte{'\n'})
+	}
+	return path
+}
+
+// Gone reports whether the file was deleted.
+func (v *VMA) Gone() bool { return v.Inode != 0 && bytes.HasSuffix(v.Path, suffixGone) }
 
 // Perms are the permissions of a mapping.
 type Perms uint8
@@ -143,6 +162,8 @@ var (
 	prefixShmem  = []byte("[anon_shmem:")
 	suffixGone   = []byte(" (deleted)")
 	sharedZeroes = []byte("/dev/zero")
+
+	escapedNewline = []byte(`\012`)
 )
 
 // kindOf classifies a mapping by the name the kernel gives it

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -203,6 +204,17 @@ func (f *perfFile) parse(added []perfSymbol, text string) []perfSymbol {
 		f.number++
 	}
 	return added
+}
+
+// numbers parses several numbers and remembers whether all were good.
+type numbers struct{ ok bool }
+
+func (n *numbers) parse(s string, base, bits int) uint64 {
+	v, err := strconv.ParseUint(s, base, bits)
+	if err != nil {
+		n.ok = false
+	}
+	return v
 }
 
 // merge puts symbols that were written later in their places.

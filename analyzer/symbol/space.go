@@ -236,16 +236,6 @@ func (s *Space) readMaps() (*codeMaps, error) {
 	return nil, ErrExited
 }
 
-// readMapsOf reads the mappings of a folder of /proc.
-func readMapsOf(proc string) (*codeMaps, error) {
-	f, err := os.Open(proc + "/maps")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return parseMaps(f)
-}
-
 // update makes regions the current mappings.
 func (s *Space) update(regions []region, since uint64) {
 	known := make(map[region]mapping, len(s.current))

@@ -19,14 +19,12 @@ import (
 	"github.com/memtrace/memtrace/procfs/proctest"
 )
 
-func TestParseMaps(t *testing.T) {
+func TestListed(t *testing.T) {
 	text := `55d0c4e00000-55d0c4e01000 r--p 00000000 fe:01 1311 /usr/bin/cat
 55d0c4e01000-55d0c4e06000 r-xp 00001000 fe:01 1311                       /usr/bin/a b (deleted)
 7f0000000000-7f0000001000 rwxp 00000000 00:00 0
 7f0000002000-7f0000003000 r-xs 00003000 00:2f 18446744073709551615       /tmp/x\012y
 7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
-nonsense
-7f0000009000-7f0000008000 r-xp 00000000 00:00 0
 `
 	want := []region{
 		{start: 0x55d0c4e01000, end: 0x55d0c4e06000, offset: 0x1000, major: 0xfe, minor: 1, inode: 1311, path: "/usr/bin/a b", deleted: true},
@@ -71,7 +69,9 @@ func TestRegionsOfMovedCode(t *testing.T) {
 
 func regionsOf(t *testing.T, text string) []region {
 	t.Helper()
-	maps, err := parseMaps(strings.NewReader(text))
+	maps, err := listed(func(fn func(*procfs.VMA) bool) (bool, error) {
+		return procfs.CodeIn(strings.NewReader(text), fn)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestManyMappings(t *testing.T) {
 			}
 			to.Close()
 		}()
-		maps, err := parseMaps(from)
+		maps, err := listed(func(fn func(*procfs.VMA) bool) (bool, error) { return procfs.CodeIn(from, fn) })
 		if err != nil || len(maps.regions) != 65_530 {
 			t.Fatalf("%s: %d regions, %v", what, len(maps.regions), err)
 		}

@@ -258,12 +258,7 @@ func (f *follower) execed(e event.Event) {
 
 // rescan looks for allocators that the process loaded since the last look.
 func (f *follower) rescan(t *target) {
-	var code uint64
-	err := t.held.Maps(func(v *procfs.VMA) {
-		if v.Perms&procfs.Exec != 0 && v.Inode != 0 {
-			code = (code ^ v.Inode ^ v.Start) * 0x9e3779b97f4a7c15
-		}
-	})
+	code, err := t.held.CodeSum()
 	if err != nil {
 		return // it ended, which is noticed elsewhere
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 )
 
 // A CodeFile is a file of which a process runs code: where its first such mapping lies.
@@ -19,12 +18,7 @@ type CodeFile struct {
 // gives os.ErrProcessDone.
 func CodeFiles(root string, pid int, wanted func(path string) bool) (out []CodeFile, err error) {
 	dir := memoryDir(root, pid)
-	f, err := os.Open(filepath.Join(dir, "maps"))
-	if err != nil {
-		return nil, fmt.Errorf("read the mappings of process %d: %w", pid, exited(err))
-	}
-	defer f.Close()
-	mappings, _, err := parseMaps(f)
+	mappings, _, err := readMaps(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the mappings of process %d: %w", pid, exited(err))
 	}

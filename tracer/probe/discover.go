@@ -130,12 +130,7 @@ func (s *discovery) mappings() ([]mapping, error) {
 }
 
 func (s *discovery) readMaps() ([]mapping, bool, error) {
-	f, err := os.Open(filepath.Join(s.dir, "maps"))
-	if err != nil {
-		return nil, false, fmt.Errorf("read its mappings: %w", exited(err))
-	}
-	defer f.Close()
-	mappings, any, err := parseMaps(f)
+	mappings, any, err := readMaps(s.dir)
 	if err != nil {
 		return nil, any, fmt.Errorf("read its mappings: %w", exited(err))
 	}

@@ -293,15 +293,25 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
-func TestParseMapping(t *testing.T) {
-	m, executable, err := parseMapping("7f0000001000-7f0000002000 r-xs 0001f000 103:0a 4711                       /a b (deleted)")
-	want := mapping{Range{0x7f0000001000, 0x7f0000002000, 0x1f000}, 0x103, 0xa, 4711, "/a b"}
-	if err != nil || !executable || m != want {
-		t.Errorf("parseMapping = %+v, %v, %v; want %+v", m, executable, err, want)
+// TestReadMaps: those of files' code are listed, with the path as it was given to the kernel.
+func TestReadMaps(t *testing.T) {
+	read := func(text string) ([]mapping, error) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "maps"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := readMaps(dir)
+		return got, err
+	}
+	const code = "7f0000001000-7f0000002000 r-xs 0001f000 103:0a 4711                       /a\\012b (deleted)\n"
+	got, err := read("7f0000000000-7f0000001000 r--p 0001e000 103:0a 4711 /a\n" + code + "7f0000002000-7f0000003000 r-xp 00000000 00:00 0 \n")
+	want := mapping{Range{0x7f0000001000, 0x7f0000002000, 0x1f000}, 0x103, 0xa, 4711, "/a\nb"}
+	if err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	for _, line := range []string{"", "x", "1-2 r-xp 0 0:0", "1-2 r-xp 0 0:0 x", "g-2 r-xp 0 0:0 0", "12 r-xp 0 00 0"} {
-		if m, _, err := parseMapping(line); err == nil {
-			t.Errorf("parseMapping(%q) = %+v, no error", line, m)
+		if got, err := read(code + line + "\n"); err == nil {
+			t.Errorf("%q: %+v, no error", line, got)
 		}
 	}
 }

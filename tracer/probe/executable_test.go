@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // Anonymous code is a file's where it fills what two parts of that leave out, and nowhere else.
@@ -54,7 +56,7 @@ func TestExecutableOfManyMappings(t *testing.T) {
 		}
 		to.Close()
 	}()
-	got, err := executableIn(from)
+	got, err := executable(func(fn func(*procfs.VMA) bool) (bool, error) { return procfs.CodeIn(from, fn) })
 	if err != nil || len(got) != 65_530 {
 		t.Fatalf("%d mappings, %v", len(got), err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/memtrace/memtrace/procfs"
 )
 
 // LoaderHook is the empty function that a dynamic loader calls for debuggers once it has
@@ -20,24 +22,35 @@ func Loader(root string, pid int) (*os.File, error) {
 	if err != nil || base == 0 {
 		return nil, err
 	}
-	mappings, err := Executable(root, pid)
-	if err != nil {
+	loader, err := firstFrom(dir, base)
+	if err != nil || loader == nil {
 		return nil, err
 	}
-	for _, m := range mappings {
-		if m.Start < base || m.Inode == 0 {
-			continue
-		}
-		f, err := m.Open(root, pid) // its code follows its headers
-		if err == nil {
-			return f, nil
-		}
-		if left, again := Executable(root, pid); again != nil || len(left) == 0 { // it has no memory, and so no files, any more
-			err = fmt.Errorf("%w: %w", os.ErrProcessDone, err)
-		}
-		return nil, fmt.Errorf("open the loader %s of process %d: %w", m.Path, pid, err)
+	f, err := loader.Open(root, pid) // its code follows its headers
+	if err == nil {
+		return f, nil
 	}
-	return nil, nil
+	if left, again := Executable(root, pid); again != nil || len(left) == 0 { // it has no memory, and so no files, any more
+		err = fmt.Errorf("%w: %w", os.ErrProcessDone, err)
+	}
+	return nil, fmt.Errorf("open the loader %s of process %d: %w", loader.Path, pid, err)
+}
+
+// firstFrom is the first mapping of a file's code that begins at an address or behind it; nil: there is none.
+func firstFrom(dir string, addr uint64) (found *Mapping, err error) {
+	var names procfs.Names
+	err = procfs.CodeFrom(dir, addr, func(v *procfs.VMA) bool {
+		if v.Start < addr || v.Inode == 0 {
+			return true
+		}
+		m := mappingOf(v, &names)
+		found = &m
+		return false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the loader: %w", exited(err))
+	}
+	return found, nil
 }
 
 // loaderBase reads where the loader was mapped (getauxval(3), AT_BASE); 0: there is none.

@@ -1,20 +1,13 @@
 package probe
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"strconv"
-	"strings"
 
 	"github.com/memtrace/memtrace/procfs"
 )
 
-// Limits on what is read of /proc/PID/maps.
-const (
-	maxMapsLine = 64 << 10
-	maxMappings = 1 << 18
-)
+// maxMappings bounds the executable mappings that are read of a process.
+const maxMappings = 1 << 18
 
 // mapping is an executable file mapping, a line of /proc/PID/maps (see
 // proc_pid_maps(5)).
@@ -35,52 +28,28 @@ func (m mapping) key() fileKey {
 	return fileKey{m.major, m.minor, m.inode}
 }
 
-// parseMaps reads the executable file mappings. Any says whether there was
-// a line at all.
-func parseMaps(r io.Reader) (out []mapping, any bool, err error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 4096), maxMapsLine)
+// readMaps reads the executable file mappings of a process by its directory in /proc. Any says whether it has mappings
+// at all.
+func readMaps(dir string) (out []mapping, any bool, err error) {
 	var names procfs.Names
-	for lines.Scan() {
-		any = true
-		m, executable, err := parseMapping(lines.Text())
-		if err != nil {
-			return nil, any, err
+	full := false
+	any, err = procfs.Code(dir, func(v *procfs.VMA) bool {
+		if v.Inode == 0 || v.Moved {
+			return true
 		}
-		if !executable || m.inode == 0 {
-			continue
+		if full = len(out) == maxMappings; full {
+			return false
 		}
-		if len(out) == maxMappings {
-			return nil, any, fmt.Errorf("parse maps: more than %d executable mappings", maxMappings)
-		}
-		m.path = names.Of([]byte(m.path)) // which keeps no line
-		out = append(out, m)
+		out = append(out, mapping{
+			Range{v.Start, v.End, v.Offset}, v.DevMajor, v.DevMinor, v.Inode, names.Of(v.FilePath()), // which keeps none of v
+		})
+		return true
+	})
+	if full {
+		err = fmt.Errorf("read maps: more than %d executable mappings", maxMappings)
 	}
-	return out, any, lines.Err()
-}
-
-// parseMapping parses one line: start-end perms offset major:minor inode path.
-func parseMapping(line string) (m mapping, executable bool, err error) {
-	fields := strings.SplitN(line, " ", 6)
-	if len(fields) < 5 {
-		return m, false, fmt.Errorf("parse maps: line %q has too few fields", line)
+	if err != nil {
+		return nil, any, err
 	}
-	start, end, _ := strings.Cut(fields[0], "-")
-	major, minor, _ := strings.Cut(fields[3], ":")
-	var firstErr error
-	number := func(s string, base, bits int) uint64 {
-		n, err := strconv.ParseUint(s, base, bits)
-		if err != nil && firstErr == nil {
-			firstErr = fmt.Errorf("parse maps: line %q: %w", line, err)
-		}
-		return n
-	}
-	m.Start, m.End, m.Offset = number(start, 16, 64), number(end, 16, 64), number(fields[2], 16, 64)
-	m.major, m.minor = uint32(number(major, 16, 32)), uint32(number(minor, 16, 32))
-	m.inode = number(fields[4], 10, 64)
-	if len(fields) == 6 {
-		path := strings.TrimSuffix(strings.TrimLeft(fields[5], " "), " (deleted)")
-		m.path = strings.ReplaceAll(path, `\012`, "\n") // the one character that the kernel escapes
-	}
-	return m, strings.Contains(fields[1], "x"), firstErr
+	return out, any, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
@@ -60,20 +61,10 @@ func mapsAs(f *os.File, want fileKey) (bool, error) {
 		return false, fmt.Errorf("map for comparison: %w", err)
 	}
 	defer func() { _ = unix.Munmap(page) }()
-	own, err := os.Open("/proc/self/maps")
-	if err != nil {
-		return false, err
-	}
-	defer own.Close()
-	mappings, _, err := parseMaps(own)
-	if err != nil {
-		return false, err
-	}
-	at := uint64(uintptr(unsafe.Pointer(&page[0])))
-	for _, m := range mappings {
-		if at >= m.Start && at < m.End {
-			return m.key() == want, nil
-		}
-	}
-	return false, nil
+	at, same := uint64(uintptr(unsafe.Pointer(&page[0]))), false
+	err = procfs.CodeFrom("/proc/self", at, func(v *procfs.VMA) bool {
+		same = v.Start <= at && fileKey{v.DevMajor, v.DevMinor, v.Inode} == want
+		return false
+	})
+	return same, err
 }
