@@ -6,19 +6,20 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// Code calls fn for each executable mapping in ascending order, until it returns false. dir is the directory in /proc of
-// the process, or of a thread of it that has not ended. any says whether the process has mappings at all: a thread that
-// has ended, and the kernel's, have none. The VMA is valid until fn returns; [vsyscall] may be missing.
+// Code calls fn for each executable mapping in ascending order, until it returns false. dir is the directory in /proc
+// of the process, or of a thread of it that has not ended. any says whether the process has mappings at all: a thread
+// that has ended, and the kernel's, have none. The VMA is valid until fn returns; [vsyscall] may be missing.
 //
 // Code that the program has moved to anonymous memory, as for huge pages, is given as its file's (VMA.Moved): it lies
 // between two parts of one file, of code or not, just where that has what is missing between them.
 //
 // It is one reading of /proc/PID/maps, or of a part of it, and takes no memory that grows with that. The error of a
-// system call is unchanged.
+// system call is an *os.PathError. Where the process executes another program meanwhile, the list ends early.
 func Code(dir string, fn func(*VMA) bool) (any bool, err error) { return codeFrom(dir, 0, fn) }
 
 // CodeFrom is Code for what ends behind an address, which costs less (from Linux 6.11 on).
@@ -28,16 +29,21 @@ func CodeFrom(dir string, addr uint64, fn func(*VMA) bool) error {
 }
 
 func codeFrom(dir string, addr uint64, fn func(*VMA) bool) (any bool, err error) {
-	fd, err := unix.Open(dir+"/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	path := dir + "/maps"
+	fd, err := openAt(unix.AT_FDCWD, path+"\x00")
 	if err != nil {
-		return false, err
+		return false, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	file := fdReader{fd}
 	defer file.close()
 	r := newMapsReader(&file, Exec)
 	defer r.done()
 	r.from = addr
-	return r.code(fn)
+	any, err = r.code(fn)
+	if errno, ok := err.(unix.Errno); ok {
+		err = &os.PathError{Op: "read", Path: path, Err: errno}
+	}
+	return any, err
 }
 
 // CodeIn is Code of a text like that of /proc/PID/maps.
@@ -48,8 +54,8 @@ func CodeIn(maps io.Reader, fn func(*VMA) bool) (any bool, err error) {
 	return r.code(fn)
 }
 
-// CodeSum is a number that changes when other files' code is mapped, or elsewhere.
-func (p *Process) CodeSum() (uint64, error) {
+// CodeSum returns that of what the process has mapped.
+func (p *Process) CodeSum() (CodeSum, error) {
 	sum, n, err := p.codeSum()
 	if n == 0 && errors.Is(err, ErrGone) && p.adoptThread() {
 		sum, _, err = p.codeSum()
@@ -57,7 +63,7 @@ func (p *Process) CodeSum() (uint64, error) {
 	return sum, err
 }
 
-func (p *Process) codeSum() (sum uint64, n int, err error) {
+func (p *Process) codeSum() (sum CodeSum, n int, err error) {
 	fd, err := openAt(p.memoryDir(), fileMaps)
 	if err != nil {
 		return 0, 0, p.wrap("open", plain(fileMaps), err)
@@ -77,9 +83,8 @@ func (p *Process) codeSum() (sum uint64, n int, err error) {
 			return sum, r.mappings, nil
 		case err != nil:
 			return 0, r.mappings, p.wrap("read", plain(fileMaps), err)
-		case v.Perms&Exec != 0 && v.Inode != 0:
-			sum = (sum ^ v.Inode ^ v.Start) * 0x9e3779b97f4a7c15
 		}
+		sum.Add(v)
 	}
 }
 
@@ -159,8 +164,8 @@ func (o *ownVMA) restore(before, after *VMA) {
 	offset := before.Offset + before.Size()
 	if before.DevMajor == after.DevMajor && before.DevMinor == after.DevMinor && before.Inode == after.Inode &&
 		after.Offset == offset+o.Size() {
-		o.Offset, o.DevMajor, o.DevMinor, o.Inode, o.Kind = offset, before.DevMajor, before.DevMinor, before.Inode, before.Kind
-		o.Moved = true
+		o.DevMajor, o.DevMinor, o.Inode, o.Kind = before.DevMajor, before.DevMinor, before.Inode, before.Kind
+		o.Offset, o.Moved = offset, true
 		o.path = append(o.path[:0], before.Path...)
 		o.Path = o.path
 	}

@@ -56,6 +56,11 @@ func (p *Process) MapsWith(perms Perms, fn func(*VMA)) error {
 	return p.eachVMA(fileMaps, visitor{each: fn, perms: perms})
 }
 
+// MapsOf is Maps for those mappings that are wanted, which may cost less. Wanted is called without their Path and Kind.
+func (p *Process) MapsOf(wanted func(*VMA) bool, fn func(*VMA)) error {
+	return p.eachVMA(fileMaps, visitor{each: fn, wanted: wanted})
+}
+
 // CountMaps counts the mappings of the process: the lines of /proc/PID/maps,
 // as the kernel writes newlines in names as \012.
 func (p *Process) CountMaps() (n int, err error) {
@@ -95,7 +100,10 @@ func (p *Process) SmapsWhile(fn func(*VMA) bool) error {
 type visitor struct {
 	each  func(*VMA)
 	while func(*VMA) bool
-	perms Perms // in maps: of those that it is called for
+
+	// In maps: those that it is called for.
+	perms  Perms
+	wanted func(*VMA) bool // nil: all
 }
 
 // visit reports whether to go on.
@@ -141,6 +149,7 @@ func (p *Process) readVMAs(name string, to visitor) (int, error) {
 // listMaps is parse for maps.
 func listMaps(file *fdReader, to visitor) (n int, err error) {
 	r := newMapsReader(file, to.perms)
+	r.nameless = to.wanted != nil
 	defer r.done()
 	for ; ; n++ {
 		v, err := r.next()
@@ -150,7 +159,13 @@ func listMaps(file *fdReader, to visitor) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if v.Perms&to.perms == to.perms && !to.visit(v) {
+		ok := v.Perms&to.perms == to.perms
+		if ok && to.wanted != nil {
+			if ok = to.wanted(v); ok {
+				v, ok = r.named(v)
+			}
+		}
+		if ok && !to.visit(v) {
 			return n + 1, nil
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // mapsReader lists the mappings in an open /proc/PID/maps, without their Memory: by the text of the file and, once that
-// turns out to be mostly paths, by PROCMAP_QUERY (Linux 6.11). For usual lines the text is quicker, as the kernel renders
-// dozens of mappings in one call. But it looks for characters to escape in paths byte by byte, which takes 20 µs for a
+// turns out to be mostly paths, by PROCMAP_QUERY (Linux 6.11). For usual lines the text is quicker, as the kernel
+// renders dozens of mappings in one call. But it looks for characters to escape in paths byte by byte, which takes 20 µs for a
 // path of 4,096 bytes, in each of 65,530 lines; an answer with such a path takes 4 µs.
 //
 //	text     until longText bytes were read, if lines have longLine bytes or more on average
@@ -28,7 +28,7 @@ type mapsReader struct {
 	asks           *mapFinder // nil: not yet
 	textOnly       bool
 	from           uint64 // where to begin, if queries can; else it is the caller's to leave out what is before
-	nameless       bool   // queries go without paths
+	nameless       bool   // queries go without paths, but for named
 
 	before, moved ownVMA // see code
 }
@@ -57,7 +57,7 @@ func (r *mapsReader) begin(text io.Reader) {
 // done gives it back.
 func (r *mapsReader) done() {
 	if r.asks != nil {
-		mapFinders.Put(r.asks)
+		r.asks.done()
 	}
 	r.file, r.asks = nil, nil
 	r.lines.src = nil
@@ -67,12 +67,12 @@ func (r *mapsReader) done() {
 // next returns the next mapping, which is valid until the next call, or io.EOF. Queries have no [vsyscall].
 func (r *mapsReader) next() (*VMA, error) {
 	if r.asks == nil && r.isLong() {
-		r.asks = mapFinders.Get().(*mapFinder)
+		r.asks = newMapFinder()
 		v, err := r.ask()
 		if err == nil || err == io.EOF {
 			return v, err
 		}
-		mapFinders.Put(r.asks) // an older kernel, a fixture, or a process that is gone
+		r.asks.done() // an older kernel, a fixture, or a process that is gone
 		r.asks, r.textOnly = nil, true
 	}
 	if r.asks != nil {
@@ -106,7 +106,7 @@ func (r *mapsReader) isLong() bool {
 func (r *mapsReader) ask() (*VMA, error) {
 	err := r.asks.ask(r.file.fd, max(r.vma.End, r.from), queryNext|uint64(r.only), question{name: !r.nameless})
 	if err != nil {
-		if err == unix.ENOENT {
+		if err == unix.ENOENT || err == unix.ESRCH { // no more, or an exec or exit: the text ends there, too
 			err = io.EOF
 		}
 		return nil, err
@@ -123,6 +123,18 @@ func (r *mapsReader) at(addr uint64) *VMA {
 		return nil
 	}
 	return &r.asks.vma
+}
+
+// named returns a mapping with its path, if it is still the same.
+func (r *mapsReader) named(v *VMA) (*VMA, bool) {
+	if r.asks == nil {
+		return v, true
+	}
+	named := r.at(v.Start)
+	if named == nil || named.Start != v.Start || named.End != v.End {
+		return nil, false
+	}
+	return named, named.Inode == v.Inode && named.Offset == v.Offset
 }
 
 // LongPath stands for a path that has more than 4,096 bytes. Nothing can be opened by such a path.

@@ -47,8 +47,8 @@ func longPath(t *testing.T, n int) *os.File {
 	return f
 }
 
-// mapLong maps a file n times, of which some parts are code, some are code with code in anonymous memory in the midst, as
-// of a program that moved it there, and some have anonymous code behind them that is not the file's.
+// mapLong maps a file n times, of which some parts are code, some are code with code in anonymous memory in the midst,
+// as of a program that moved it there, and some have anonymous code behind them that is not the file's.
 func mapLong(t *testing.T, f *os.File, n int) {
 	t.Helper()
 	page := os.Getpagesize()
@@ -84,11 +84,12 @@ func anonymous(t *testing.T, mem []byte, prot uintptr) {
 
 // vmaText is all that is told of a mapping.
 func vmaText(v *VMA) string {
-	return fmt.Sprintf("%x-%x %v %x %x:%x %d %v %q %v", v.Start, v.End, v.Perms, v.Offset, v.DevMajor, v.DevMinor, v.Inode, v.Kind, v.Path, v.Moved)
+	return fmt.Sprintf("%x-%x %v %x %x:%x %d %v %q %v",
+		v.Start, v.End, v.Perms, v.Offset, v.DevMajor, v.DevMinor, v.Inode, v.Kind, v.Path, v.Moved)
 }
 
 // listOwn returns what a reader lists of our own mappings, as text, and whether queries were asked.
-func listOwn(t *testing.T, textOnly bool, read func(r *mapsReader, fn func(*VMA) bool) error) (list []string, asked bool) {
+func listOwn(t *testing.T, textOnly bool, read func(*mapsReader, func(*VMA) bool) error) (list []string, asked bool) {
 	t.Helper()
 	fd, err := unix.Open("/proc/self/maps", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -137,9 +138,10 @@ func haveQueries(t *testing.T) bool {
 	err := openLive(t, os.Getpid()).queryOwn()
 	var name unix.Utsname
 	if errors.Is(err, ErrNotSupported) && unix.Uname(&name) == nil {
+		release := unix.ByteSliceToString(name.Release[:])
 		var major, minor int
-		if _, scan := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); scan != nil || major > 6 || major == 6 && minor >= 11 {
-			t.Fatalf("Linux %s: %v", unix.ByteSliceToString(name.Release[:]), err)
+		if _, scan := fmt.Sscanf(release, "%d.%d", &major, &minor); scan != nil || major > 6 || major == 6 && minor >= 11 {
+			t.Fatalf("Linux %s: %v", release, err)
 		}
 		return false
 	}
@@ -187,6 +189,44 @@ func TestLongMaps(t *testing.T) {
 	}
 }
 
+// TestSomeMaps: those with permissions, and those that are wanted, are listed as they are among all.
+func TestSomeMaps(t *testing.T) {
+	mapLong(t, longPath(t, 3500), 100)
+	p := openLive(t, os.Getpid())
+	list := func(each func(fn func(*VMA)) error) (list []string) {
+		if err := each(func(v *VMA) {
+			if v.Inode != 0 && v.Start < 1<<63 {
+				list = append(list, vmaText(v))
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	begin := func(v *VMA) bool { return v.Inode != 0 && v.Offset == 0 }
+	for name, c := range map[string]struct {
+		some func(fn func(*VMA)) error
+		is   func(*VMA) bool
+	}{
+		"code": {
+			func(fn func(*VMA)) error { return p.MapsWith(Read|Exec, fn) },
+			func(v *VMA) bool { return v.Perms&(Read|Exec) == Read|Exec },
+		},
+		"beginnings": {func(fn func(*VMA)) error { return p.MapsOf(begin, fn) }, begin},
+	} {
+		want := list(func(fn func(*VMA)) error {
+			return p.Maps(func(v *VMA) {
+				if c.is(v) {
+					fn(v)
+				}
+			})
+		})
+		if got := list(c.some); len(want) < 25 || !slices.Equal(got, want) {
+			t.Errorf("%s: %d mappings, want %d", name, len(got), len(want))
+		}
+	}
+}
+
 // TestPathThatQueriesCannotTell: it is a mapping like others.
 func TestPathThatQueriesCannotTell(t *testing.T) {
 	if !haveQueries(t) {
@@ -213,13 +253,15 @@ func TestCodeFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Munmap(mem) }()
-	if err := errors.Join(unix.Mprotect(mem[:page], unix.PROT_READ|unix.PROT_EXEC), unix.Mprotect(mem[4*page:5*page], unix.PROT_READ|unix.PROT_EXEC)); err != nil {
+	const code = unix.PROT_READ | unix.PROT_EXEC
+	if err := errors.Join(unix.Mprotect(mem[:page], code), unix.Mprotect(mem[4*page:5*page], code)); err != nil {
 		t.Fatal(err)
 	}
 	at := addressOf(mem)
 	for from, want := range map[uint64]uint64{at: at, at + 1: at, at + uint64(page): at + 4*uint64(page)} {
 		var got uint64
-		if err := CodeFrom("/proc/self", from, func(v *VMA) bool { got = v.Start; return false }); err != nil || got != want {
+		err := CodeFrom("/proc/self", from, func(v *VMA) bool { got = v.Start; return false })
+		if err != nil || got != want {
 			t.Errorf("from %x: %x, %v; want %x", from, got, err, want)
 		}
 	}
@@ -228,10 +270,14 @@ func TestCodeFrom(t *testing.T) {
 // TestCodeSum: it changes with code of a file that is mapped, and not with other memory.
 func TestCodeSum(t *testing.T) {
 	p := openLive(t, os.Getpid())
-	sum := func() uint64 {
+	sum := func() CodeSum {
 		s, err := p.CodeSum()
 		if err != nil {
 			t.Fatal(err)
+		}
+		var listed CodeSum
+		if _, err := Code("/proc/self", func(v *VMA) bool { listed.Add(v); return true }); err != nil || listed != s {
+			t.Errorf("%x, of the code that is listed %x, %v", s, listed, err)
 		}
 		return s
 	}
@@ -262,7 +308,8 @@ func TestCodeSum(t *testing.T) {
 func manyLines(n int) []byte {
 	var text bytes.Buffer
 	for i := range n {
-		fmt.Fprintf(&text, "%x-%x r-%cp 00001000 fe:01 7                       /usr/lib/libx.so.%d\n", i<<13, i<<13+4096, "-x"[i%2], i%3)
+		fmt.Fprintf(&text, "%x-%x r-%cp 00001000 fe:01 7                       /usr/lib/libx.so.%d\n",
+			i<<13, i<<13+4096, "-x"[i%2], i%3)
 	}
 	return text.Bytes()
 }
@@ -296,8 +343,8 @@ func BenchmarkCode(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/mapping")
 }
 
-// FuzzCode: whatever a text says, what is listed is code, and only anonymous memory between two parts of a file is given
-// that file.
+// FuzzCode: whatever a text says, what is listed is code, and only anonymous memory between two parts of a file is
+// given that file.
 func FuzzCode(f *testing.F) {
 	texts, err := filepath.Glob(fixtures + "/*/*/maps")
 	if err != nil {
@@ -310,7 +357,8 @@ func FuzzCode(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	f.Add([]byte("1000-2000 r--p 00000000 fe:01 7 /a\n2000-3000 r-xp 00000000 00:00 0 \n3000-4000 r--p 00002000 fe:01 7 /a\n"))
+	f.Add([]byte("1000-2000 r--p 00000000 fe:01 7 /a\n" +
+		"2000-3000 r-xp 00000000 00:00 0 \n" + "3000-4000 r--p 00002000 fe:01 7 /a\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		any, err := CodeIn(bytes.NewReader(data), func(v *VMA) bool {
 			if v.Perms&Exec == 0 || v.Start >= v.End || v.Moved && v.Inode == 0 {

@@ -38,6 +38,19 @@ type mapFinder struct {
 	buildID [maxBuildID]byte
 	vma     VMA
 	escaped []byte
+	pinner  runtime.Pinner
+}
+
+// newMapFinder returns one that stays in its place until done: the kernel writes where its query points.
+func newMapFinder() *mapFinder {
+	f := mapFinders.Get().(*mapFinder)
+	f.pinner.Pin(f)
+	return f
+}
+
+func (f *mapFinder) done() {
+	f.pinner.Unpin()
+	mapFinders.Put(f)
 }
 
 // maxBuildID is the kernel's BUILD_ID_SIZE_MAX.
@@ -79,8 +92,8 @@ func (p *Process) queryVMA(addr uint64, fn func(v *VMA, buildID []byte)) (bool, 
 		return false, p.wrap("open", plain(fileMaps), err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	f := mapFinders.Get().(*mapFinder)
-	defer mapFinders.Put(f)
+	f := newMapFinder()
+	defer f.done()
 	switch err := f.ask(fd, addr, 0, question{name: true, buildID: true}); err {
 	case nil:
 		fn(&f.vma, f.buildID[:min(f.query.buildIDSize, maxBuildID)])
@@ -121,9 +134,6 @@ func (f *mapFinder) ask(fd int, addr, flags uint64, what question) error {
 
 // call is the ioctl.
 func (f *mapFinder) call(fd int, q mapQuery) error {
-	var pinner runtime.Pinner // the kernel writes where the query points
-	defer pinner.Unpin()
-	pinner.Pin(f)
 	if q.nameSize > 0 {
 		q.nameAddress = uint64(uintptr(unsafe.Pointer(&f.name[0])))
 	}

@@ -31,9 +31,9 @@ type VMA struct {
 // Size is the length of the mapping in bytes.
 func (v *VMA) Size() uint64 { return v.End - v.Start }
 
-// FilePath is the path as it was given to the kernel, for opening and showing: without what the kernel writes behind that
-// of a file that is gone, which Gone tells, and with newlines. For a mapping without a file it is Path. It is valid as
-// Path is.
+// FilePath is the path as it was given to the kernel, for opening and showing: without what the kernel writes behind
+// that of a file that is gone, which Gone tells, and with newlines. For a mapping without a file it is Path. It is
+// valid as Path is.
 func (v *VMA) FilePath() []byte {
 	if v.Inode == 0 {
 		return v.Path
@@ -47,6 +47,16 @@ func (v *VMA) FilePath() []byte {
 
 // Gone reports whether the file was deleted.
 func (v *VMA) Gone() bool { return v.Inode != 0 && bytes.HasSuffix(v.Path, suffixGone) }
+
+// CodeSum is a number that changes when other files' code is mapped, or elsewhere.
+type CodeSum uint64
+
+// Add takes one mapping after the other.
+func (s *CodeSum) Add(v *VMA) {
+	if v.Perms&Exec != 0 && v.Inode != 0 && !v.Moved {
+		*s = (*s ^ CodeSum(v.Inode^v.Start)) * 0x9e3779b97f4a7c15
+	}
+}
 
 // Perms are the permissions of a mapping.
 type Perms uint8

@@ -57,25 +57,27 @@ func newPythons(kernel *kernelHalf, c Config, closing *closeQueue) *pythons {
 
 // look finds the interpreter of process pid, if it has mapped one by now. What fails is tried again when the process
 // maps more code.
-func (p *pythons) look(pid int) {
+func (p *pythons) look(pid int) { p.lookIn(pid, listing{}) }
+
+// lookIn is look where what the process has mapped may have been listed.
+func (p *pythons) lookIn(pid int, listed listing) {
 	if p.off {
 		return
 	}
 	p.mu.Lock()
-	im := p.lookLocked(pid)
+	im := p.lookLocked(pid, listed)
 	p.mu.Unlock()
 	if im != nil && p.freed != nil {
 		p.watchCode(pid, im)
 	}
 }
 
-func (p *pythons) lookLocked(pid int) *python.Image {
+func (p *pythons) lookLocked(pid int, listed listing) *python.Image {
 	var there bpf.MemtraceInterpreter
 	if im := p.images[pid].Image; im != nil && p.kernel.Lookup(uint32(pid), &there) == nil {
 		return im
 	}
-	found := monotonic()
-	files, _ := probe.CodeFiles("/proc", pid, python.MayBe) // what can't be opened has no Python frames
+	files, found := codeFiles(pid, listed)
 	defer closeFiles(files)
 	im := p.find(pid, files)
 	if im == nil {
@@ -88,6 +90,18 @@ func (p *pythons) lookLocked(pid int) *python.Image {
 	p.closeProbe(pid)
 	p.images[pid] = pythonImage{Image: im, found: found}
 	return im
+}
+
+// codeFiles opens what may be an interpreter, and returns the time before that was listed. What can't be opened has no
+// Python frames.
+func codeFiles(pid int, listed listing) (files []probe.CodeFile, at uint64) {
+	if listed.mappings != nil {
+		files, _ = probe.CodeFilesIn("/proc", pid, listed.mappings, python.MayBe)
+		return files, listed.at
+	}
+	at = monotonic()
+	files, _ = probe.CodeFiles("/proc", pid, python.MayBe)
+	return files, at
 }
 
 func closeFiles(files []probe.CodeFile) {
@@ -221,7 +235,7 @@ func (p *pythons) weave(s *event.Stack) {
 	p.mu.Lock()
 	im := p.images[int(s.PID)].Image
 	if im == nil {
-		im = p.lookLocked(int(s.PID))
+		im = p.lookLocked(int(s.PID), listing{})
 	}
 	p.mu.Unlock()
 	if im == nil {

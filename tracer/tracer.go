@@ -122,10 +122,11 @@ func (t *Tracer) Attach(pid int, objects []probe.Object) error {
 	if err := t.Watch(pid); err != nil {
 		return err
 	}
-	if err := t.ReloadMaps(pid); err != nil {
+	listed, err := t.reloadMaps(pid)
+	if err != nil {
 		return fmt.Errorf("attach to process %d: %w", pid, err)
 	}
-	t.pythons.look(pid)
+	t.pythons.lookIn(pid, listed)
 	if t.config.Everywhere {
 		if err := t.everywhere.attach(t, objects); err != nil {
 			return fmt.Errorf("attach to the files of process %d: %w", pid, err)

@@ -79,7 +79,8 @@ func newSpaces(maps map[string]*ebpf.Map, cache FileCache) (*spaces, error) {
 func (s *spaces) reload(pid int) (changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.update(pid)
+	changed, _, err = s.update(pid)
+	return changed, err
 }
 
 // knows reports whether process pid is one whose code is kept up with.
@@ -95,30 +96,40 @@ func (s *spaces) pids() []int {
 	return slices.Collect(maps.Keys(s.known))
 }
 
-// load is reload, and waits until all tables are there.
-func (s *spaces) load(pid int) error {
-	_, err := s.reload(pid)
-	return errors.Join(err, s.tables.wait()) // others go on meanwhile
+// load is reload, and waits until all tables are there. It returns the code that the kernel knows from then on, as it
+// was listed last.
+func (s *spaces) load(pid int) (listed listing, err error) {
+	s.mu.Lock()
+	_, listed, err = s.update(pid)
+	s.mu.Unlock()
+	return listed, errors.Join(err, s.tables.wait()) // others go on meanwhile
 }
 
-func (s *spaces) update(pid int) (changed bool, err error) {
+// listing is what code a process had mapped at a time.
+type listing struct {
+	mappings []probe.Mapping // nil: it is not known
+	at       uint64          // ns, CLOCK_MONOTONIC: before it was read
+}
+
+func (s *spaces) update(pid int) (changed bool, listed listing, err error) {
 	// The mappings may change while they are read and installed; an exec takes
 	// the space away in between. A process that never rests is left as it is.
 	const tries = 4
 	for range tries {
+		at := monotonic()
 		mappings, err := probe.Executable("/proc", pid)
 		if err != nil {
-			return changed, err
+			return changed, listing{}, err
 		}
 		if s.current(pid, mappings) {
-			return changed, nil
+			return changed, listing{mappings, at}, nil
 		}
 		changed = true
 		if err := s.install(pid, mappings); err != nil {
-			return changed, fmt.Errorf("install the unwinding tables of process %d: %w", pid, err)
+			return changed, listing{}, fmt.Errorf("install the unwinding tables of process %d: %w", pid, err)
 		}
 	}
-	return changed, nil
+	return changed, listing{}, nil
 }
 
 // current reports whether the kernel knows these mappings already.
@@ -198,22 +209,25 @@ func (s *spaces) fit(pid int, a account, segments []bpf.MemtraceUnwindSegment) [
 func (s *spaces) layout(pid int, next *space) []bpf.MemtraceUnwindSegment {
 	var out []bpf.MemtraceUnwindSegment
 	var unread []unreadCode
+	var last readCode
 	for _, m := range next.mappings {
 		if len(out) >= maxSegments {
 			s.problems.add(next.account, fmt.Sprintf("process %d has more than %d executable mappings: stacks through the others break off", pid, maxSegments))
 			break
 		}
-		u, err := s.code(pid, next.account, m)
-		if err != nil {
-			unread = append(unread, unreadCode{m, err})
-		}
-		if u.codeFile != nil {
-			next.files = append(next.files, u)
-			if u.problem != "" {
-				s.problems.add(u.account, m.Path+": "+u.problem)
+		if !last.serves(m) {
+			last = s.code(pid, next.account, m)
+			if u := last.use; u.codeFile != nil {
+				next.files = append(next.files, u)
+				if u.problem != "" {
+					s.problems.add(u.account, m.Path+": "+u.problem)
+				}
 			}
 		}
-		out = append(out, u.codeFile.place(m)...)
+		if last.err != nil {
+			unread = append(unread, unreadCode{m, last.err})
+		}
+		out = append(out, last.codeFile.place(m)...)
 	}
 	for _, err := range stillMapped(unread, func() ([]probe.Mapping, error) { return probe.Executable("/proc", pid) }) {
 		s.problems.add(next.account, fmt.Sprintf("%v: stacks through its code lean on frame pointers", err))
@@ -250,28 +264,41 @@ func stillMapped(unread []unreadCode, list func() ([]probe.Mapping, error)) (why
 	return why
 }
 
-// code returns the tables for a mapping, none where it is no file of code.
-func (s *spaces) code(pid int, a account, m probe.Mapping) (use, error) {
-	if m.Path == "[vdso]" {
-		data, err := readVDSO(pid, m)
-		if err != nil {
-			return use{}, err
+// readCode is what was read for a mapping.
+type readCode struct {
+	use    // none where it is no file of code
+	of     probe.Mapping
+	opened bool // its file
+	err    error
+}
+
+// serves reports whether the same was read for another mapping: a program may map thousands of parts of one file.
+func (r readCode) serves(m probe.Mapping) bool {
+	return r.opened && m.Inode == r.of.Inode && m.Major == r.of.Major && m.Minor == r.of.Minor && m.Path == r.of.Path
+}
+
+// code returns the tables for a mapping.
+func (s *spaces) code(pid int, a account, m probe.Mapping) readCode {
+	r := readCode{of: m}
+	switch {
+	case m.Path == "[vdso]":
+		var data []byte
+		if data, r.err = readVDSO(pid, m); r.err == nil {
+			r.use, r.err = s.tables.image(data, a)
 		}
-		return s.tables.image(data, a)
+	case m.Inode != 0:
+		f, err := m.Open("/proc", pid)
+		if err != nil {
+			r.err = fmt.Errorf("open %s: %w", m.Path, err)
+			return r
+		}
+		defer f.Close()
+		r.opened = true
+		if r.use, err = s.tables.file(pid, a, f); err != nil {
+			r.use, r.err = use{}, fmt.Errorf("unwinding tables of %s: %w", m.Path, err)
+		}
 	}
-	if m.Inode == 0 {
-		return use{}, nil
-	}
-	f, err := m.Open("/proc", pid)
-	if err != nil {
-		return use{}, fmt.Errorf("open %s: %w", m.Path, err)
-	}
-	defer f.Close()
-	u, err := s.tables.file(pid, a, f)
-	if err != nil {
-		return use{}, fmt.Errorf("unwinding tables of %s: %w", m.Path, err)
-	}
-	return u, nil
+	return r
 }
 
 func readVDSO(pid int, m probe.Mapping) ([]byte, error) {

@@ -146,7 +146,21 @@ func (t *Tracer) ReloadMaps(pid int) error {
 	if t.updater == nil {
 		return nil
 	}
-	return t.updater.spaces.load(pid)
+	_, err := t.updater.spaces.load(pid)
+	return err
+}
+
+// reloadMaps is ReloadMaps, and returns the code that was mapped then for pythons.lookIn, unless some that is mapped
+// before that is called would be told of by nobody.
+func (t *Tracer) reloadMaps(pid int) (listing, error) {
+	if t.updater == nil {
+		return listing{}, nil
+	}
+	listed, err := t.updater.spaces.load(pid)
+	if err != nil || t.updater.watch == nil {
+		return listing{}, err
+	}
+	return listed, nil
 }
 
 // TableMemory returns how many bytes the unwinding tables of all processes

@@ -60,11 +60,11 @@ func (r *Runtime) Name() string { return r.kind.name() }
 func Find(p *procfs.Process) (*Runtime, error) {
 	var found *Runtime
 	var problem error
-	err := p.Maps(func(v *procfs.VMA) {
-		if found != nil || problem != nil || v.Kind != procfs.KindFile || v.Offset != 0 {
-			return
+	wanted := func(v *procfs.VMA) bool { return found == nil && problem == nil && v.Offset == 0 && v.Inode != 0 }
+	err := p.MapsOf(wanted, func(v *procfs.VMA) {
+		if v.Kind == procfs.KindFile {
+			found, problem = ofFile(p, v)
 		}
-		found, problem = ofFile(p, v)
 	})
 	switch {
 	case err != nil:

@@ -26,9 +26,9 @@ type follower struct {
 	queue       chan search
 	results     chan found
 	attachQueue chan int
-	code        map[int]uint64 // per target, what was mapped at the last look
-	noticed     map[int]bool   // children whose fork has been noticed
-	early       []event.Event  // forks that were read before that of the process that forked
+	code        map[int]procfs.CodeSum // per target, what was mapped at the last look
+	noticed     map[int]bool           // children whose fork has been noticed
+	early       []event.Event          // forks that were read before that of the process that forked
 }
 
 // search asks what to probe in a process.
@@ -62,7 +62,7 @@ const (
 func newFollower(s *session) *follower {
 	f := &follower{
 		session: s, queue: make(chan search, maxSearches), results: make(chan found, maxSearches),
-		attachQueue: make(chan int, maxSearches), code: make(map[int]uint64), noticed: make(map[int]bool),
+		attachQueue: make(chan int, maxSearches), code: make(map[int]procfs.CodeSum), noticed: make(map[int]bool),
 	}
 	go f.work()
 	for range attachWorkers {

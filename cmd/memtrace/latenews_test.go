@@ -5,6 +5,7 @@ package main
 import (
 	"testing"
 
+	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/probe"
 )
 
@@ -12,7 +13,7 @@ import (
 // its exec event is read. One that has run without is said to.
 func TestChildAtItsExecHasNotRun(t *testing.T) {
 	s, child := jobOf(t, "definite", false)
-	s.follower = &follower{session: s, code: make(map[int]uint64)}
+	s.follower = &follower{session: s, code: make(map[int]procfs.CodeSum)}
 	s.attacher.probed[child.pid] = []probe.Object{{Inode: 1}}
 	news := []probe.Object{{Inode: 2, Path: "/bin/other"}}
 	s.attacher.held[child.pid] = true

@@ -18,10 +18,26 @@ type CodeFile struct {
 // gives os.ErrProcessDone.
 func CodeFiles(root string, pid int, wanted func(path string) bool) (out []CodeFile, err error) {
 	dir := memoryDir(root, pid)
-	mappings, _, err := readMaps(dir)
+	listed, err := readMaps(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the mappings of process %d: %w", pid, exited(err))
 	}
+	return openWanted(dir, pid, listed.mappings, wanted)
+}
+
+// CodeFilesIn is CodeFiles of a process of which Executable has listed the mappings just now.
+func CodeFilesIn(root string, pid int, listed []Mapping, wanted func(path string) bool) (out []CodeFile, err error) {
+	var mappings []mapping
+	for _, m := range listed {
+		if m.Inode != 0 && !m.moved {
+			mappings = append(mappings, m.mapping())
+		}
+	}
+	return openWanted(memoryDir(root, pid), pid, mappings, wanted)
+}
+
+// openWanted opens each file that is mapped and wanted.
+func openWanted(dir string, pid int, mappings []mapping, wanted func(path string) bool) (out []CodeFile, err error) {
 	seen := make(map[fileKey]bool)
 	var errs []error
 	for _, m := range mappings {

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/memtrace/memtrace/procfs"
 	"github.com/memtrace/memtrace/tracer/debugfile"
 )
 
@@ -30,6 +32,20 @@ func Discover(root string, pid int) ([]Object, error) { return NewFinder(root, C
 func (d *Finder) Discover(pid int) ([]Object, error) {
 	found, _, err := d.DiscoverAll(pid)
 	return found, err
+}
+
+// A Look tells of one look into a process.
+type Look struct {
+	Whole  bool           // every file could be looked into: while the same code is mapped, another look finds the same
+	Code   procfs.CodeSum // of what was mapped
+	Listed time.Duration  // what listing that took
+}
+
+// Look is Discover, and tells of the look.
+func (d *Finder) Look(pid int) ([]Object, Look, error) {
+	s := discovery{finder: d, pid: pid, dir: memoryDir(d.root, pid)}
+	found, _, err := s.discover(func(mapping) bool { return true })
+	return found, Look{err == nil && len(s.problems) == 0, s.listed.sum, s.listed.took}, err
 }
 
 // DiscoverAll is Discover, and tells of files, too, in which there is nothing to
@@ -70,6 +86,11 @@ func (k Mappings) add(m mapping) bool {
 // discover looks into the files of mappings that are wanted.
 func (d *Finder) discover(pid int, wanted func(mapping) bool) (found, marked []Object, err error) {
 	s := discovery{finder: d, pid: pid, dir: memoryDir(d.root, pid)}
+	return s.discover(wanted)
+}
+
+func (s *discovery) discover(wanted func(mapping) bool) (found, marked []Object, err error) {
+	pid := s.pid
 	mappings, err := s.mappings()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
@@ -93,7 +114,7 @@ func (d *Finder) discover(pid int, wanted func(mapping) bool) (found, marked []O
 		}
 		return s.found, s.marked, nil
 	}
-	if _, _, err := s.readMaps(); err != nil { // the likeliest reason that nothing was found
+	if _, err := s.readMaps(); err != nil { // the likeliest reason that nothing was found
 		return nil, nil, fmt.Errorf("find the allocator of process %d: %w", pid, err)
 	}
 	return nil, s.marked, fmt.Errorf("find the allocator of process %d: %w", pid, s.failure())
@@ -104,6 +125,7 @@ type discovery struct {
 	finder   *Finder
 	pid      int
 	dir      string // /proc/PID, or that of a thread (LivingThread)
+	listed   codeList
 	found    []Object
 	marked   []Object // see DiscoverAll
 	looked   []string // paths without an allocator
@@ -115,13 +137,12 @@ type discovery struct {
 }
 
 // mappings reads the executable mappings of a process that has some.
-func (s *discovery) mappings() ([]mapping, error) {
-	mappings, any, err := s.readMaps()
-	if err != nil {
+func (s *discovery) mappings() (_ []mapping, err error) {
+	if s.listed, err = s.readMaps(); err != nil {
 		return nil, err
 	}
-	if any {
-		return mappings, nil
+	if s.listed.any {
+		return s.listed.mappings, nil
 	}
 	if ThreadEnded(s.finder.root, s.pid, s.pid) {
 		return nil, fmt.Errorf("it is a zombie: %w", os.ErrProcessDone)
@@ -129,12 +150,12 @@ func (s *discovery) mappings() ([]mapping, error) {
 	return nil, ErrKernelThread
 }
 
-func (s *discovery) readMaps() ([]mapping, bool, error) {
-	mappings, any, err := readMaps(s.dir)
+func (s *discovery) readMaps() (codeList, error) {
+	listed, err := readMaps(s.dir)
 	if err != nil {
-		return nil, any, fmt.Errorf("read its mappings: %w", exited(err))
+		return listed, fmt.Errorf("read its mappings: %w", exited(err))
 	}
-	return mappings, any, nil
+	return listed, nil
 }
 
 // exited marks errors that mean that the process is gone.

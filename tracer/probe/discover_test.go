@@ -300,11 +300,12 @@ func TestReadMaps(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "maps"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := readMaps(dir)
-		return got, err
+		got, err := readMaps(dir)
+		return got.mappings, err
 	}
 	const code = "7f0000001000-7f0000002000 r-xs 0001f000 103:0a 4711                       /a\\012b (deleted)\n"
-	got, err := read("7f0000000000-7f0000001000 r--p 0001e000 103:0a 4711 /a\n" + code + "7f0000002000-7f0000003000 r-xp 00000000 00:00 0 \n")
+	got, err := read("7f0000000000-7f0000001000 r--p 0001e000 103:0a 4711 /a\n" + code +
+		"7f0000002000-7f0000003000 r-xp 00000000 00:00 0 \n")
 	want := mapping{Range{0x7f0000001000, 0x7f0000002000, 0x1f000}, 0x103, 0xa, 4711, "/a\nb"}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)

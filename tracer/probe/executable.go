@@ -13,6 +13,8 @@ type Mapping struct {
 	Major, Minor uint32 // of the device, as maps shows it
 	Inode        uint64 // 0: no file
 	Path         string // without " (deleted)"; "[vdso]" and the like where there is no file
+
+	moved bool // to anonymous memory, from the file
 }
 
 // Executable lists the executable mappings of a process, files and others, in
@@ -48,11 +50,14 @@ func executable(code func(fn func(*procfs.VMA) bool) (bool, error)) (out []Mappi
 
 // mappingOf keeps nothing of v.
 func mappingOf(v *procfs.VMA, names *procfs.Names) Mapping {
-	return Mapping{Range{v.Start, v.End, v.Offset}, v.DevMajor, v.DevMinor, v.Inode, names.Of(v.FilePath())}
+	return Mapping{Range{v.Start, v.End, v.Offset}, v.DevMajor, v.DevMinor, v.Inode, names.Of(v.FilePath()), v.Moved}
 }
 
 // Open opens the very file that is mapped at m in process pid.
 func (m Mapping) Open(root string, pid int) (*os.File, error) {
-	return openMapped(memoryDir(root, pid),
-		mapping{Range: m.Range, major: m.Major, minor: m.Minor, inode: m.Inode, path: m.Path})
+	return openMapped(memoryDir(root, pid), m.mapping())
+}
+
+func (m Mapping) mapping() mapping {
+	return mapping{Range: m.Range, major: m.Major, minor: m.Minor, inode: m.Inode, path: m.Path}
 }

@@ -35,9 +35,13 @@ func TestMovedCodeIsItsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Mapping{Range: Range{Start: 0x410000, End: 0x600000, Offset: 0x11000}, Major: 0xfe, Minor: 1, Inode: 77, Path: "/bin/x"}
+	want := Mapping{
+		Range: Range{Start: 0x410000, End: 0x600000, Offset: 0x11000}, Major: 0xfe, Minor: 1, Inode: 77, Path: "/bin/x",
+		moved: true,
+	}
 	whole := Mapping{
 		Range: Range{Start: 0x810000, End: 0x820000, Offset: 0x10000}, Major: 0xfe, Minor: 1, Inode: 79, Path: "/lib/z",
+		moved: true,
 	}
 	if len(got) != 7 || got[1] != want || got[4].Inode != 0 || got[6] != whole {
 		t.Errorf("got %+v", got)

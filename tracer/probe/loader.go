@@ -30,7 +30,7 @@ func Loader(root string, pid int) (*os.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	if left, again := Executable(root, pid); again != nil || len(left) == 0 { // it has no memory, and so no files, any more
+	if left, again := Executable(root, pid); again != nil || len(left) == 0 { // it has no memory any more, and no files
 		err = fmt.Errorf("%w: %w", os.ErrProcessDone, err)
 	}
 	return nil, fmt.Errorf("open the loader %s of process %d: %w", loader.Path, pid, err)

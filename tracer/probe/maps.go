@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/memtrace/memtrace/procfs"
 )
@@ -28,28 +29,35 @@ func (m mapping) key() fileKey {
 	return fileKey{m.major, m.minor, m.inode}
 }
 
-// readMaps reads the executable file mappings of a process by its directory in /proc. Any says whether it has mappings
-// at all.
-func readMaps(dir string) (out []mapping, any bool, err error) {
+// codeList is what is read of a process's executable mappings.
+type codeList struct {
+	mappings []mapping // those of files
+	any      bool      // the process has mappings at all
+	sum      procfs.CodeSum
+	took     time.Duration
+}
+
+// readMaps reads the executable mappings of a process by its directory in /proc.
+func readMaps(dir string) (l codeList, err error) {
+	began := time.Now()
 	var names procfs.Names
 	full := false
-	any, err = procfs.Code(dir, func(v *procfs.VMA) bool {
+	l.any, err = procfs.Code(dir, func(v *procfs.VMA) bool {
+		l.sum.Add(v)
 		if v.Inode == 0 || v.Moved {
 			return true
 		}
-		if full = len(out) == maxMappings; full {
+		if full = len(l.mappings) == maxMappings; full {
 			return false
 		}
-		out = append(out, mapping{
-			Range{v.Start, v.End, v.Offset}, v.DevMajor, v.DevMinor, v.Inode, names.Of(v.FilePath()), // which keeps none of v
-		})
+		path := names.Of(v.FilePath()) // which keeps none of v
+		l.mappings = append(l.mappings,
+			mapping{Range{v.Start, v.End, v.Offset}, v.DevMajor, v.DevMinor, v.Inode, path})
 		return true
 	})
+	l.took = time.Since(began)
 	if full {
 		err = fmt.Errorf("read maps: more than %d executable mappings", maxMappings)
 	}
-	if err != nil {
-		return nil, any, err
-	}
-	return out, any, nil
+	return l, err
 }
