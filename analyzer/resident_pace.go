@@ -24,3 +24,15 @@ func (p *Pace) Next() time.Time { return p.next }
 func (p *Pace) Done(now time.Time, cost time.Duration) {
 	p.next = now.Add(cost * (stallShare - 1))
 }
+
+// noDelay is what listing a process's mappings takes at most for Expect: tens of microseconds are usual, and some of
+// these where the machine is busy.
+const noDelay = 100 * time.Millisecond
+
+// Expect notes that listing a process's mappings took a time until now, before its first reading: that takes longer, as
+// its mappings are listed with the memory of each. Where it is long, the first reading has to wait, too.
+func (p *Pace) Expect(now time.Time, listing time.Duration) {
+	if listing >= noDelay {
+		p.Done(now, listing)
+	}
+}

@@ -138,3 +138,15 @@ func TestPace(t *testing.T) {
 		t.Errorf("read %v in %v", read, total)
 	}
 }
+
+// TestPaceOfManyMappings: where listing them takes long, the first reading waits as well, and else it does not.
+func TestPaceOfManyMappings(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	for listing, waits := range map[time.Duration]bool{20 * time.Millisecond: false, time.Second: true} {
+		var p Pace
+		p.Expect(begin, listing)
+		if p.Ready(begin.Add(time.Second)) == waits || !p.Ready(begin.Add(50*time.Second)) {
+			t.Errorf("%v to list: the first reading has to wait until %v", listing, p.Next().Sub(begin))
+		}
+	}
+}

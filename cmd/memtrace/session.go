@@ -369,7 +369,9 @@ func (s *session) correlate(final bool) {
 			continue
 		}
 		s.correlateTarget(t)
-		s.follower.rescan(t)
+		if !final { // nothing is attached to any more
+			s.follower.rescan(t)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -100,7 +101,8 @@ func (s *session) beginHeld(t *target) error {
 	if s.settings.tracer.Touch {
 		return s.beginTouch(t, false)
 	}
-	objects, err := s.finder.Discover(t.pid)
+	objects, look, err := s.finder.Look(t.pid)
+	t.pace.Expect(time.Now(), look.Listed)
 	if errors.Is(err, os.ErrPermission) {
 		err = adviseOn(fmt.Errorf("%w: %w", tracer.ErrNotPermitted, err))
 	}
@@ -113,6 +115,9 @@ func (s *session) beginHeld(t *target) error {
 	s.say("attaching to process %d: %d files", t.pid, len(objects))
 	if err := s.attachTarget(t, objects, false); err != nil {
 		return err
+	}
+	if look.Whole && len(t.objects) == len(objects) {
+		s.follower.code[t.pid] = look.Code // what has come since then is new to rescan
 	}
 	if t.goHeap {
 		s.correlateTarget(t) // what later readings are compared with
