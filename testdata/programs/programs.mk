@@ -14,7 +14,7 @@ TP_SAY    = @echo "compile $@"
 
 # Linked with an allocator of Debian's packages, by file: no package for development is needed.
 TP_INTERFACES := jemalloc tcmalloc mimalloc
-TP_C      := regions signals odd patched without_malloc leak_exec embedded heap_truth freed_unseen samples user_alloc own_pools usdt_pool python_blocks leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench lock_waits leak_exits known_memory first_thread outer_frames same_places predicted handed_out late_link plugins ended_threads first_touch slow_leak passed_around demo_leak grow_busily
+TP_C      := regions signals odd patched without_malloc leak_exec embedded heap_truth freed_unseen samples user_alloc own_pools usdt_pool python_blocks leak_rebuild every_function two_threads cross_thread_free temporary churn fork_exec births touch demo_service leak_bench lock_waits leak_exits known_memory first_thread outer_frames same_places predicted handed_out late_link plugins ended_threads first_touch slow_leak passed_around demo_leak grow_busily many_mappings
 TP_CXX    := leaves longjmp_throw cxx_containers leak_moves
 # Libraries that plugins loads.
 TP_PLUGINS := libplugin_first.so libplugin_second.so libplugin_shifted.so libplugin_own.so
