@@ -32,12 +32,12 @@ var (
 	ErrSpent = errors.New("the names before it have taken more to demangle than those of any honest program")
 )
 
-// A Budget is the processor time that the names of one owner may take. The zero Budget is whole. It may be used from several
-// goroutines.
+// A Budget is the processor time that the names of one owner may take. The zero Budget is whole. It may be used from
+// several goroutines.
 type Budget struct{ spent atomic.Int64 }
 
-// Demangle returns the readable form of a name of C++ or Rust, of at most worker.MaxText bytes, or the name itself: where it
-// has no such form, and with an error where memtrace can't afford to look for one.
+// Demangle returns the readable form of a name of C++ or Rust, of at most worker.MaxText bytes, or the name itself: where
+// it has no such form, and with an error where memtrace can't afford to look for one.
 func (b *Budget) Demangle(name string, form Form) (string, error) {
 	if len(name) > worker.MaxName {
 		return name, ErrCost

@@ -75,8 +75,10 @@ func hostile() map[string]string {
 // goes on for the names after it.
 func TestHostileNames(t *testing.T) {
 	const plain, want = "_ZSt4sortIN9__gnu_cxx17__normal_iteratorIPiSt6vectorIiSaIiEEEEEvT_S7_", "void std::sort<"
-	endless := map[string]bool{"expansions in a few bytes": true, "expansions within arguments": true, "doubled arguments": true,
-		"doubled parameters": true, "casts": true, "packs of one": true}
+	endless := map[string]bool{
+		"expansions in a few bytes": true, "expansions within arguments": true, "doubled arguments": true,
+		"doubled parameters": true, "casts": true, "packs of one": true,
+	}
 	for what, name := range hostile() {
 		forms := []Form{Full}
 		if strings.HasPrefix(what, "doubled") {

@@ -4,8 +4,8 @@ import "strings"
 
 // What the library makes of a name in a moment, whatever it is: at most so many bytes, substitutions and template
 // parameters, expansions of packs, and casts. A search for the dearest of such names, by changing them at random
-// for minutes, found ones of half a millisecond of processor time. Of the names of LLVM and Clang one in twenty has more, of
-// those of libstdc++ none.
+// for minutes, found ones of half a millisecond of processor time. Of the names of LLVM and Clang one in twenty has
+// more, of those of libstdc++ none.
 const (
 	plainLength     = 192
 	plainReferences = 12
@@ -49,7 +49,7 @@ func isReference(first, second byte) bool {
 	case 'S', 'T':
 		return second == '_' || '0' <= second && second <= '9' || 'A' <= second && second <= 'Z'
 	case 'B':
-		return second == '_' || '0' <= second && second <= '9' || 'A' <= second && second <= 'Z' || 'a' <= second && second <= 'z'
+		return second == '_' || '0' <= second && second <= '9' || 'A' <= second&^' ' && second&^' ' <= 'Z'
 	}
 	return false
 }

@@ -39,7 +39,8 @@ type child struct {
 	stderr bytes.Buffer
 }
 
-// ask has the process demangle a name, and says what that took. The error is ErrCost where the process was ended for it.
+// ask has the process demangle a name, and says what that took. The error is ErrCost where the process was ended for
+// it.
 func ask(name string, form Form) (text string, took time.Duration, err error) {
 	process.Lock()
 	defer process.Unlock()
@@ -135,7 +136,8 @@ func (c *child) ask(name string, form Form) (text string, took time.Duration, er
 // goFatal is the exit code of a Go program that has no more memory.
 const goFatal = 2
 
-// end ends the process, waits for it, and returns why it had ended: ErrCost where the kernel has refused what a name took.
+// end ends the process, waits for it, and returns why it had ended: ErrCost where the kernel has refused what a name
+// took.
 func (c *child) end() error {
 	_ = c.in.Close()
 	late := time.AfterFunc(patience, c.kill)

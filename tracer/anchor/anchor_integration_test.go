@@ -16,7 +16,8 @@ import (
 	"github.com/memtrace/memtrace/procfs"
 )
 
-// TestNoTrapIsSet: a file has its anchor once, which the keeper has, and no process that maps the file has another byte of code.
+// TestNoTrapIsSet: a file has its anchor once, which the keeper has, and no process that maps the file has another byte
+// of code.
 func TestNoTrapIsSet(t *testing.T) {
 	endKeeper(t)
 	cmd := exec.Command("cat")

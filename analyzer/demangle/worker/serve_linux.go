@@ -141,7 +141,8 @@ const (
 func setAction(signal unix.Signal, action uintptr) error {
 	set := [4]uintptr{action} // struct sigaction of the kernel: handler, flags, restorer, mask
 	const setBytes = 8
-	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&set)), 0, setBytes, 0, 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION,
+		uintptr(signal), uintptr(unsafe.Pointer(&set)), 0, setBytes, 0, 0)
 	if errno != 0 {
 		return errno
 	}

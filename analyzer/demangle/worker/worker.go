@@ -23,8 +23,8 @@ const (
 	MaxText    = 1 << maxTextPow // bytes of what comes of it
 )
 
-// A request is its Form, a byte, the length of the name, two bytes, and the name. An answer is the processor time, ns, in
-// eight bytes, the length of the text, two bytes, and the text. Numbers are little-endian.
+// A request is its Form, a byte, the length of the name, two bytes, and the name. An answer is the processor time, ns,
+// in eight bytes, the length of the text, two bytes, and the text. Numbers are little-endian.
 const (
 	RequestHeader = 3
 	AnswerHeader  = 10
