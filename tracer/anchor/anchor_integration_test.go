@@ -25,6 +25,10 @@ func TestNoTrapIsSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +38,13 @@ func TestNoTrapIsSet(t *testing.T) {
 			t.Errorf("cat: %v", err)
 		}
 	}()
+	var echo [1]byte // once it runs, all of it is mapped
+	if _, err := stdin.Write(echo[:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(echo[:]); err != nil {
+		t.Fatal(err)
+	}
 	path, at, offset := code(t, cmd.Process.Pid)
 	for range 2 {
 		if err := Hold(path, offset); err != nil {
@@ -98,7 +109,7 @@ func endKeeper(t *testing.T) {
 	}
 }
 
-// code finds code of the C library in a process: its file, its address, and its offset in the file.
+// code finds code of a process's executable, which may be static: its file, its address, and its offset in the file.
 func code(t *testing.T, pid int) (path string, at int64, offset uint64) {
 	t.Helper()
 	fs, err := procfs.New("/proc")
@@ -110,16 +121,14 @@ func code(t *testing.T, pid int) (path string, at int64, offset uint64) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	for at == 0 {
-		err := p.Maps(func(v *procfs.VMA) {
-			if v.Perms&procfs.Exec != 0 && strings.Contains(string(v.Path), "/libc.so") {
-				const within = 4096
-				path, at, offset = string(v.Path), int64(v.Start)+within, v.Offset+within
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
+	err = p.Maps(func(v *procfs.VMA) {
+		if v.Perms&procfs.Exec != 0 && v.Inode != 0 && at == 0 {
+			const within = 4096
+			path, at, offset = string(v.Path), int64(v.Start)+within, v.Offset+within
 		}
+	})
+	if err != nil || at == 0 {
+		t.Fatalf("find the code of process %d: %v", pid, err)
 	}
 	return path, at, offset
 }
